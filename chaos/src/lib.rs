@@ -1,0 +1,1 @@
+//! Chaos experiments over the public API.

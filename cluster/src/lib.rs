@@ -1,0 +1,1 @@
+//! The replica group: singleton leases with fencing tokens.

@@ -1,0 +1,144 @@
+//! The only place that reads the time.
+//!
+//! Everything that waits or measures takes a [`Clock`]; tests hand in a [`ManualClock`] and move it themselves, so that
+//! no test sleeps. Promise: `now` never goes backwards; a sleep ends no earlier than asked.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+
+/// A manual clock starts at 2026-01-01T00:00:00Z.
+const MANUAL_EPOCH_SECONDS: u64 = 1_767_225_600;
+
+/// A source of monotonic and wall time, and of sleeps. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug, Default)]
+enum Source {
+    #[default]
+    System,
+    Manual(ManualClock),
+}
+
+impl Clock {
+    /// The clock of the machine.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// Monotonic time.
+    pub fn now(&self) -> Instant {
+        match &self.0 {
+            Source::System => Instant::now(),
+            Source::Manual(manual) => manual.now(),
+        }
+    }
+
+    /// Wall time, for what is shown to users or written into objects.
+    pub fn wall(&self) -> SystemTime {
+        match &self.0 {
+            Source::System => SystemTime::now(),
+            Source::Manual(manual) => manual.wall(),
+        }
+    }
+
+    /// Waits until the monotonic time is at least `at`.
+    pub async fn sleep_until(&self, at: Instant) {
+        match &self.0 {
+            Source::System => tokio::time::sleep_until(at.into()).await,
+            Source::Manual(manual) => manual.sleep_until(at).await,
+        }
+    }
+
+    /// Waits for `duration` of this clock's time.
+    pub async fn sleep(&self, duration: Duration) {
+        self.sleep_until(self.now() + duration).await;
+    }
+
+    /// Runs `future` until `at`; `None` if it was not done by then.
+    pub async fn timeout_at<F: Future>(&self, at: Instant, future: F) -> Option<F::Output> {
+        tokio::select! {
+            biased;
+            output = future => Some(output),
+            () = self.sleep_until(at) => None,
+        }
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(manual: ManualClock) -> Self {
+        Self(Source::Manual(manual))
+    }
+}
+
+/// A clock that stands still until it is advanced. Clones share the same time.
+#[derive(Clone, Debug)]
+pub struct ManualClock(Arc<Manual>);
+
+#[derive(Debug)]
+struct Manual {
+    origin: Instant,
+    elapsed: watch::Sender<Duration>,
+    sleepers: watch::Sender<usize>,
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ManualClock {
+    /// A clock that shows 2026-01-01T00:00:00Z.
+    pub fn new() -> Self {
+        Self(Arc::new(Manual {
+            origin: Instant::now(),
+            elapsed: watch::Sender::new(Duration::ZERO),
+            sleepers: watch::Sender::new(0),
+        }))
+    }
+
+    /// Moves the time on and wakes everyone whose sleep is over.
+    pub fn advance(&self, by: Duration) {
+        self.0.elapsed.send_modify(|elapsed| *elapsed += by);
+    }
+
+    /// Waits until at least `count` sleeps are under way, so that an `advance` after it cannot come too early.
+    pub async fn wait_for_sleepers(&self, count: usize) {
+        let mut sleepers = self.0.sleepers.subscribe();
+        let _ = sleepers.wait_for(|asleep| *asleep >= count).await;
+    }
+
+    fn now(&self) -> Instant {
+        self.0.origin + *self.0.elapsed.borrow()
+    }
+
+    fn wall(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(MANUAL_EPOCH_SECONDS) + *self.0.elapsed.borrow()
+    }
+
+    async fn sleep_until(&self, at: Instant) {
+        let mut elapsed = self.0.elapsed.subscribe();
+        let _sleeper = Sleeper::new(&self.0.sleepers);
+        // The sender lives in `self`, so waiting cannot fail before the time has come.
+        let _ = elapsed.wait_for(|elapsed| self.0.origin + *elapsed >= at).await;
+    }
+}
+
+struct Sleeper<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Sleeper<'a> {
+    fn new(sleepers: &'a watch::Sender<usize>) -> Self {
+        sleepers.send_modify(|asleep| *asleep += 1);
+        Self(sleepers)
+    }
+}
+
+impl Drop for Sleeper<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|asleep| *asleep -= 1);
+    }
+}

@@ -1,0 +1,245 @@
+//! Handles: the only public face of an actor.
+//!
+//! [`Owned`] stays with whoever spawned the actor and gives out the others along the edges of the topology: a
+//! [`Handle`] asks and tells, [`Notes`] only tells. Rooms wrap them in types of their own, with a method a message.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
+
+use crate::actor::{Actor, Receive};
+use crate::message::{AskError, Message, NoteError, Reply, Ticket};
+use crate::shell::{Envelope, Shell, Stop, post};
+use crate::topology::{Caller, TopologyError};
+use crate::vitals::{ActorSnapshot, ActorState, Vitals};
+
+/// What all handles of one actor share; outlives its instances.
+pub(crate) struct Shared<A: Actor> {
+    pub(crate) vitals: Arc<Vitals>,
+    /// The mailbox of the present instance.
+    pub(crate) address: ArcSwapOption<actix::Addr<Shell<A>>>,
+    /// Counts the instances, 1 for the first.
+    pub(crate) lives: watch::Sender<u64>,
+}
+
+impl<A: Actor> Shared<A> {
+    /// Takes a permit without waiting for one.
+    fn admit(&self) -> Result<OwnedSemaphorePermit, NoteError> {
+        match Arc::clone(&self.vitals.permits).try_acquire_owned() {
+            Ok(permit) => Ok(permit),
+            Err(TryAcquireError::Closed) => Err(NoteError::Stopped),
+            Err(TryAcquireError::NoPermits) => {
+                self.vitals.refused();
+                Err(NoteError::Overloaded)
+            }
+        }
+    }
+
+    fn enqueue<M>(&self, message: M, reply: Reply<M::Reply>) -> Result<(), NoteError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        match (self.vitals.state(), self.address.load().as_deref()) {
+            (ActorState::Running, Some(address)) => {
+                post(address, Envelope::new(message, reply, &self.vitals));
+                Ok(())
+            }
+            (ActorState::Stopped, _) => Err(NoteError::Stopped),
+            (ActorState::Running | ActorState::Restarting, _) => Err(NoteError::Restarting),
+        }
+    }
+
+    fn lost(&self, ticket: &Ticket<impl Send>) -> AskError {
+        let taken = ticket.abandon();
+        match self.vitals.state() {
+            ActorState::Stopped => AskError::Stopped { taken },
+            ActorState::Running | ActorState::Restarting => AskError::Restarting { taken },
+        }
+    }
+
+    /// Asks the present instance to end after what it has in its mailbox.
+    pub(crate) fn stop(&self) {
+        self.vitals.stopping.cancel();
+        if let Some(address) = self.address.load().as_deref() {
+            post(address, Stop);
+        }
+    }
+}
+
+/// The right to ask an actor. Cheap to clone.
+pub struct Handle<A: Actor> {
+    shared: Arc<Shared<A>>,
+}
+
+/// The right to send notes to an actor. Cheap to clone.
+pub struct Notes<A: Actor> {
+    shared: Arc<Shared<A>>,
+}
+
+/// The actor as its owner holds it. Dropping it does not stop the actor.
+pub struct Owned<A: Actor> {
+    pub(crate) shared: Arc<Shared<A>>,
+}
+
+impl<A: Actor> Clone for Handle<A> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<A: Actor> Clone for Notes<A> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<A: Actor> Handle<A> {
+    /// Asks and waits for the reply.
+    pub async fn ask<M>(&self, message: M) -> Result<M::Reply, AskError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        let mut ticket = self.send(message, None)?;
+        match ticket.reply().await {
+            Some(reply) => Ok(reply),
+            None => Err(self.shared.lost(&ticket)),
+        }
+    }
+
+    /// Asks and waits for the reply until `deadline`, which the actor sees too.
+    pub async fn ask_until<M>(&self, message: M, deadline: Instant) -> Result<M::Reply, AskError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        let mut ticket = self.send(message, Some(deadline))?;
+        match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
+            Some(Some(reply)) => Ok(reply),
+            Some(None) => Err(self.shared.lost(&ticket)),
+            None => Err(AskError::Deadline { taken: ticket.abandon() }),
+        }
+    }
+
+    /// The right to send notes only.
+    pub fn notes(&self) -> Notes<A> {
+        Notes { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Sends a note; a permit is held until it has been handled.
+    pub fn tell<M>(&self, message: M) -> Result<(), NoteError>
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        tell(&self.shared, message)
+    }
+
+    /// The actor as `/debug/actors` shows it.
+    pub fn snapshot(&self) -> ActorSnapshot {
+        self.shared.vitals.snapshot()
+    }
+
+    /// The number of the present instance, 1 for the first; changes when the actor was rebuilt.
+    pub fn lives(&self) -> watch::Receiver<u64> {
+        self.shared.lives.subscribe()
+    }
+
+    fn send<M>(&self, message: M, deadline: Option<Instant>) -> Result<Ticket<M::Reply>, AskError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        let permit = self.shared.admit()?;
+        let (reply, ticket) = Reply::awaited(permit, deadline);
+        self.shared.enqueue(message, reply)?;
+        Ok(ticket)
+    }
+}
+
+impl<A: Actor> Notes<A> {
+    /// Sends a note; a permit is held until it has been handled.
+    pub fn tell<M>(&self, message: M) -> Result<(), NoteError>
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        tell(&self.shared, message)
+    }
+
+    /// Waits for a permit and sends a note, in the order of the calls: for a stream that must lose nothing and can be
+    /// held back. A request never waits like this; it is answered [`NoteError::Overloaded`].
+    pub async fn deliver<M>(&self, message: M) -> Result<(), NoteError>
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        let permits = Arc::clone(&self.shared.vitals.permits);
+        let permit = permits.acquire_owned().await.map_err(|_| NoteError::Stopped)?;
+        self.shared.enqueue(message, Reply::unawaited(Some(permit)))
+    }
+
+    /// What a timer calls at each tick, see [`Tasks::every`](crate::Tasks::every). A timer has a place of its own in
+    /// front of the mailbox, so a flood cannot starve it; a tick that finds the last one still waiting merges with it.
+    pub fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        let shared = Arc::clone(&self.shared);
+        let place = Arc::new(Semaphore::new(1));
+        move || {
+            if let Ok(permit) = Arc::clone(&place).try_acquire_owned() {
+                // While the actor is rebuilt a tick is lost; the next one comes.
+                let _ = shared.enqueue(tick(), Reply::unawaited(Some(permit)));
+            }
+        }
+    }
+
+    /// The number of the present instance, 1 for the first; changes when the actor was rebuilt.
+    pub fn lives(&self) -> watch::Receiver<u64> {
+        self.shared.lives.subscribe()
+    }
+}
+
+impl<A: Actor> Owned<A> {
+    /// A handle for `caller`, if the topology lets it ask.
+    pub fn for_caller(&self, caller: impl Into<Caller>) -> Result<Handle<A>, TopologyError> {
+        self.shared.vitals.entry.check_ask(caller.into())?;
+        Ok(Handle { shared: Arc::clone(&self.shared) })
+    }
+
+    /// A way for `caller` to send notes, if the topology lets it.
+    pub fn notes_for(&self, caller: impl Into<Caller>) -> Result<Notes<A>, TopologyError> {
+        self.shared.vitals.entry.check_note(caller.into())?;
+        Ok(Notes { shared: Arc::clone(&self.shared) })
+    }
+
+    /// A way for the owner's own timers to send notes.
+    pub fn own_notes(&self) -> Notes<A> {
+        Notes { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Stops the actor for good, after what it has in its mailbox. Waits until it is gone.
+    pub async fn stop(&self) {
+        self.shared.stop();
+        self.shared.vitals.permits.acquire().await.map(drop).unwrap_or_default();
+    }
+
+    /// The actor as `/debug/actors` shows it.
+    pub fn snapshot(&self) -> ActorSnapshot {
+        self.shared.vitals.snapshot()
+    }
+}
+
+fn tell<A, M>(shared: &Shared<A>, message: M) -> Result<(), NoteError>
+where
+    A: Receive<M>,
+    M: Message<Reply = ()>,
+{
+    let permit = shared.admit()?;
+    shared.enqueue(message, Reply::unawaited(Some(permit)))
+}

@@ -1,0 +1,353 @@
+//! The one table of all actors: who they are, how much they take, who may ask them.
+//!
+//! An actor that is not in the table cannot be spawned, and a handle is given out only along a declared edge. Asks go
+//! down in rank only, so a chain of actors that wait for each other ends. What goes up is a snapshot, a watch channel
+//! or a one-way note. [`Topology::markdown`] renders the table into the docs.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use crate::supervise::RestartPolicy;
+
+/// The name of a row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActorKind(&'static str);
+
+impl ActorKind {
+    /// The one place that learns resources and publishes the route table.
+    pub const DIRECTOR: Self = Self("Director");
+    /// The write path of one resource.
+    pub const REGISTRY: Self = Self("Registry");
+    /// The watch cache of one resource.
+    pub const WATCH_CACHE: Self = Self("WatchCache");
+    /// The shared quorum read of one store.
+    pub const READ_INDEX: Self = Self("ReadIndex");
+    /// The watch stream and the revision clock of one store.
+    pub const STORE_WATCHER: Self = Self("StoreWatcher");
+
+    /// A kind of its own, for a topology of a test.
+    pub const fn named(name: &'static str) -> Self {
+        Self(name)
+    }
+
+    /// The kind's name.
+    pub const fn name(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for ActorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// Who holds a handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// Request handlers, named tasks, the composition root: they have no mailbox, so nobody can wait for them in turn.
+    Outside,
+    /// Another actor, including the tasks that it detached.
+    Actor(ActorKind),
+}
+
+impl From<ActorKind> for Caller {
+    fn from(kind: ActorKind) -> Self {
+        Self::Actor(kind)
+    }
+}
+
+impl fmt::Display for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Outside => f.write_str("outside"),
+            Self::Actor(kind) => kind.fmt(f),
+        }
+    }
+}
+
+/// On which arbiter an actor is placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// The next one in turn.
+    RoundRobin,
+    /// By the instance's name, so that the actors of one resource share a thread.
+    ByInstance,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// The kind.
+    pub kind: ActorKind,
+    /// How many there are, in words.
+    pub count: &'static str,
+    /// The room that owns it.
+    pub owner: &'static str,
+    /// Asks go from a higher rank to a lower one.
+    pub rank: u8,
+    /// How many messages may wait or be owed a reply.
+    pub permits: usize,
+    /// Why that many.
+    pub permits_reason: &'static str,
+    /// Who may ask it (and send it notes).
+    pub asked_by: &'static [Caller],
+    /// Who may only send it notes.
+    pub noted_by: &'static [Caller],
+    /// Its timers, each with its period.
+    pub timers: &'static [&'static str],
+    /// When it is rebuilt and when the process gives up.
+    pub restart: RestartPolicy,
+    /// Where it runs.
+    pub placement: Placement,
+    /// What it owns.
+    pub purpose: &'static str,
+}
+
+/// Why an edge or a table is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TopologyError {
+    /// A kind has two rows.
+    #[error("actor kind {0} is declared twice")]
+    Duplicate(ActorKind),
+    /// A row names a caller that has none.
+    #[error("{callee} names the caller {caller}, which is not in the topology")]
+    UnknownCaller {
+        /// The caller without a row.
+        caller: ActorKind,
+        /// The row that names it.
+        callee: ActorKind,
+    },
+    /// An ask would go up or sideways.
+    #[error("{caller} (rank {caller_rank}) may not ask {callee} (rank {callee_rank}): asks go down in rank only")]
+    Upward {
+        /// Who would ask.
+        caller: ActorKind,
+        /// Its rank.
+        caller_rank: u8,
+        /// Who would be asked.
+        callee: ActorKind,
+        /// Its rank.
+        callee_rank: u8,
+    },
+    /// The edge is not in the table.
+    #[error("{callee} does not list {caller} among those who may {verb} it")]
+    Undeclared {
+        /// Who wants the handle.
+        caller: Caller,
+        /// Whose handle it is.
+        callee: ActorKind,
+        /// `ask` or `note`.
+        verb: &'static str,
+    },
+}
+
+/// A checked table.
+#[derive(Debug, Clone)]
+pub struct Topology {
+    entries: &'static [Entry],
+}
+
+impl Topology {
+    /// The actors of Trireme.
+    pub fn trireme() -> Self {
+        Self::new(TABLE).expect("the tests hold the table to its rules")
+    }
+
+    /// Checks a table: no kind twice, no unknown caller, no ask upwards.
+    pub fn new(entries: &'static [Entry]) -> Result<Self, TopologyError> {
+        let topology = Self { entries };
+        for (index, entry) in entries.iter().enumerate() {
+            if entries.iter().skip(index + 1).any(|other| other.kind == entry.kind) {
+                return Err(TopologyError::Duplicate(entry.kind));
+            }
+            for caller in entry.asked_by.iter().chain(entry.noted_by) {
+                topology.check_known(*caller, entry)?;
+            }
+            for caller in entry.asked_by {
+                topology.check_downward(*caller, entry)?;
+            }
+        }
+        Ok(topology)
+    }
+
+    /// All rows.
+    pub fn entries(&self) -> &'static [Entry] {
+        self.entries
+    }
+
+    /// The row of a kind.
+    pub fn entry(&self, kind: ActorKind) -> Option<&'static Entry> {
+        self.entries.iter().find(|entry| entry.kind == kind)
+    }
+
+    fn check_known(&self, caller: Caller, callee: &Entry) -> Result<(), TopologyError> {
+        match caller {
+            Caller::Actor(kind) if self.entry(kind).is_none() => {
+                Err(TopologyError::UnknownCaller { caller: kind, callee: callee.kind })
+            }
+            Caller::Actor(_) | Caller::Outside => Ok(()),
+        }
+    }
+
+    fn check_downward(&self, caller: Caller, callee: &Entry) -> Result<(), TopologyError> {
+        let Caller::Actor(kind) = caller else { return Ok(()) };
+        match self.entry(kind) {
+            Some(caller) if caller.rank <= callee.rank => Err(TopologyError::Upward {
+                caller: kind,
+                caller_rank: caller.rank,
+                callee: callee.kind,
+                callee_rank: callee.rank,
+            }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The table as Markdown, highest rank first.
+    pub fn markdown(&self) -> String {
+        let mut rows: Vec<&Entry> = self.entries.iter().collect();
+        rows.sort_by_key(|entry| std::cmp::Reverse(entry.rank));
+        let mut text = String::from(
+            "| actor | how many | room | rank | owns | asked by | notes from | permits | timers | restarts | placement |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        );
+        for entry in rows {
+            writeln!(text, "{}", entry.markdown_row()).expect("writing to a string cannot fail");
+        }
+        text
+    }
+}
+
+impl Entry {
+    /// Whether `caller` may ask.
+    pub(crate) fn check_ask(&self, caller: Caller) -> Result<(), TopologyError> {
+        if self.asked_by.contains(&caller) {
+            return Ok(());
+        }
+        Err(TopologyError::Undeclared { caller, callee: self.kind, verb: "ask" })
+    }
+
+    /// Whether `caller` may send notes.
+    pub(crate) fn check_note(&self, caller: Caller) -> Result<(), TopologyError> {
+        if self.noted_by.contains(&caller) || self.asked_by.contains(&caller) {
+            return Ok(());
+        }
+        Err(TopologyError::Undeclared { caller, callee: self.kind, verb: "note" })
+    }
+
+    fn markdown_row(&self) -> String {
+        let list = |callers: &[Caller]| match callers {
+            [] => "—".to_owned(),
+            callers => callers.iter().map(Caller::to_string).collect::<Vec<_>>().join(", "),
+        };
+        let timers = if self.timers.is_empty() { "—".to_owned() } else { self.timers.join(", ") };
+        let placement = match self.placement {
+            Placement::RoundRobin => "round robin",
+            Placement::ByInstance => "by instance",
+        };
+        format!(
+            "| `{}` | {} | `{}` | {} | {} | {} | {} | {} ({}) | {} | {} | {} |",
+            self.kind,
+            self.count,
+            self.owner,
+            self.rank,
+            self.purpose,
+            list(self.asked_by),
+            list(self.noted_by),
+            self.permits,
+            self.permits_reason,
+            timers,
+            self.restart,
+            placement,
+        )
+    }
+}
+
+/// Five lives a minute: a bug that hits one request now and then costs that request; one that hits every request
+/// must not hide behind rebuilding.
+const FIVE_A_MINUTE: RestartPolicy = RestartPolicy {
+    max_restarts: 5,
+    window: Duration::from_secs(60),
+    backoff: Duration::from_millis(50),
+    max_backoff: Duration::from_millis(800),
+};
+
+const OUTSIDE: Caller = Caller::Outside;
+const DIRECTOR: Caller = Caller::Actor(ActorKind::DIRECTOR);
+const REGISTRY: Caller = Caller::Actor(ActorKind::REGISTRY);
+const WATCH_CACHE: Caller = Caller::Actor(ActorKind::WATCH_CACHE);
+const STORE_WATCHER: Caller = Caller::Actor(ActorKind::STORE_WATCHER);
+
+/// The actors of Trireme.
+pub static TABLE: &[Entry] = &[
+    Entry {
+        kind: ActorKind::DIRECTOR,
+        count: "1",
+        owner: "registry",
+        rank: 50,
+        permits: 256,
+        permits_reason: "a start installs every resource at once",
+        asked_by: &[OUTSIDE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "the route table, discovery and OpenAPI documents",
+    },
+    Entry {
+        kind: ActorKind::REGISTRY,
+        count: "1 a resource",
+        owner: "registry",
+        rank: 40,
+        permits: 512,
+        permits_reason: "writes under way in the store at 2 ms each are a quarter of a second of 2,000 a second",
+        asked_by: &[OUTSIDE, DIRECTOR],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::ByInstance,
+        purpose: "strategies and the write order per key of one resource",
+    },
+    Entry {
+        kind: ActorKind::WATCH_CACHE,
+        count: "1 a resource",
+        owner: "registry",
+        rank: 30,
+        permits: 1024,
+        permits_reason: "watchers that come back all at once after a failover",
+        asked_by: &[OUTSIDE, DIRECTOR, REGISTRY],
+        noted_by: &[STORE_WATCHER],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::ByInstance,
+        purpose: "the object index, the event log and the indexes of one resource",
+    },
+    Entry {
+        kind: ActorKind::READ_INDEX,
+        count: "1 a store",
+        owner: "registry",
+        rank: 20,
+        permits: 8192,
+        permits_reason: "waiting readers are cheap: they all share one read",
+        asked_by: &[OUTSIDE, DIRECTOR, REGISTRY, WATCH_CACHE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "the one outstanding quorum read that all waiting readers share",
+    },
+    Entry {
+        kind: ActorKind::STORE_WATCHER,
+        count: "1 a store",
+        owner: "registry",
+        rank: 10,
+        permits: 256,
+        permits_reason: "every watch cache may ask to resubscribe at once",
+        asked_by: &[OUTSIDE, DIRECTOR, WATCH_CACHE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "the watch stream and the revision clock of one store",
+    },
+];

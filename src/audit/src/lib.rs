@@ -1,0 +1,1 @@
+//! Audit: ids of requests; policy and backends are not there yet.

@@ -1,0 +1,1 @@
+//! Authenticators and authorizers.

@@ -1,0 +1,1 @@
+//! Singleton controllers that run where the lease is.

@@ -1,0 +1,1 @@
+//! The HTTP edge: TLS, filter chain, routes, negotiation, handlers and watch streams.

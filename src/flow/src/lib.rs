@@ -1,0 +1,1 @@
+//! The in-flight limiter.

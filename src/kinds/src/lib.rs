@@ -1,0 +1,1 @@
+//! Every built-in group and version: schema data and strategies.

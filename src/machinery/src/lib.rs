@@ -1,0 +1,18 @@
+//! What Kubernetes objects are, independent of any server: names, selectors, the schema engine,
+//! patches, codecs and typed errors. Pure: no I/O, no async, no clock.
+//!
+//! An object in flight is a [`serde_json::Value`] tree with sorted keys; an object at rest is bytes.
+//! Whatever comes from outside is decoded by [`json`] or [`yaml`] under explicit caps, then held
+//! against its [`schema`].
+
+pub mod error;
+pub mod field;
+pub mod gvk;
+pub mod schema;
+
+pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
+pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use serde_json::Value;
+
+/// The fields of an object or of any struct within it, sorted by name.
+pub type Object = serde_json::Map<String, Value>;

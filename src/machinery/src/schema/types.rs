@@ -1,0 +1,198 @@
+//! Types as data: every struct that a kind is made of, with the facts that Kubernetes' Go sources
+//! and markers say of each field.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// All types of a set of kinds. Types refer to each other by [`TypeId`], so recursion is fine.
+#[derive(Debug, Default)]
+pub struct TypeTable {
+    types: Vec<TypeDef>,
+    by_name: HashMap<String, TypeId>,
+}
+
+/// Names a type within its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TypeId(u32);
+
+/// A struct type.
+#[derive(Debug, Clone, Default)]
+pub struct TypeDef {
+    /// The OpenAPI name: `io.k8s.api.core.v1.PodSpec`.
+    pub name: String,
+    /// Its fields in declaration order (the order of protobuf tags).
+    pub fields: Vec<Field>,
+    /// Whether an apply replaces the struct as a whole (`+structType=atomic`).
+    pub atomic: bool,
+}
+
+/// A field of a struct.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// The JSON name.
+    pub name: String,
+    /// What it holds.
+    pub shape: Shape,
+    /// What happens to its zero value.
+    pub presence: Presence,
+    /// Whether OpenAPI lists it as required.
+    pub required: bool,
+    /// The value that an absent field takes when the object is created or read (`+default`, `SetDefaults_…`), where
+    /// it does not depend on other fields.
+    pub default: Option<Value>,
+    /// How a strategic merge patch treats it.
+    pub patch: Patch,
+    /// Protobuf tag, 0 if unknown.
+    pub tag: u32,
+}
+
+/// How Go's encoding shows a field that holds its type's zero value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// A pointer with `omitempty`: a zero that was given is kept, an absent one stays absent.
+    Pointer,
+    /// A plain value with `omitempty`: zero (`""`, `0`, `false`, `[]`, `{}`) is the same as absent and is left out.
+    /// A nested struct is left out when the client gave none and its type is not [`Presence::Always`].
+    OmitZero,
+    /// A plain value without `omitempty`: always written (`""`, `0`, `false`, `null` for lists and maps, `{}` for
+    /// structs).
+    Always,
+}
+
+/// What a field, list item or map value holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Shape {
+    /// A struct of the table.
+    Struct(TypeId),
+    /// Text.
+    String(StringFormat),
+    /// `true` or `false`.
+    Boolean,
+    /// A 32-bit integer.
+    Int32,
+    /// A 64-bit integer.
+    Int64,
+    /// A floating-point number.
+    Number,
+    /// A list.
+    List {
+        /// Its items.
+        item: Box<Shape>,
+        /// How apply merges it.
+        list_type: ListType,
+    },
+    /// A map with string keys.
+    Map {
+        /// Its values.
+        value: Box<Shape>,
+        /// Whether apply replaces the map as a whole (`+mapType=atomic`).
+        atomic: bool,
+    },
+    /// `resource.Quantity`: a string or number, kept in canonical form.
+    Quantity,
+    /// `intstr.IntOrString`.
+    IntOrString,
+    /// Any JSON (`RawExtension`, `JSON`, `FieldsV1`): kept as it came.
+    Any,
+}
+
+/// What the text of a string field must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StringFormat {
+    /// Any text.
+    Plain,
+    /// `metav1.Time`: RFC 3339, kept in UTC with whole seconds.
+    Time,
+    /// `metav1.MicroTime`: RFC 3339 with six decimals.
+    MicroTime,
+    /// `metav1.Duration`: Go's duration format.
+    Duration,
+    /// `[]byte`: base64.
+    Bytes,
+}
+
+/// How apply merges a list (`+listType`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListType {
+    /// Replaced as a whole.
+    Atomic,
+    /// A set of scalars.
+    Set,
+    /// A map of items under these key fields (`+listMapKey`).
+    Map(Vec<String>),
+}
+
+/// How a strategic merge patch treats a field (`patchStrategy`, `patchMergeKey`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// Lists are merged instead of replaced.
+    pub merge: bool,
+    /// The struct's other keys are dropped unless the patch names them (`retainKeys`).
+    pub retain_keys: bool,
+    /// The field by which items of a merged list of structs are matched.
+    pub merge_key: Option<String>,
+}
+
+impl TypeTable {
+    /// Reserves the id of the type called `name`, which may be filled later by [`TypeTable::define`].
+    pub fn declare(&mut self, name: &str) -> TypeId {
+        if let Some(id) = self.by_name.get(name) {
+            return *id;
+        }
+        let id = TypeId(u32::try_from(self.types.len()).expect("fewer than 2^32 types"));
+        self.types.push(TypeDef {
+            name: name.to_owned(),
+            ..TypeDef::default()
+        });
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    /// Fills in a type.
+    pub fn define(&mut self, definition: TypeDef) -> TypeId {
+        let id = self.declare(&definition.name);
+        if let Some(slot) = self.types.get_mut(id.0 as usize) {
+            *slot = definition;
+        }
+        id
+    }
+
+    /// Finds a type by its OpenAPI name.
+    pub fn find(&self, name: &str) -> Option<TypeId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// A type of this table.
+    ///
+    /// # Panics
+    /// If the id is of another table.
+    pub fn get(&self, id: TypeId) -> &TypeDef {
+        self.types
+            .get(id.0 as usize)
+            .expect("type ids are only made by their own table")
+    }
+
+    /// All types, in the order in which they were declared.
+    pub fn iter(&self) -> impl Iterator<Item = &TypeDef> {
+        self.types.iter()
+    }
+}
+
+impl TypeDef {
+    /// Finds a field by its JSON name.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The type's name without its package: `PodSpec`.
+    pub fn short_name(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or(&self.name)
+    }
+
+    /// The type as Go's messages name it: `v1.PodSpec`.
+    pub fn go_name(&self) -> &str {
+        let mut dots = self.name.rmatch_indices('.').map(|(at, _)| at + 1);
+        dots.nth(1).and_then(|at| self.name.get(at..)).unwrap_or(&self.name)
+    }
+}

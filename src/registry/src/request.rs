@@ -1,0 +1,298 @@
+//! What callers ask of a registry, decoded and free of HTTP.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde_json::Value;
+use trireme_machinery::selector::{FieldSelector, LabelSelector};
+use trireme_storage::Revision;
+
+use crate::item::Item;
+
+/// Who asks (`user.Info`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UserInfo {
+    /// User name.
+    pub name: String,
+    /// Unique id, if the authenticator knows one.
+    pub uid: String,
+    /// Groups, in the authenticator's order.
+    pub groups: Vec<String>,
+    /// More facts for authorizers.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// How strictly unknown and duplicate fields are treated (`fieldValidation`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FieldValidation {
+    /// Dropped in silence.
+    Ignore,
+    /// Dropped with a `Warning` each.
+    #[default]
+    Warn,
+    /// Refused.
+    Strict,
+}
+
+/// What all requests for a resource say.
+#[derive(Debug, Clone, Default)]
+pub struct Target {
+    /// The served version in use: an index into `ResourceInfo::versions`.
+    pub version: usize,
+    /// The namespace of the URL; empty for cluster-scoped resources and for all namespaces.
+    pub namespace: String,
+    /// The name of the URL; empty for collections.
+    pub name: String,
+    /// Who asks.
+    pub user: UserInfo,
+}
+
+/// A subresource that reads and writes part of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Subresource {
+    /// The object itself.
+    #[default]
+    None,
+    /// `/status`
+    Status,
+    /// `/scale`: bodies are `autoscaling/v1` `Scale`.
+    Scale,
+    /// `/finalize` of namespaces: only `spec.finalizers` counts.
+    Finalize,
+}
+
+/// Options that all writes share, already validated.
+#[derive(Debug, Clone, Default)]
+pub struct WriteOptions {
+    /// `dryRun=All`
+    pub dry_run: bool,
+    /// `fieldManager`, or what the user agent yields.
+    pub field_manager: String,
+    /// `fieldValidation`
+    pub field_validation: FieldValidation,
+}
+
+/// A request body and what it is.
+#[derive(Debug, Clone)]
+pub struct Body {
+    /// The bytes as received.
+    pub bytes: Bytes,
+    /// How to read them.
+    pub format: BodyFormat,
+}
+
+/// How a body is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFormat {
+    /// `application/json`
+    Json,
+    /// `application/yaml`
+    Yaml,
+}
+
+/// POST
+#[derive(Debug, Clone)]
+pub struct CreateRequest {
+    /// Where.
+    pub target: Target,
+    /// The object.
+    pub body: Body,
+    /// Options.
+    pub options: WriteOptions,
+}
+
+/// PUT
+#[derive(Debug, Clone)]
+pub struct UpdateRequest {
+    /// Where.
+    pub target: Target,
+    /// Which part.
+    pub subresource: Subresource,
+    /// The object.
+    pub body: Body,
+    /// Options.
+    pub options: WriteOptions,
+}
+
+/// The kinds of patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchKind {
+    /// `application/json-patch+json`
+    Json,
+    /// `application/merge-patch+json`
+    Merge,
+    /// `application/strategic-merge-patch+json`
+    StrategicMerge,
+}
+
+/// PATCH
+#[derive(Debug, Clone)]
+pub struct PatchRequest {
+    /// Where.
+    pub target: Target,
+    /// Which part.
+    pub subresource: Subresource,
+    /// How to apply the patch.
+    pub kind: PatchKind,
+    /// The patch.
+    pub patch: Bytes,
+    /// Options.
+    pub options: WriteOptions,
+}
+
+/// `DeleteOptions`, merged from query and body and validated.
+#[derive(Debug, Clone, Default)]
+pub struct DeleteOptions {
+    /// `gracePeriodSeconds`
+    pub grace_period_seconds: Option<i64>,
+    /// `propagationPolicy`, or what `orphanDependents` means.
+    pub propagation: Option<Propagation>,
+    /// `preconditions.uid`
+    pub uid: Option<String>,
+    /// `preconditions.resourceVersion`
+    pub resource_version: Option<String>,
+    /// `dryRun=All`
+    pub dry_run: bool,
+}
+
+/// What becomes of dependents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// They lose their owner.
+    Orphan,
+    /// They are deleted afterwards.
+    Background,
+    /// They are deleted first.
+    Foreground,
+}
+
+/// DELETE of one object
+#[derive(Debug, Clone)]
+pub struct DeleteRequest {
+    /// Where.
+    pub target: Target,
+    /// Options.
+    pub options: DeleteOptions,
+}
+
+/// DELETE of a collection
+#[derive(Debug, Clone)]
+pub struct DeleteCollectionRequest {
+    /// Where.
+    pub target: Target,
+    /// Which objects.
+    pub selection: Selection,
+    /// `resourceVersion` and its match of the list that selects them, `limit`, `continue`.
+    pub list: ListOptions,
+    /// Options for each deletion.
+    pub options: DeleteOptions,
+}
+
+/// Which objects of a collection.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// By label.
+    pub labels: LabelSelector,
+    /// By field; every field is known to be selectable.
+    pub fields: FieldSelector,
+}
+
+/// How fresh a read must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Freshness {
+    /// Linearizable: as of now.
+    #[default]
+    Latest,
+    /// Whatever is at hand (`resourceVersion=0`).
+    Any,
+    /// At least as new as this revision.
+    NotOlderThan(Revision),
+    /// Exactly this revision.
+    Exact(Revision),
+}
+
+/// GET of one object
+#[derive(Debug, Clone)]
+pub struct GetRequest {
+    /// Where.
+    pub target: Target,
+    /// How fresh.
+    pub freshness: Freshness,
+}
+
+/// Options of a list, already held against `ValidateListOptions`.
+#[derive(Debug, Clone, Default)]
+pub struct ListOptions {
+    /// How fresh; ignored with `continue_token`.
+    pub freshness: Freshness,
+    /// At most so many items; 0 means all.
+    pub limit: usize,
+    /// Where the last page ended, as the client got it.
+    pub continue_token: Option<String>,
+}
+
+/// GET of a collection
+#[derive(Debug, Clone)]
+pub struct ListRequest {
+    /// Where.
+    pub target: Target,
+    /// Which objects.
+    pub selection: Selection,
+    /// Options.
+    pub options: ListOptions,
+}
+
+/// From where a watch starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchStart {
+    /// The state now as ADDED events, then changes. The state is as fresh as asked for.
+    State(Freshness),
+    /// Changes after this revision.
+    After(Revision),
+}
+
+/// GET with `watch`
+#[derive(Debug, Clone)]
+pub struct WatchRequest {
+    /// Where; a name restricts the watch to one object.
+    pub target: Target,
+    /// Which objects.
+    pub selection: Selection,
+    /// From where.
+    pub start: WatchStart,
+    /// Whether to send bookmarks (`allowWatchBookmarks`).
+    pub bookmarks: bool,
+    /// Whether to mark the end of the initial state with the `k8s.io/initial-events-end` bookmark.
+    pub initial_events_end: bool,
+    /// After what time to end the watch.
+    pub timeout: Duration,
+}
+
+/// An object on its way to the client.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// An object of the resource, as it is stored; [`crate::versions`] turns it into other served versions.
+    Stored(Arc<Item>),
+    /// A view that is made on request, such as a `Scale`.
+    Made(Value),
+}
+
+/// A committed (or dry-run) write.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The object after the write.
+    pub object: Answer,
+    /// Whether it was created.
+    pub created: bool,
+    /// `Warning` texts.
+    pub warnings: Vec<String>,
+}
+
+/// What a delete did.
+#[derive(Debug, Clone)]
+pub struct Deleted {
+    /// The object as it was last, or as it is now if it is only marked.
+    pub object: Arc<Item>,
+    /// Whether it is gone; else it waits for its finalizers or grace period.
+    pub removed: bool,
+}

@@ -1,0 +1,165 @@
+//! What a kind does beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::Value;
+use trireme_machinery::{ApiError, field::ErrorList, names};
+
+use crate::request::UserInfo;
+
+/// The circumstances of a write.
+#[derive(Debug, Clone)]
+pub struct WriteContext {
+    /// Who asks.
+    pub user: UserInfo,
+    /// The wall clock.
+    pub now: Timestamp,
+    /// Nothing will be stored.
+    pub dry_run: bool,
+}
+
+/// What a delete without finalizers does to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deletion {
+    /// It is removed at once.
+    Immediate,
+    /// It is marked, and removed by somebody (a kubelet) within so many seconds.
+    Graceful(i64),
+}
+
+/// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
+///
+/// Order of a create: decode and static defaults → [`default`](Self::default) → admission → metadata is filled in →
+/// [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
+/// [`canonicalize`](Self::canonicalize). Of an update: the same with the update hooks; metadata that clients may not
+/// change is taken from the old object before `prepare_for_update`.
+pub trait Strategy: Send + Sync + 'static {
+    /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
+    fn default(&self, _object: &mut Value) {}
+
+    /// What makes a valid name; the second argument says that it is only the prefix of a generated one.
+    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
+        names::name_is_dns_subdomain(name, prefix)
+    }
+
+    /// Sets what clients may not: clears the status, fills fields that the server owns.
+    fn prepare_for_create(&self, _context: &WriteContext, _object: &mut Value) {}
+
+    /// Faults of a new object, beyond its metadata.
+    fn validate(&self, _context: &WriteContext, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Carries over what an update may not change, such as the status.
+    fn prepare_for_update(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
+
+    /// Faults of an update, beyond its metadata. Most kinds also hold the new object against
+    /// [`validate`](Self::validate)'s rules.
+    fn validate_update(&self, context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        self.validate(context, new)
+    }
+
+    /// Carries over what an update of `/status` may not change: by default everything but the status and, of the
+    /// metadata, `managedFields`.
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_all_but_status(new, old);
+    }
+
+    /// Faults of an update of `/status`, beyond its metadata.
+    fn validate_status_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Last touches after validation.
+    fn canonicalize(&self, _object: &mut Value) {}
+
+    /// `Warning` texts; `old` is there on update.
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether the kind has a `metadata.generation`, which grows when anything but metadata and status changes.
+    fn has_generation(&self) -> bool {
+        false
+    }
+
+    /// Whether a PUT to a name that does not exist creates it.
+    fn allow_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Whether a PUT may leave out the `resourceVersion`.
+    fn allow_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// What a delete does; `grace_period` is the one asked for.
+    fn deletion(&self, _object: &Value, _grace_period: Option<i64>) -> Deletion {
+        Deletion::Immediate
+    }
+
+    /// Called on an object that a delete only marks (grace period or finalizers), after `deletionTimestamp` is set:
+    /// a namespace turns `Terminating` here.
+    fn mark_deleted(&self, _object: &mut Value) {}
+
+    /// Whether an object that is marked may go now although `metadata.finalizers` is empty: namespaces wait for
+    /// `spec.finalizers`.
+    fn may_be_removed(&self, _object: &Value) -> bool {
+        true
+    }
+
+    /// The finalizer policy of a delete without one asked for: whether dependents are orphaned by default.
+    fn orphans_by_default(&self) -> bool {
+        false
+    }
+}
+
+/// Replaces everything in `new` but `status` and `metadata.managedFields` by what `old` has.
+pub fn keep_all_but_status(new: &mut Value, old: &Value) {
+    let status = new.get_mut("status").map(Value::take);
+    let managed = new.pointer_mut("/metadata/managedFields").map(Value::take);
+    let resource_version = new.pointer("/metadata/resourceVersion").cloned();
+    new.clone_from(old);
+    let Some(fields) = new.as_object_mut() else { return };
+    match status {
+        Some(status) => fields.insert("status".into(), status),
+        None => fields.remove("status"),
+    };
+    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+        for (name, value) in [("managedFields", managed), ("resourceVersion", resource_version)] {
+            if let Some(value) = value {
+                metadata.insert(name.into(), value);
+            }
+        }
+    }
+}
+
+/// Work in the store that goes with a write, such as reserving a service's addresses.
+///
+/// Reservations are made before the object is written and given back if it is not; what a crash leaves behind is
+/// found by a repair duty.
+pub trait SideEffects: Send + Sync + 'static {
+    /// Reserves what a new or changed object needs and fills it in; `old` is there on update. With `dry_run` it
+    /// fills in without reserving.
+    fn reserve<'a>(
+        &'a self,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+        dry_run: bool,
+    ) -> BoxFuture<'a, Result<Reservation, ApiError>>;
+
+    /// Gives back what `object`, now deleted, held.
+    fn release<'a>(&'a self, object: &'a Value) -> BoxFuture<'a, ()>;
+
+    /// Ends a reservation: on `committed`, gives back what the old object no longer needs; else all that was new.
+    fn finish(&self, reservation: Reservation, committed: bool) -> BoxFuture<'_, ()>;
+}
+
+/// What [`SideEffects::reserve`] took and may have to give back: opaque keys of its own making.
+#[derive(Debug, Default, Clone)]
+pub struct Reservation {
+    /// Taken for the new object; given back if the write fails.
+    pub taken: Vec<String>,
+    /// No longer needed; given back if the write succeeds.
+    pub dropped: Vec<String>,
+}

@@ -1,0 +1,203 @@
+//! What every store must do. Terms and semantics follow etcd v3 (`etcdserverpb`).
+
+use std::{pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{Stream, future::BoxFuture};
+
+/// A store revision: one number for the whole keyspace, growing by one with each committed write.
+pub type Revision = i64;
+
+/// Identifies a time-to-live lease in the store.
+pub type LeaseId = i64;
+
+/// One stored entry as of some revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The full key.
+    pub key: Arc<str>,
+    /// The value bytes.
+    pub value: Bytes,
+    /// Revision at which this incarnation of the key was created.
+    pub create_revision: Revision,
+    /// Revision of the last write to the key.
+    pub mod_revision: Revision,
+}
+
+/// One change, in revision order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The key was created or updated; `previous` is the entry it replaced, if the key existed.
+    Put {
+        /// The entry as written.
+        entry: KeyValue,
+        /// The entry as it was before, unless created.
+        previous: Option<KeyValue>,
+    },
+    /// The key was deleted (by a request or by its lease's expiry).
+    Delete {
+        /// The deleted key.
+        key: Arc<str>,
+        /// The revision of the deletion.
+        revision: Revision,
+        /// The entry as it was before; `None` only if the store has compacted it away.
+        previous: Option<KeyValue>,
+    },
+}
+
+/// All events of one or more whole revisions: a revision is never split across batches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchBatch {
+    /// Events in revision order; empty for a progress notification.
+    pub events: Vec<Event>,
+    /// Everything at or below this revision that matches the watch has now been delivered.
+    pub revision: Revision,
+}
+
+/// A running watch. It ends after an error; [`StorageError::Compacted`] says from where to go on.
+pub type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchBatch, StorageError>> + Send>>;
+
+/// Which keys to read, and as of when.
+#[derive(Debug, Clone, Default)]
+pub struct RangeRequest {
+    /// All keys that start with this prefix.
+    pub prefix: String,
+    /// Only keys at or after this one (a full key), to go on with a paged read.
+    pub start: Option<String>,
+    /// At most so many entries; 0 means all.
+    pub limit: usize,
+    /// As of this revision; `None` reads the newest state, linearizably.
+    pub revision: Option<Revision>,
+}
+
+/// A page of entries in key order.
+#[derive(Debug, Clone)]
+pub struct RangePage {
+    /// The entries.
+    pub entries: Vec<KeyValue>,
+    /// The revision this page is a snapshot of when none was asked for, else the store's newest.
+    pub revision: Revision,
+    /// Whether more keys follow under the prefix.
+    pub more: bool,
+    /// How many keys under the prefix, from `start` on, exist at that revision.
+    pub count: usize,
+}
+
+/// What must hold for a conditional write to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compare {
+    /// The key must not exist.
+    Absent,
+    /// The key's `mod_revision` must be this.
+    ModRevision(Revision),
+}
+
+/// Optional parts of a put.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PutOptions {
+    /// Attach the entry to this lease; it is deleted when the lease expires.
+    pub lease: Option<LeaseId>,
+}
+
+/// What became of a conditional write whose fate is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteOutcome {
+    /// The write was committed at this revision.
+    Committed(Revision),
+    /// The compare failed and nothing was written; the entry as it is now, if any.
+    Conflict(Option<KeyValue>),
+}
+
+/// Why the store did not answer as asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StorageError {
+    /// The wanted revision lies before the compaction horizon.
+    #[error("required revision has been compacted, oldest is {oldest}")]
+    Compacted {
+        /// The oldest revision that can still be read or watched from.
+        oldest: Revision,
+    },
+    /// The wanted revision has not happened yet.
+    #[error("required revision is a future revision, current is {current}")]
+    Future {
+        /// The newest revision.
+        current: Revision,
+    },
+    /// The request is larger than the store takes. Nothing was written.
+    #[error("request is too large")]
+    TooLarge,
+    /// The store could not be reached, and the request surely had no effect.
+    #[error("store is unavailable: {0}")]
+    Unavailable(String),
+    /// The deadline passed or the connection broke after a write was sent: it may or may not have
+    /// been, or may yet be, committed.
+    #[error("outcome of the write is unknown: {0}")]
+    UnknownOutcome(String),
+    /// A read did not finish before its deadline.
+    #[error("store did not answer in time")]
+    Timeout,
+    /// The lease does not exist (any more).
+    #[error("lease not found")]
+    LeaseNotFound,
+    /// The store is damaged, full or misconfigured. Nothing was written.
+    #[error("store failed: {0}")]
+    Failed(String),
+}
+
+/// An ordered, revisioned, watchable map from keys to bytes.
+///
+/// All methods may be called from any thread inside a tokio runtime, and all futures may be dropped
+/// at any time; a write whose future is dropped may still be committed.
+pub trait Storage: Send + Sync + 'static {
+    /// Reads one key: the newest entry (linearizable), or the one at `revision`. The second value
+    /// is the store's newest revision as seen by this read.
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>>;
+
+    /// Reads keys under a prefix in key order.
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>>;
+
+    /// Writes `value` if `compare` holds. On return of `Committed` the write is durable.
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        compare: Compare,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
+
+    /// Deletes the key if its `mod_revision` is `revision`.
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
+
+    /// Streams all changes under `prefix` with a revision above `after`, in order, without gaps.
+    /// Sends an empty batch now and then so that the reader's clock moves on when nothing happens
+    /// under the prefix, if the store can do so truthfully. Fails with `Compacted` if the history
+    /// after `after` is gone.
+    fn watch<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+    ) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
+
+    /// The newest committed revision, linearizably: no write acknowledged before the call has a
+    /// higher one.
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>>;
+
+    /// Makes a lease that expires after `ttl` (rounded up to whole seconds).
+    fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>>;
+
+    /// Ends a lease and deletes what is attached to it.
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>>;
+
+    /// Forgets all history before `revision`: reads and watches from before it fail with
+    /// `Compacted`. The newest entry of each key stays. Compacting twice to one revision fails with
+    /// `Compacted`, as etcd does.
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>>;
+}

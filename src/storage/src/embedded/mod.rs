@@ -1,0 +1,266 @@
+//! The embedded store: one process, one file, durable group commits.
+//!
+//! Who calls it: the composition root opens it when no etcd is configured; everyone else sees
+//! [`Storage`]. Promises:
+//! * a write is acknowledged only after the commit that holds it is synced to disk;
+//! * no revision is used twice, whatever kills the process;
+//! * a read sees every write acknowledged before it began, and a consistent snapshot;
+//! * a watch delivers every change once, in order, in whole revisions.
+//!
+//! Writes go through one thread (`writer`), which shares each sync between all who wait; its queue
+//! is bounded, and a full queue is an answer. Reads use the newest published `snapshot` and never
+//! wait for writes. What is not here: encryption, and access by a second process.
+
+mod apply;
+mod file;
+mod leases;
+mod snapshot;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod writer;
+
+use std::{
+    path::Path,
+    sync::{Arc, atomic::Ordering, mpsc},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use redb::StorageBackend;
+use tokio::sync::{oneshot, watch as channel};
+
+use self::{
+    apply::{Job, Reply},
+    snapshot::Snapshot,
+    writer::{Counters, Writer},
+};
+use crate::{
+    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
+    WriteOutcome,
+};
+
+/// The largest request that is taken: etcd's default, so that what fits here fits there.
+pub const MAX_REQUEST_BYTES: usize = 1_572_864;
+
+/// Writes that may wait for the writer: eight full batches, some tens of milliseconds of work.
+const QUEUE_JOBS: usize = 4096;
+
+/// How to open an [`EmbeddedStore`].
+#[derive(Debug, Clone)]
+pub struct EmbeddedOptions {
+    /// Sync the file at every commit. Without it a crash of the machine may lose acknowledged
+    /// writes; a crash of the process does not.
+    pub fsync: bool,
+    /// Compact by itself so that about so many revisions of history stay readable. `None` leaves
+    /// compaction to the caller.
+    pub history_limit: Option<Revision>,
+    /// Memory for the database's page cache.
+    pub cache_bytes: usize,
+    /// Verify the checksums of the whole file when it is opened, so that damage is found then and
+    /// not served later. After a crash they are verified in any case.
+    pub verify_on_open: bool,
+}
+
+impl Default for EmbeddedOptions {
+    fn default() -> Self {
+        Self { fsync: true, history_limit: None, cache_bytes: 64 << 20, verify_on_open: true }
+    }
+}
+
+/// What an [`EmbeddedStore`] has done since it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EmbeddedStats {
+    /// Committed transactions.
+    pub commits: u64,
+    /// Revisions made by them.
+    pub revisions: u64,
+    /// Times the file was synced.
+    pub syncs: u64,
+    /// Watches that are open.
+    pub watches: usize,
+}
+
+/// A [`Storage`] in one local file. Closing is by dropping it, which waits for the running commit.
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    queue: mpsc::SyncSender<Job>,
+    published: channel::Receiver<Arc<Snapshot>>,
+    counters: Arc<Counters>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl EmbeddedStore {
+    /// Opens or creates the store in `dir`. Reads the whole index: blocks for as long as that takes.
+    pub fn open(dir: &Path, options: EmbeddedOptions) -> Result<Self, StorageError> {
+        let counters = Arc::new(Counters::default());
+        let (path, backend) = file::open_file(dir, options.fsync, counters.syncs.clone())?;
+        Self::start(path, backend, options, counters)
+    }
+
+    fn start(
+        path: std::path::PathBuf,
+        backend: impl StorageBackend,
+        options: EmbeddedOptions,
+        counters: Arc<Counters>,
+    ) -> Result<Self, StorageError> {
+        let (queue, jobs) = mpsc::sync_channel(QUEUE_JOBS);
+        let (opened, result) = mpsc::sync_channel(1);
+        let (shown_path, writer_counters) = (path.clone(), counters.clone());
+        let serve = move || {
+            let loaded = file::open_database(&path, backend, &options)
+                .and_then(|database| Writer::load(database, path, &options, writer_counters));
+            match loaded {
+                Err(error) => drop(opened.send(Err(error))),
+                Ok((writer, snapshot)) => {
+                    let (publish, published) = channel::channel(Arc::new(snapshot));
+                    drop(opened.send(Ok(published)));
+                    writer.run(&jobs, &publish);
+                }
+            }
+        };
+        let writer = std::thread::Builder::new()
+            .name("trireme-store".to_owned())
+            .spawn(serve)
+            .map_err(|error| StorageError::Failed(format!("cannot start the store's thread: {error}")))?;
+        // redb may panic on a file that was damaged behind its back: then the channel just ends.
+        let gave_up = |_| file::damaged(&shown_path, &"the database gave up while reading it");
+        let published = result.recv().map_err(gave_up)??;
+        Ok(Self { queue, published, counters, writer: Some(writer) })
+    }
+
+    /// What the store has done so far.
+    pub fn stats(&self) -> EmbeddedStats {
+        EmbeddedStats {
+            commits: self.counters.commits.load(Ordering::Relaxed),
+            revisions: self.counters.revisions.load(Ordering::Relaxed),
+            syncs: self.counters.syncs.load(Ordering::Relaxed),
+            // One is the store's own.
+            watches: self.published_receivers().saturating_sub(1),
+        }
+    }
+
+    /// The compaction horizon: what is older cannot be read.
+    pub fn compacted(&self) -> Revision {
+        self.snapshot().compacted
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.borrow().clone()
+    }
+
+    async fn submit<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StorageError> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send(job(reply)).map_err(|error| match error {
+            mpsc::TrySendError::Full(_) => StorageError::Unavailable("the store's write queue is full".to_owned()),
+            mpsc::TrySendError::Disconnected(_) => StorageError::Failed("the store has stopped".to_owned()),
+        })?;
+        let lost = |_| StorageError::UnknownOutcome("the store stopped before it answered".to_owned());
+        answer.await.map_err(lost)?
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            // Blocks only while the queue is full, which the writer is emptying.
+            drop(self.queue.send(Job::Stop));
+            drop(writer.join());
+        }
+    }
+}
+
+impl Storage for EmbeddedStore {
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        Box::pin(async move {
+            let key = owned(key)?;
+            let snapshot = self.snapshot();
+            blocking(move || Ok((snapshot.get(&key, revision)?, snapshot.revision))).await
+        })
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        Box::pin(async move {
+            let snapshot = self.snapshot();
+            blocking(move || snapshot.range(&request)).await
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        compare: Compare,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        Box::pin(async move {
+            let key = owned(key)?;
+            if key.len() + value.len() > MAX_REQUEST_BYTES {
+                return Err(StorageError::TooLarge);
+            }
+            self.submit(|reply| Job::Put { key, value, compare, lease: options.lease, reply }).await
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        Box::pin(async move {
+            let key = owned(key)?;
+            self.submit(|reply| Job::Delete { key, revision, reply }).await
+        })
+    }
+
+    fn watch<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Revision,
+    ) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+        Box::pin(async move {
+            let oldest = self.snapshot().compacted;
+            if after < oldest {
+                return Err(StorageError::Compacted { oldest });
+            }
+            let stream = watch::watch_after(self.published.clone(), Arc::from(prefix), after);
+            Ok(Box::pin(stream) as WatchStream)
+        })
+    }
+
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
+        Box::pin(async move { Ok(self.snapshot().revision) })
+    }
+
+    fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
+        Box::pin(self.submit(move |reply| Job::Grant { ttl, reply }))
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(self.submit(move |reply| Job::Revoke { lease, reply }))
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(self.submit(move |reply| Job::Compact { revision, reply }))
+    }
+}
+
+/// etcd knows no empty key, so neither do we.
+fn owned(key: &str) -> Result<Arc<str>, StorageError> {
+    if key.is_empty() { Err(StorageError::Failed("key is not provided".to_owned())) } else { Ok(Arc::from(key)) }
+}
+
+/// Runs what may touch the disk away from the threads that serve others.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
+    let lost = |error| StorageError::Failed(format!("a read was given up: {error}"));
+    tokio::task::spawn_blocking(read).await.map_err(lost)?
+}

@@ -1,0 +1,329 @@
+//! The one thread that writes. It drains its bounded queue into one redb transaction (group
+//! commit), commits durably, publishes the new snapshot, and only then answers:
+//!
+//! ```text
+//! queue ─ drain ─▶ apply to tables and index ─▶ commit (one fsync) ─▶ publish snapshot ─▶ answer all
+//!    ▲                                             │ while this runs, the next batch queues up
+//! ```
+//! The revision clock is written in the same transaction as the changes, and nobody sees a revision
+//! before its commit, so no revision is ever used twice. After a failed commit the thread answers
+//! every request with the reason and writes nothing more: what is on disk is then unknown until the
+//! store is opened again.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use imbl::Vector;
+use redb::{Database, ReadableDatabase, ReadableTable};
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    EmbeddedOptions,
+    apply::{Answer, Batch, Job, State},
+    file::{damaged, redb_error},
+    leases::Leases,
+    snapshot::{Commit, Index, Live, Snapshot},
+    tables::{
+        FORMAT, KEYS, LEASES, LOG, META, META_COMPACTED, META_FORMAT, META_NEXT_LEASE, META_REVISION, META_SWEPT,
+    },
+};
+use crate::{Event, KeyValue, Revision, StorageError};
+
+/// A batch is bounded so that the first in it does not wait long for the last.
+const BATCH_JOBS: usize = 512;
+/// Bounds the memory of a batch and the length of its commit.
+const BATCH_BYTES: usize = 8 << 20;
+/// Log records swept per commit after a compaction: a few milliseconds of work between batches.
+const SWEEP_RECORDS: usize = 512;
+/// Leases ended per batch.
+const EXPIRE_LEASES: usize = 64;
+/// Recent events kept in memory so that watchers that keep up need no disk.
+const RECENT_EVENTS: usize = 4096;
+const RECENT_BYTES: usize = 8 << 20;
+/// An empty store's revision, as in etcd: the first write gets the next one.
+const FIRST_REVISION: Revision = 1;
+
+/// What the store has done since it was opened.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) commits: AtomicU64,
+    pub(super) revisions: AtomicU64,
+    pub(super) syncs: Arc<AtomicU64>,
+}
+
+pub(super) struct Writer {
+    database: Database,
+    path: PathBuf,
+    state: State,
+    recent: Vector<Arc<Commit>>,
+    recent_events: usize,
+    recent_bytes: usize,
+    history_limit: Option<Revision>,
+    counters: Arc<Counters>,
+    /// Why nothing can be written any more.
+    broken: Option<String>,
+}
+
+impl Writer {
+    /// Loads the state; the second value is the first snapshot to publish.
+    pub(super) fn load(
+        database: Database,
+        path: PathBuf,
+        options: &EmbeddedOptions,
+        counters: Arc<Counters>,
+    ) -> Result<(Self, Snapshot), StorageError> {
+        let state = match load_state(&database) {
+            Ok(state) => state,
+            Err(StorageError::Failed(why)) => return Err(damaged(&path, &why)),
+            Err(other) => return Err(other),
+        };
+        let mut writer = Self {
+            database,
+            path,
+            state,
+            recent: Vector::new(),
+            recent_events: 0,
+            recent_bytes: 0,
+            history_limit: options.history_limit,
+            counters,
+            broken: None,
+        };
+        let snapshot = writer.snapshot()?;
+        writer.broken = None;
+        Ok((writer, snapshot))
+    }
+
+    /// Serves the queue until told to stop, or until the store's handle is gone.
+    pub(super) fn run(mut self, queue: &Receiver<Job>, published: &watch::Sender<Arc<Snapshot>>) {
+        loop {
+            let (jobs, stop) = self.collect(queue);
+            if self.broken.is_none() {
+                self.commit(jobs, published);
+            } else {
+                self.refuse(jobs);
+            }
+            if stop {
+                break;
+            }
+        }
+        // Releases the file at once, though a watcher may still hold a snapshot.
+        if let Err(error) = self.database.close() {
+            tracing::warn!(path = %self.path.display(), error = %error, "the store was not closed cleanly");
+        }
+    }
+
+    /// Waits for work: requests, leases that end, or history to sweep.
+    fn collect(&self, queue: &Receiver<Job>) -> (Vec<Job>, bool) {
+        let (mut jobs, mut bytes) = (Vec::new(), 0_usize);
+        let mut next = match self.idle_time() {
+            None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(wait) => queue.recv_timeout(wait),
+        };
+        loop {
+            match next {
+                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return (jobs, true),
+                Err(RecvTimeoutError::Timeout) => return (jobs, false),
+                Ok(job) => {
+                    bytes += job.bytes();
+                    jobs.push(job);
+                }
+            }
+            if jobs.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
+                return (jobs, false);
+            }
+            next = queue.recv_timeout(Duration::ZERO);
+        }
+    }
+
+    /// How long the writer may sleep; `None` is until a request comes.
+    fn idle_time(&self) -> Option<Duration> {
+        if self.broken.is_some() {
+            return None;
+        }
+        if self.state.swept < self.state.compacted {
+            return Some(Duration::ZERO);
+        }
+        let deadline = self.state.leases.next_deadline()?;
+        Some(deadline.saturating_duration_since(Instant::now()))
+    }
+
+    fn commit(&mut self, jobs: Vec<Job>, published: &watch::Sender<Arc<Snapshot>>) {
+        let started = Instant::now();
+        let requests = jobs.len();
+        let mut answers = Vec::with_capacity(requests);
+        let base = self.state.revision;
+        let result = self.transact(jobs, &mut answers, started);
+        let changed = match result {
+            Ok(None) => return answers.into_iter().for_each(Answer::send),
+            Ok(Some(events)) => self.remember(base, events).and_then(|()| self.snapshot()),
+            Err(error) => Err(error),
+        };
+        match changed {
+            Ok(snapshot) => {
+                published.send_replace(Arc::new(snapshot));
+                self.count(base, requests, started.elapsed());
+                answers.into_iter().for_each(Answer::send);
+            }
+            Err(error) => {
+                let why = format!("{}: {error}; open the store again", self.path.display());
+                tracing::error!(why, "the embedded store has stopped writing");
+                answers.into_iter().for_each(|answer| answer.send_commit_failed(&why));
+                self.broken = Some(why);
+            }
+        }
+    }
+
+    /// Applies the requests and commits if anything changed.
+    fn transact(
+        &mut self,
+        jobs: Vec<Job>,
+        answers: &mut Vec<Answer>,
+        now: Instant,
+    ) -> Result<Option<Vec<Event>>, StorageError> {
+        let transaction = self.database.begin_write().map_err(redb_error)?;
+        let mut batch = Batch::open(&transaction, now)?;
+        for lease in self.state.leases.expired(now, EXPIRE_LEASES) {
+            batch.revoke(&mut self.state, lease)?;
+        }
+        for job in jobs {
+            answers.extend(batch.apply(&mut self.state, job)?);
+        }
+        if let Some(limit) = self.history_limit {
+            // A tenth of slack, so that this happens now and then and not at every write.
+            if self.state.revision - self.state.compacted > limit + limit / 10 {
+                batch.compact(&mut self.state, self.state.revision - limit)?;
+            }
+        }
+        if self.state.swept < self.state.compacted {
+            batch.sweep(&mut self.state, SWEEP_RECORDS)?;
+        }
+        batch.finish(&self.state)?;
+        let (events, dirty) = (std::mem::take(&mut batch.events), batch.dirty);
+        drop(batch);
+        if !dirty {
+            transaction.abort().map_err(redb_error)?;
+            return Ok(None);
+        }
+        transaction.commit().map_err(redb_error)?;
+        Ok(Some(events))
+    }
+
+    /// Adds a commit to the recent ones and forgets the oldest beyond the bounds.
+    fn remember(&mut self, base: Revision, events: Vec<Event>) -> Result<(), StorageError> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let bytes = events.iter().map(event_bytes).sum();
+        self.recent_events += events.len();
+        self.recent_bytes += bytes;
+        self.recent.push_back(Arc::new(Commit { base, revision: self.state.revision, events, bytes }));
+        while self.recent_events > RECENT_EVENTS || self.recent_bytes > RECENT_BYTES {
+            let Some(oldest) = self.recent.pop_front() else { break };
+            self.recent_events -= oldest.events.len();
+            self.recent_bytes -= oldest.bytes;
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, StorageError> {
+        let transaction = self.database.begin_read().map_err(redb_error)?;
+        Ok(Snapshot {
+            revision: self.state.revision,
+            compacted: self.state.compacted,
+            index: self.state.index.clone(),
+            recent: self.recent.clone(),
+            log: transaction.open_table(LOG).map_err(redb_error)?,
+            keys: transaction.open_table(KEYS).map_err(redb_error)?,
+        })
+    }
+
+    fn count(&self, base: Revision, requests: usize, took: Duration) {
+        let revisions = u64::try_from(self.state.revision - base).unwrap_or(0);
+        self.counters.commits.fetch_add(1, Ordering::Relaxed);
+        self.counters.revisions.fetch_add(revisions, Ordering::Relaxed);
+        metrics::counter!("trireme_store_commits_total").increment(1);
+        metrics::counter!("trireme_store_revisions_total").increment(revisions);
+        metrics::histogram!("trireme_store_commit_batch_size").record(f64::from(u32::try_from(requests).unwrap_or(0)));
+        metrics::histogram!("trireme_store_commit_duration_seconds").record(took.as_secs_f64());
+    }
+
+    fn refuse(&self, jobs: Vec<Job>) {
+        let why = self.broken.clone().unwrap_or_default();
+        let failed = || StorageError::Failed(why.clone());
+        for job in jobs {
+            match job {
+                Job::Put { reply, .. } | Job::Delete { reply, .. } => Answer::Write(reply, Err(failed())).send(),
+                Job::Grant { reply, .. } => Answer::Lease(reply, Err(failed())).send(),
+                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => Answer::Done(reply, Err(failed())).send(),
+                Job::Stop => {}
+            }
+        }
+    }
+}
+
+fn event_bytes(event: &Event) -> usize {
+    let size = |entry: &KeyValue| entry.value.len();
+    match event {
+        Event::Put { entry, previous } => entry.key.len() + size(entry) + previous.as_ref().map_or(0, size),
+        Event::Delete { key, previous, .. } => key.len() + previous.as_ref().map_or(0, size),
+    }
+}
+
+/// Makes the tables if the file is new, and reads the newest state.
+fn load_state(database: &Database) -> Result<State, StorageError> {
+    let transaction = database.begin_write().map_err(redb_error)?;
+    let state = {
+        let mut meta = transaction.open_table(META).map_err(redb_error)?;
+        let number = |name| Ok(meta.get(name).map_err(redb_error)?.map(|found| found.value()));
+        let format = number(META_FORMAT)?.unwrap_or(FORMAT);
+        if format != FORMAT {
+            return Err(StorageError::Failed(format!("its layout is {format}, this version knows {FORMAT}")));
+        }
+        let mut state = State {
+            revision: number(META_REVISION)?.unwrap_or(FIRST_REVISION),
+            compacted: number(META_COMPACTED)?.unwrap_or(0),
+            swept: number(META_SWEPT)?.unwrap_or(0),
+            next_lease: number(META_NEXT_LEASE)?.unwrap_or(1),
+            index: Index::new(),
+            leases: Leases::default(),
+        };
+        meta.insert(META_FORMAT, FORMAT).map_err(redb_error)?;
+        transaction.open_table(LOG).map_err(redb_error)?;
+        let now = Instant::now();
+        for item in transaction.open_table(LEASES).map_err(redb_error)?.iter().map_err(redb_error)? {
+            let (id, ttl_s) = item.map_err(redb_error)?;
+            state.leases.grant(id.value(), Duration::from_secs(ttl_s.value()), now);
+        }
+        let keys = transaction.open_table(KEYS).map_err(redb_error)?;
+        for item in keys.iter().map_err(redb_error)? {
+            let (place, facts) = item.map_err(redb_error)?;
+            load_version(&mut state, place.value(), facts.value());
+        }
+        state
+    };
+    transaction.commit().map_err(redb_error)?;
+    Ok(state)
+}
+
+/// Versions come oldest first, so the last one seen of a key is its newest.
+fn load_version(state: &mut State, (key, revision): (&str, Revision), facts: (Revision, u32, bool, i64)) {
+    let (create_revision, number, deleted, lease) = facts;
+    let (key, before) = match state.index.get_key_value(key) {
+        Some((known, live)) => (known.clone(), live.lease),
+        None => (Arc::from(key), 0),
+    };
+    let lease = if deleted { 0 } else { lease };
+    state.leases.move_key(&key, before, lease);
+    if deleted {
+        state.index.remove(&*key);
+    } else {
+        state.index.insert(key, Live { place: (revision, number), lease, create_revision });
+    }
+}

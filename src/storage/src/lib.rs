@@ -1,0 +1,16 @@
+//! The storage contract and its implementations.
+//!
+//! A [`Storage`] is an ordered map from keys to bytes under one revision clock, as etcd v3 defines
+//! it: every committed write takes the next revision, every read can name the revision it wants,
+//! and a watch replays all changes after a revision in order. The room knows keys and bytes; it
+//! knows nothing of Kubernetes kinds.
+//!
+//! Callers: `registry` (the store watcher, the registries and the read index). Implementations:
+//! `embedded` (redb, one process) and `etcd`. Both pass the one suite in [`conformance`].
+
+mod contract;
+
+pub use contract::{
+    Compare, Event, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage,
+    StorageError, WatchBatch, WatchStream, WriteOutcome,
+};

@@ -1,0 +1,3 @@
+//! The `trireme` binary.
+
+fn main() {}

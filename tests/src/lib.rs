@@ -1,0 +1,1 @@
+//! Integration tests and the harness that starts real servers.
