@@ -87,7 +87,10 @@ impl<A: Actor> Turn<'_, A> {
 
     /// A way for this instance's own tasks to send to it.
     pub fn myself(&self) -> Myself<A> {
-        Myself { address: self.context.address().downgrade(), life: self.life.clone() }
+        Myself {
+            address: self.context.address().downgrade(),
+            life: self.life.clone(),
+        }
     }
 
     /// Cancelled when this instance ends, by stop or by panic.
@@ -113,7 +116,10 @@ impl<A: Actor> Turn<'_, A> {
             let outcome = AssertUnwindSafe(future).catch_unwind().await;
             myself.return_result(into(outcome.map_err(|panic| Lost(panic_text(&*panic)))));
         };
-        let task = self.life.detached.track_future(task.instrument(tracing::Span::current()));
+        let task = self
+            .life
+            .detached
+            .track_future(task.instrument(tracing::Span::current()));
         actix_rt::spawn(task);
     }
 
@@ -143,7 +149,10 @@ pub struct Myself<A: Actor> {
 
 impl<A: Actor> Clone for Myself<A> {
     fn clone(&self) -> Self {
-        Self { address: self.address.clone(), life: self.life.clone() }
+        Self {
+            address: self.address.clone(),
+            life: self.life.clone(),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 
 use crate::actor::{Actor, Receive};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
-use crate::shell::{Envelope, Shell, Stop, post};
+use crate::shell::{Envelope, Shell, post, post_stop};
 use crate::topology::{Caller, TopologyError};
 use crate::vitals::{ActorSnapshot, ActorState, Vitals};
 
@@ -42,21 +42,24 @@ impl<A: Actor> Shared<A> {
         A: Receive<M>,
         M: Message,
     {
+        if self.vitals.is_ending() {
+            return Err(NoteError::Stopped);
+        }
         match (self.vitals.state(), self.address.load().as_deref()) {
             (ActorState::Running, Some(address)) => {
                 post(address, Envelope::new(message, reply, &self.vitals));
                 Ok(())
             }
-            (ActorState::Stopped, _) => Err(NoteError::Stopped),
-            (ActorState::Running | ActorState::Restarting, _) => Err(NoteError::Restarting),
+            _ => Err(NoteError::Restarting),
         }
     }
 
     fn lost(&self, ticket: &Ticket<impl Send>) -> AskError {
         let taken = ticket.abandon();
-        match self.vitals.state() {
-            ActorState::Stopped => AskError::Stopped { taken },
-            ActorState::Running | ActorState::Restarting => AskError::Restarting { taken },
+        if self.vitals.is_ending() {
+            AskError::Stopped { taken }
+        } else {
+            AskError::Restarting { taken }
         }
     }
 
@@ -64,7 +67,7 @@ impl<A: Actor> Shared<A> {
     pub(crate) fn stop(&self) {
         self.vitals.stopping.cancel();
         if let Some(address) = self.address.load().as_deref() {
-            post(address, Stop);
+            post_stop(address);
         }
     }
 }
@@ -86,13 +89,17 @@ pub struct Owned<A: Actor> {
 
 impl<A: Actor> Clone for Handle<A> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
 impl<A: Actor> Clone for Notes<A> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
     }
 }
 
@@ -120,13 +127,17 @@ impl<A: Actor> Handle<A> {
         match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
             Some(Some(reply)) => Ok(reply),
             Some(None) => Err(self.shared.lost(&ticket)),
-            None => Err(AskError::Deadline { taken: ticket.abandon() }),
+            None => Err(AskError::Deadline {
+                taken: ticket.abandon(),
+            }),
         }
     }
 
     /// The right to send notes only.
     pub fn notes(&self) -> Notes<A> {
-        Notes { shared: Arc::clone(&self.shared) }
+        Notes {
+            shared: Arc::clone(&self.shared),
+        }
     }
 
     /// Sends a note; a permit is held until it has been handled.
@@ -209,24 +220,30 @@ impl<A: Actor> Owned<A> {
     /// A handle for `caller`, if the topology lets it ask.
     pub fn for_caller(&self, caller: impl Into<Caller>) -> Result<Handle<A>, TopologyError> {
         self.shared.vitals.entry.check_ask(caller.into())?;
-        Ok(Handle { shared: Arc::clone(&self.shared) })
+        Ok(Handle {
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     /// A way for `caller` to send notes, if the topology lets it.
     pub fn notes_for(&self, caller: impl Into<Caller>) -> Result<Notes<A>, TopologyError> {
         self.shared.vitals.entry.check_note(caller.into())?;
-        Ok(Notes { shared: Arc::clone(&self.shared) })
+        Ok(Notes {
+            shared: Arc::clone(&self.shared),
+        })
     }
 
     /// A way for the owner's own timers to send notes.
     pub fn own_notes(&self) -> Notes<A> {
-        Notes { shared: Arc::clone(&self.shared) }
+        Notes {
+            shared: Arc::clone(&self.shared),
+        }
     }
 
     /// Stops the actor for good, after what it has in its mailbox. Waits until it is gone.
     pub async fn stop(&self) {
         self.shared.stop();
-        self.shared.vitals.permits.acquire().await.map(drop).unwrap_or_default();
+        self.shared.vitals.gone.cancelled().await;
     }
 
     /// The actor as `/debug/actors` shows it.

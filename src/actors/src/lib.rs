@@ -29,9 +29,6 @@ pub mod testkit;
 pub mod topology;
 mod vitals;
 
-#[cfg(test)]
-mod tests;
-
 pub use actor::{Actor, Gone, Lost, Myself, Receive, Turn};
 pub use arbiters::run_system;
 pub use clock::{Clock, ManualClock};

@@ -98,7 +98,8 @@ impl Progress {
     }
 
     fn leave_waiting(&self, to: u8) -> Result<u8, u8> {
-        self.0.compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire)
+        self.0
+            .compare_exchange(WAITING, to, Ordering::AcqRel, Ordering::Acquire)
     }
 }
 
@@ -122,8 +123,18 @@ impl<R> Reply<R> {
     pub(crate) fn awaited(permit: OwnedSemaphorePermit, deadline: Option<Instant>) -> (Self, Ticket<R>) {
         let (sender, receiver) = oneshot::channel();
         let progress = Arc::new(Progress::default());
-        let asker = Asker { sender, progress: Arc::clone(&progress), deadline };
-        (Self { asker: Some(asker), permit: Some(permit) }, Ticket { receiver, progress })
+        let asker = Asker {
+            sender,
+            progress: Arc::clone(&progress),
+            deadline,
+        };
+        (
+            Self {
+                asker: Some(asker),
+                permit: Some(permit),
+            },
+            Ticket { receiver, progress },
+        )
     }
 
     /// A reply that nobody waits for; it only holds the permit, if the note needed one.

@@ -30,7 +30,12 @@ pub(crate) struct Envelope<M: Message> {
 
 impl<M: Message> Envelope<M> {
     pub(crate) fn new(message: M, reply: Reply<M::Reply>, vitals: &Arc<Vitals>) -> Self {
-        Self { message, reply, queued: vitals.enqueue(), span: Span::current() }
+        Self {
+            message,
+            reply,
+            queued: vitals.enqueue(),
+            span: Span::current(),
+        }
     }
 }
 
@@ -39,20 +44,24 @@ impl<M: Message> actix::Message for Envelope<M> {
 }
 
 /// The last message: what came before it is still handled.
-pub(crate) struct Stop;
+struct Stop;
 
 impl actix::Message for Stop {
     type Result = ();
 }
 
 /// Puts a message into a mailbox. The bound is the permit in front of it, so actix's own limit is left aside.
-pub(crate) fn post<A, M>(address: &actix::Addr<Shell<A>>, message: M)
+pub(crate) fn post<A, M>(address: &actix::Addr<Shell<A>>, envelope: Envelope<M>)
 where
-    A: Actor,
-    M: actix::Message<Result = ()> + Send + 'static,
-    Shell<A>: actix::Handler<M>,
+    A: Receive<M>,
+    M: Message,
 {
-    address.do_send(message);
+    address.do_send(envelope);
+}
+
+/// Ends an instance after what it has in its mailbox. One more message an actor's life needs no bound.
+pub(crate) fn post_stop<A: Actor>(address: &actix::Addr<Shell<A>>) {
+    address.do_send(Stop);
 }
 
 /// Tells the supervisor that an instance has ended, however that came about.
@@ -65,13 +74,21 @@ pub(crate) struct ExitGuard {
 
 impl ExitGuard {
     pub(crate) fn new(exits: mpsc::UnboundedSender<String>, life: &Life) -> Self {
-        Self { exits, vitals: Arc::clone(&life.vitals), cause: None, _ended: life.ended.clone().drop_guard() }
+        Self {
+            exits,
+            vitals: Arc::clone(&life.vitals),
+            cause: None,
+            _ended: life.ended.clone().drop_guard(),
+        }
     }
 }
 
 impl Drop for ExitGuard {
     fn drop(&mut self) {
-        let cause = self.cause.take().unwrap_or_else(|| "its context was dropped".to_owned());
+        let cause = self
+            .cause
+            .take()
+            .unwrap_or_else(|| "its context was dropped".to_owned());
         self.vitals.died(&cause);
         // Without a supervisor the whole system is being torn down.
         let _ = self.exits.send(cause);
@@ -93,13 +110,22 @@ impl<A: Actor> Shell<A> {
         if let Err(panic) = &actor {
             guard.cause = Some(format!("its factory panicked: {}", panic_text(&**panic)));
         }
-        Self { actor: actor.ok(), life, guard, turns: 0 }
+        Self {
+            actor: actor.ok(),
+            life,
+            guard,
+            turns: 0,
+        }
     }
 
     /// Lets the actor take a turn, and ends the instance if that fails.
     fn turn(&mut self, context: &mut actix::Context<Self>, turn: impl FnOnce(&mut A, &mut Turn<'_, A>)) {
         let Some(actor) = self.actor.as_mut() else { return };
-        let mut state = Turn { context, life: &self.life, failure: None };
+        let mut state = Turn {
+            context,
+            life: &self.life,
+            failure: None,
+        };
         let outcome = catch_unwind(AssertUnwindSafe(|| turn(actor, &mut state)));
         let failure = match outcome {
             Ok(()) => state.failure,
@@ -140,13 +166,20 @@ where
     type Result = ();
 
     fn handle(&mut self, envelope: Envelope<M>, context: &mut Self::Context) {
-        let Envelope { message, reply, queued, span } = envelope;
+        let Envelope {
+            message,
+            reply,
+            queued,
+            span,
+        } = envelope;
         // An asker that has left gets no work done: its deadline has said "surely not".
         if !reply.take() {
             return;
         }
         let timer = self.life.vitals.turn(queued);
-        self.turn(context, |actor, turn| span.in_scope(|| actor.receive(message, reply, turn)));
+        self.turn(context, |actor, turn| {
+            span.in_scope(|| actor.receive(message, reply, turn))
+        });
         drop(timer);
         self.turns = self.turns.wrapping_add(1);
         if self.turns.is_multiple_of(TURNS_BEFORE_YIELD) {

@@ -183,9 +183,10 @@ impl Topology {
 
     fn check_known(&self, caller: Caller, callee: &Entry) -> Result<(), TopologyError> {
         match caller {
-            Caller::Actor(kind) if self.entry(kind).is_none() => {
-                Err(TopologyError::UnknownCaller { caller: kind, callee: callee.kind })
-            }
+            Caller::Actor(kind) if self.entry(kind).is_none() => Err(TopologyError::UnknownCaller {
+                caller: kind,
+                callee: callee.kind,
+            }),
             Caller::Actor(_) | Caller::Outside => Ok(()),
         }
     }
@@ -224,7 +225,11 @@ impl Entry {
         if self.asked_by.contains(&caller) {
             return Ok(());
         }
-        Err(TopologyError::Undeclared { caller, callee: self.kind, verb: "ask" })
+        Err(TopologyError::Undeclared {
+            caller,
+            callee: self.kind,
+            verb: "ask",
+        })
     }
 
     /// Whether `caller` may send notes.
@@ -232,7 +237,11 @@ impl Entry {
         if self.noted_by.contains(&caller) || self.asked_by.contains(&caller) {
             return Ok(());
         }
-        Err(TopologyError::Undeclared { caller, callee: self.kind, verb: "note" })
+        Err(TopologyError::Undeclared {
+            caller,
+            callee: self.kind,
+            verb: "note",
+        })
     }
 
     fn markdown_row(&self) -> String {
@@ -240,7 +249,11 @@ impl Entry {
             [] => "—".to_owned(),
             callers => callers.iter().map(Caller::to_string).collect::<Vec<_>>().join(", "),
         };
-        let timers = if self.timers.is_empty() { "—".to_owned() } else { self.timers.join(", ") };
+        let timers = if self.timers.is_empty() {
+            "—".to_owned()
+        } else {
+            self.timers.join(", ")
+        };
         let placement = match self.placement {
             Placement::RoundRobin => "round robin",
             Placement::ByInstance => "by instance",

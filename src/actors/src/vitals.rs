@@ -84,6 +84,8 @@ pub(crate) struct Vitals {
     pub(crate) permits: Arc<Semaphore>,
     /// Cancelled when the actor is to stop for good.
     pub(crate) stopping: CancellationToken,
+    /// Cancelled when it has.
+    pub(crate) gone: CancellationToken,
     born: Instant,
     state: AtomicU8,
     depth: AtomicI64,
@@ -125,6 +127,7 @@ impl Vitals {
             born: clock.now(),
             permits: Arc::new(Semaphore::new(entry.permits)),
             stopping: CancellationToken::new(),
+            gone: CancellationToken::new(),
             state: AtomicU8::new(RESTARTING),
             depth: AtomicI64::new(0),
             restarts: AtomicU64::new(0),
@@ -150,13 +153,20 @@ impl Vitals {
         ActorState::from_u8(self.state.load(Ordering::Acquire))
     }
 
+    /// Whether it is, or is about to be, no more.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stopping.is_cancelled() || self.state() == ActorState::Stopped
+    }
+
     pub(crate) fn running(&self) {
         self.state.store(RUNNING, Ordering::Release);
     }
 
     pub(crate) fn died(&self, cause: &str) {
         self.state.store(RESTARTING, Ordering::Release);
-        self.last_failure.store(Some(Arc::new(cause.to_owned())));
+        if !self.stopping.is_cancelled() {
+            self.last_failure.store(Some(Arc::new(cause.to_owned())));
+        }
     }
 
     pub(crate) fn restarted(&self) {
@@ -168,6 +178,7 @@ impl Vitals {
     pub(crate) fn stopped(&self) {
         self.state.store(STOPPED, Ordering::Release);
         self.permits.close();
+        self.gone.cancel();
     }
 
     pub(crate) fn restarts(&self) -> u64 {
@@ -182,7 +193,10 @@ impl Vitals {
     pub(crate) fn enqueue(self: &Arc<Self>) -> Queued {
         self.depth.fetch_add(1, Ordering::Relaxed);
         self.meters.depth.increment(1.0);
-        Queued { since: self.clock.now(), vitals: Arc::clone(self) }
+        Queued {
+            since: self.clock.now(),
+            vitals: Arc::clone(self),
+        }
     }
 
     /// Marks the actor as busy until the returned guard is dropped, also by a panic.
@@ -191,7 +205,10 @@ impl Vitals {
         self.meters.wait.record(begun.saturating_duration_since(queued.since));
         drop(queued);
         self.busy_since.store(self.offset(begun), Ordering::Relaxed);
-        TurnTimer { begun, vitals: Arc::clone(self) }
+        TurnTimer {
+            begun,
+            vitals: Arc::clone(self),
+        }
     }
 
     pub(crate) fn snapshot(&self) -> ActorSnapshot {

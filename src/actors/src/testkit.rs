@@ -1,0 +1,87 @@
+//! For the tests of rooms: a system in a test, time by hand, conditions instead of sleeps, and no leaks.
+
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::clock::{Clock, ManualClock};
+use crate::supervise::Fatal;
+use crate::system::ActorSystem;
+use crate::topology::Topology;
+
+/// How long a test waits for what must happen. Only a failing test ever waits that long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a test runs in.
+pub struct TestKit {
+    /// The system, with one arbiter, so that all actors of a test share a thread.
+    pub system: ActorSystem,
+    /// The system's clock; it stands still until advanced.
+    pub clock: ManualClock,
+    fatal: Arc<Mutex<Vec<Fatal>>>,
+}
+
+impl TestKit {
+    /// The actors that have used up their restart budget.
+    pub fn fatal(&self) -> Vec<Fatal> {
+        self.fatal
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .clone()
+    }
+}
+
+/// Runs a test in a system with the actors of `topology` and a manual clock. Fails if an actor or a task does not end.
+pub fn run<F: Future>(topology: Topology, test: impl FnOnce(TestKit) -> F) -> F::Output {
+    let clock = ManualClock::new();
+    run_with(topology, clock.clone().into(), clock, test)
+}
+
+/// As [`run`], with the machine's clock, for what must be fast in earnest.
+pub fn run_in_real_time<F: Future>(topology: Topology, test: impl FnOnce(TestKit) -> F) -> F::Output {
+    run_with(topology, Clock::system(), ManualClock::new(), test)
+}
+
+fn run_with<F: Future>(
+    topology: Topology,
+    clock: Clock,
+    manual: ManualClock,
+    test: impl FnOnce(TestKit) -> F,
+) -> F::Output {
+    let one = NonZeroUsize::MIN;
+    let main = async move {
+        let fatal = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&fatal);
+        let system = ActorSystem::builder()
+            .topology(topology)
+            .clock(clock)
+            .arbiters(one)
+            .on_fatal(move |fatal| seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fatal))
+            .build()
+            .expect("a test can start a thread");
+        let output = test(TestKit {
+            system: system.clone(),
+            clock: manual,
+            fatal,
+        })
+        .await;
+        let leaked = system.shutdown(PATIENCE).await;
+        assert!(leaked.is_empty(), "the test leaks {leaked:?}");
+        output
+    };
+    crate::arbiters::run_system(one, main).expect("a test can start a runtime")
+}
+
+/// Waits until `condition` holds; fails the test with `what` if it never does.
+pub async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let waiting = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(PATIENCE, waiting).await.is_ok(),
+        "never came about: {what}"
+    );
+}
