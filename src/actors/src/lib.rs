@@ -14,8 +14,6 @@
 //! Callers: every room that has an actor. Promise: nothing outside an actor's folder sees its mailbox, and no message
 //! is ever queued without a bound.
 
-#![doc = include_str!("../../../docs/actors.md")]
-
 mod actor;
 mod arbiters;
 mod clock;
@@ -28,6 +26,9 @@ mod tasks;
 pub mod testkit;
 pub mod topology;
 mod vitals;
+
+#[cfg(test)]
+mod tests;
 
 pub use actor::{Actor, Gone, Lost, Myself, Receive, Turn};
 pub use arbiters::run_system;

@@ -5,10 +5,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
+use crate::actor::{Actor, Receive, Turn};
 use crate::clock::{Clock, ManualClock};
+use crate::handle::Owned;
+use crate::message::{Message, Reply};
 use crate::supervise::Fatal;
-use crate::system::ActorSystem;
-use crate::topology::Topology;
+use crate::system::{ActorSystem, SpawnError};
+use crate::topology::{ActorKind, Caller, Entry, FIVE_A_MINUTE, Placement, Topology};
 
 /// How long a test waits for what must happen. Only a failing test ever waits that long.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,6 +34,53 @@ impl TestKit {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
             .clone()
+    }
+}
+
+/// A row for the table of a test: one actor with 8 permits that anyone outside may ask.
+pub const fn entry(kind: ActorKind) -> Entry {
+    Entry {
+        kind,
+        count: "1",
+        owner: "actors",
+        rank: 10,
+        permits: 8,
+        permits_reason: "a test",
+        asked_by: &[Caller::Outside],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "a test",
+    }
+}
+
+/// The kind of [`Probe`]; `entry(PROBE)` is its row.
+pub const PROBE: ActorKind = ActorKind::named("Probe");
+
+/// An actor that hands every note it gets to the test.
+pub struct Probe<M> {
+    seen: mpsc::UnboundedSender<M>,
+}
+
+impl<M: Message<Reply = ()>> Probe<M> {
+    /// Spawns a probe; the receiver yields what it is told, in order.
+    pub fn spawn(system: &ActorSystem) -> Result<(Owned<Self>, mpsc::UnboundedReceiver<M>), SpawnError> {
+        let (seen, notes) = mpsc::unbounded_channel();
+        let probe = system.spawn("", move || Self { seen: seen.clone() })?;
+        Ok((probe, notes))
+    }
+}
+
+impl<M: 'static> Actor for Probe<M> {
+    const KIND: ActorKind = PROBE;
+}
+
+impl<M: Message<Reply = ()>> Receive<M> for Probe<M> {
+    fn receive(&mut self, message: M, reply: Reply<()>, _: &mut Turn<'_, Self>) {
+        // The test may have seen enough.
+        let _ = self.seen.send(message);
+        reply.send(());
     }
 }
 

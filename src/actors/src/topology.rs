@@ -278,7 +278,7 @@ impl Entry {
 
 /// Five lives a minute: a bug that hits one request now and then costs that request; one that hits every request
 /// must not hide behind rebuilding.
-const FIVE_A_MINUTE: RestartPolicy = RestartPolicy {
+pub(crate) const FIVE_A_MINUTE: RestartPolicy = RestartPolicy {
     max_restarts: 5,
     window: Duration::from_secs(60),
     backoff: Duration::from_millis(50),

@@ -1,0 +1,66 @@
+//! Named tasks are counted, cancelled, joined, and their panics are seen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::worker;
+use crate::testkit::{eventually, run};
+use crate::{Clock, ManualClock};
+
+#[test]
+fn a_panic_of_a_task_is_counted_and_hurts_no_other() {
+    run(worker::topology(), |kit| async move {
+        let tasks = kit.system.tasks();
+        let healthy = tasks.spawn_named("healthy", std::future::pending());
+        let broken = tasks.spawn_named("broken", async { panic!("the task trips") });
+        broken.done().await;
+        assert_eq!(tasks.panics(), 1);
+        assert_eq!(tasks.names(), ["healthy"]);
+        assert!(!healthy.is_done());
+        healthy.cancel();
+        healthy.done().await;
+        assert_eq!(tasks.names(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_timer_ticks_once_a_period_and_does_not_make_up() {
+    run(worker::topology(), |kit| async move {
+        let ticks = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&ticks);
+        kit.system.tasks().every("timer", Duration::from_secs(10), move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        for (advance, expected) in [(9, 0), (1, 1), (10, 2), (100, 3)] {
+            kit.clock.wait_for_sleepers(1).await;
+            kit.clock.advance(Duration::from_secs(advance));
+            eventually("the timer has ticked", || ticks.load(Ordering::Relaxed) >= expected).await;
+            kit.clock.wait_for_sleepers(1).await;
+            assert_eq!(ticks.load(Ordering::Relaxed), expected);
+        }
+    });
+}
+
+#[test]
+fn a_manual_clock_moves_by_hand_only() {
+    run(worker::topology(), |_| async {
+        let manual = ManualClock::new();
+        let clock = Clock::from(manual.clone());
+        let (now, wall) = (clock.now(), clock.wall());
+        assert_eq!(
+            wall.duration_since(SystemTime::UNIX_EPOCH)
+                .map(|age| age.as_secs())
+                .ok(),
+            Some(1_767_225_600)
+        );
+        let late = clock.timeout_at(now + Duration::from_secs(5), std::future::pending::<()>());
+        let advance = async {
+            manual.wait_for_sleepers(1).await;
+            manual.advance(Duration::from_secs(5));
+        };
+        assert_eq!(tokio::join!(late, advance).0, None);
+        assert_eq!(clock.now() - now, Duration::from_secs(5));
+        assert_eq!(clock.wall().duration_since(wall).ok(), Some(Duration::from_secs(5)));
+    });
+}
