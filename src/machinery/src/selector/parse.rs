@@ -1,0 +1,235 @@
+//! The query form of label selectors: a lexer over special symbols and words, and a parser of one token
+//! of look-ahead. What is found is quoted in errors as it was written.
+
+use super::{Operator, Requirement, SelectorError, labels::key_fault};
+use crate::field::Path;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Token {
+    Bad,
+    Closed,
+    Comma,
+    DoesNotExist,
+    DoubleEquals,
+    End,
+    Equals,
+    GreaterThan,
+    Identifier,
+    In,
+    LessThan,
+    NotEquals,
+    NotIn,
+    Open,
+}
+
+fn symbol(text: &str) -> Option<Token> {
+    Some(match text {
+        ")" => Token::Closed,
+        "," => Token::Comma,
+        "!" => Token::DoesNotExist,
+        "==" => Token::DoubleEquals,
+        "=" => Token::Equals,
+        ">" => Token::GreaterThan,
+        "<" => Token::LessThan,
+        "!=" => Token::NotEquals,
+        "(" => Token::Open,
+        _ => return None,
+    })
+}
+
+fn is_special(c: char) -> bool {
+    matches!(c, '=' | '!' | '(' | ')' | ',' | '>' | '<')
+}
+
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Splits off the first token of the text.
+fn next_token(text: &str) -> (Token, &str, &str) {
+    let text = text.trim_start_matches(is_space);
+    let Some(first) = text.chars().next() else {
+        return (Token::End, "", "");
+    };
+    if is_special(first) {
+        let run = text.find(|c| !is_special(c)).unwrap_or(text.len());
+        let longest = if run > 1 { 2 } else { 1 };
+        for length in (1..=longest).rev() {
+            let (word, rest) = text.split_at(length);
+            if let Some(token) = symbol(word) {
+                return (token, word, rest);
+            }
+        }
+        let (word, rest) = text.split_at(1);
+        return (Token::Bad, word, rest);
+    }
+    let end = text.find(|c| is_special(c) || is_space(c)).unwrap_or(text.len());
+    let (word, rest) = text.split_at(end);
+    let token = match word {
+        "in" => Token::In,
+        "notin" => Token::NotIn,
+        _ => Token::Identifier,
+    };
+    (token, word, rest)
+}
+
+/// Parses a selector into its requirements, in the order written.
+pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError> {
+    let mut parser = Parser { rest: text };
+    let mut found = Vec::new();
+    loop {
+        match parser.peek() {
+            (Token::Identifier | Token::DoesNotExist, _) => {
+                let requirement = parser
+                    .requirement()
+                    .map_err(|e| SelectorError(format!("unable to parse requirement: {}", e.0)))?;
+                found.push(requirement);
+            }
+            (Token::End, _) => return Ok(found),
+            (_, word) => return Err(unexpected(word, "!, identifier, or 'end of string'")),
+        }
+        match parser.next() {
+            (Token::End, _) => return Ok(found),
+            (Token::Comma, _) => match parser.peek() {
+                (Token::Identifier | Token::DoesNotExist, _) => {}
+                (_, word) => return Err(unexpected(word, "identifier after ','")),
+            },
+            (_, word) => return Err(unexpected(word, "',' or 'end of string'")),
+        }
+    }
+}
+
+fn unexpected(word: &str, expected: &str) -> SelectorError {
+    SelectorError(format!("found '{word}', expected: {expected}"))
+}
+
+struct Parser<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    /// The next token where a key or value may stand: there `in` and `notin` are ordinary words.
+    fn peek(&self) -> (Token, &'a str) {
+        let (token, word, _) = next_token(self.rest);
+        (as_word(token), word)
+    }
+
+    fn next(&mut self) -> (Token, &'a str) {
+        let (token, word) = self.next_operator();
+        (as_word(token), word)
+    }
+
+    fn next_operator(&mut self) -> (Token, &'a str) {
+        let (token, word, rest) = next_token(self.rest);
+        self.rest = rest;
+        (token, word)
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, SelectorError> {
+        let (mut token, mut key) = self.next();
+        let negated = token == Token::DoesNotExist;
+        if negated {
+            (token, key) = self.next();
+        }
+        if token != Token::Identifier {
+            return Err(unexpected(key, "identifier"));
+        }
+        if let Some(fault) = key_fault(key, &Path::root()) {
+            // The key's path is not known here, and Kubernetes prints it so.
+            return Err(SelectorError(format!("<nil>: {fault}")));
+        }
+        if negated {
+            return Requirement::new(key, Operator::DoesNotExist, Vec::new());
+        }
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Requirement::new(key, Operator::Exists, Vec::new());
+        }
+        let operator = self.operator()?;
+        let values = match operator {
+            Operator::In | Operator::NotIn => self.values()?,
+            _ => vec![self.exact_value()?],
+        };
+        Requirement::new(key, operator, values)
+    }
+
+    fn operator(&mut self) -> Result<Operator, SelectorError> {
+        match self.next_operator() {
+            (Token::In, _) => Ok(Operator::In),
+            (Token::NotIn, _) => Ok(Operator::NotIn),
+            (Token::Equals, _) => Ok(Operator::Equals),
+            (Token::DoubleEquals, _) => Ok(Operator::DoubleEquals),
+            (Token::NotEquals, _) => Ok(Operator::NotEquals),
+            (Token::GreaterThan, _) => Ok(Operator::GreaterThan),
+            (Token::LessThan, _) => Ok(Operator::LessThan),
+            (_, word) => Err(unexpected(word, "in, notin, =, ==, !=, gt, lt")),
+        }
+    }
+
+    fn exact_value(&mut self) -> Result<String, SelectorError> {
+        if matches!(self.peek().0, Token::End | Token::Comma) {
+            return Ok(String::new());
+        }
+        match self.next() {
+            (Token::Identifier, word) => Ok(word.to_owned()),
+            (_, word) => Err(unexpected(word, "identifier")),
+        }
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, SelectorError> {
+        match self.next() {
+            (Token::Open, _) => {}
+            (_, word) => return Err(SelectorError(format!("found '{word}' expected: '('"))),
+        }
+        match self.peek() {
+            (Token::Identifier | Token::Comma, _) => self.listed_values(),
+            (Token::Closed, _) => {
+                self.next();
+                Ok(Vec::new())
+            }
+            (_, word) => Err(unexpected(word, "',', ')' or identifier")),
+        }
+    }
+
+    /// Values up to the closing parenthesis; nothing between two commas is the empty value.
+    fn listed_values(&mut self) -> Result<Vec<String>, SelectorError> {
+        let mut values: Vec<String> = Vec::new();
+        loop {
+            match self.next() {
+                (Token::Identifier, word) => {
+                    values.push(word.to_owned());
+                    match self.peek() {
+                        (Token::Comma, _) => {}
+                        (Token::Closed, _) => break,
+                        (_, word) => return Err(unexpected(word, "',' or ')'")),
+                    }
+                }
+                (Token::Comma, _) => {
+                    if values.is_empty() {
+                        values.push(String::new());
+                    }
+                    match self.peek().0 {
+                        Token::Closed => {
+                            values.push(String::new());
+                            break;
+                        }
+                        Token::Comma => {
+                            self.next();
+                            values.push(String::new());
+                        }
+                        _ => {}
+                    }
+                }
+                (_, word) => return Err(unexpected(word, "',', or identifier")),
+            }
+        }
+        self.next();
+        Ok(values)
+    }
+}
+
+fn as_word(token: Token) -> Token {
+    match token {
+        Token::In | Token::NotIn => Token::Identifier,
+        other => other,
+    }
+}
