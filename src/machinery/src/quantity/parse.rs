@@ -1,0 +1,121 @@
+//! Parsing of quantities.
+
+use super::{Format, Quantity, QuantityError};
+
+const DECIMAL_SUFFIXES: [(&str, i32); 10] = [
+    ("n", -9),
+    ("u", -6),
+    ("m", -3),
+    ("", 0),
+    ("k", 3),
+    ("M", 6),
+    ("G", 9),
+    ("T", 12),
+    ("P", 15),
+    ("E", 18),
+];
+
+/// Suffixes and the powers of two that they stand for, in rising order.
+pub(super) const BINARY_SUFFIXES: [(&str, u32); 6] =
+    [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
+
+/// The suffix of a power of ten that has one, else none.
+pub(super) fn decimal_suffix(exponent: i32) -> &'static str {
+    DECIMAL_SUFFIXES
+        .iter()
+        .find(|(_, power)| *power == exponent)
+        .map_or("", |(suffix, _)| suffix)
+}
+
+pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
+    if text.is_empty() {
+        return Err(QuantityError::Format);
+    }
+    let (negative, unsigned) = match text.strip_prefix(['-', '+']) {
+        Some(rest) => (text.starts_with('-'), rest),
+        None => (false, text),
+    };
+    let (whole, rest) = split_digits(unsigned);
+    let (decimals, suffix) = match rest.strip_prefix('.') {
+        Some(rest) => split_digits(rest),
+        None => ("", rest),
+    };
+    check_suffix_form(suffix)?;
+    let suffix = Suffix::parse(suffix)?;
+    let magnitude = number(whole, decimals)?;
+    let scale = i32::try_from(decimals.len()).map_err(|_| QuantityError::Numeric)?;
+    let quantity = match suffix {
+        Suffix::Decimal(exponent) => Quantity::new(magnitude, exponent.saturating_sub(scale), Format::DecimalSi),
+        Suffix::Exponent(exponent) => Quantity::new(magnitude, exponent.saturating_sub(scale), Format::DecimalExponent),
+        Suffix::Binary(power) => binary(magnitude, scale, power),
+    };
+    Ok(if negative { quantity.neg() } else { quantity })
+}
+
+fn split_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+fn number(whole: &str, decimals: &str) -> Result<i128, QuantityError> {
+    whole
+        .bytes()
+        .chain(decimals.bytes())
+        .try_fold(0_i128, |number, byte| {
+            number.checked_mul(10)?.checked_add(i128::from(byte - b'0'))
+        })
+        .ok_or(QuantityError::Numeric)
+}
+
+/// Letters of suffixes, a sign, digits: what the regular expression in the message wants.
+fn check_suffix_form(suffix: &str) -> Result<(), QuantityError> {
+    let rest = suffix.trim_start_matches(|c| "eEinumkKMGTP".contains(c));
+    let rest = rest.strip_prefix(['-', '+']).unwrap_or(rest);
+    if rest.bytes().all(|byte| byte.is_ascii_digit()) {
+        Ok(())
+    } else {
+        Err(QuantityError::Format)
+    }
+}
+
+enum Suffix {
+    Decimal(i32),
+    Binary(u32),
+    Exponent(i32),
+}
+
+impl Suffix {
+    fn parse(text: &str) -> Result<Self, QuantityError> {
+        let decimal = DECIMAL_SUFFIXES.iter().find(|(suffix, _)| *suffix == text);
+        let binary = BINARY_SUFFIXES.iter().find(|(suffix, _)| *suffix == text);
+        match (decimal, binary) {
+            (Some((_, power)), _) => Ok(Self::Decimal(*power)),
+            (_, Some((_, power))) => Ok(Self::Binary(*power)),
+            _ => text
+                .strip_prefix(['e', 'E'])
+                .and_then(|exponent| exponent.parse().ok())
+                .map(Self::Exponent)
+                .ok_or(QuantityError::Suffix),
+        }
+    }
+}
+
+/// Binary quantities are capped at the largest 64-bit number, and become decimal ones if they are less than one.
+fn binary(magnitude: i128, scale: i32, power: u32) -> Quantity {
+    let largest = Quantity::from_integer(i64::MAX, Format::BinarySi);
+    let factor = 1_i128 << power;
+    let Some(product) = magnitude.checked_mul(factor) else {
+        return largest;
+    };
+    let quantity = Quantity::new(product, -scale, Format::BinarySi);
+    let one = Quantity::from_integer(1, Format::DecimalSi);
+    if quantity > largest {
+        largest
+    } else if quantity.signum() > 0 && quantity < one {
+        Quantity {
+            format: Format::DecimalSi,
+            ..quantity
+        }
+    } else {
+        quantity
+    }
+}
