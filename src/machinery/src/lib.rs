@@ -8,7 +8,14 @@
 pub mod error;
 pub mod field;
 pub mod gvk;
+pub mod intstr;
+pub mod meta;
+pub mod names;
+pub mod patch;
+pub mod quantity;
 pub mod schema;
+pub mod selector;
+pub mod time;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

@@ -1,8 +1,30 @@
 //! The schema engine: what a kind's fields are, and what the server does to an object because of them.
 //!
 //! [`types`] is the data; it is made once at start for the built-in kinds and, later, for custom
-//! resources. The other modules are the engine.
+//! resources. The other modules are the engine:
+//! - [`decode`] holds a freshly parsed value against its type, as Go's strict decoding into a struct does;
+//! - [`apply_defaults`] fills in what the client left out;
+//! - [`ordered_json`] prints a value as Go would, for messages;
+//! - [`paths`] reads and writes fields by dotted path.
 
+mod base64_go;
+mod decode;
+mod decode_error;
+mod defaults;
+mod ordered;
+pub mod paths;
+mod place;
+#[cfg(test)]
+pub(crate) mod samples;
+mod scalars;
+#[cfg(test)]
+mod tests;
 mod types;
+mod zero;
 
+pub use decode::{Decoded, decode};
+pub use decode_error::DecodeError;
+pub use defaults::apply_defaults;
+pub use ordered::ordered_json;
+pub use paths::{get_path, remove_path, set_path, str_at};
 pub use types::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};

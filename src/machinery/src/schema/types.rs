@@ -9,7 +9,20 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct TypeTable {
     types: Vec<TypeDef>,
+    plans: Vec<Plan>,
     by_name: HashMap<String, TypeId>,
+    go_types: HashMap<(TypeId, String), String>,
+}
+
+/// What the engine needs to know of a type on each write, worked out once when the type is defined.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Positions of the fields, sorted by JSON name.
+    sorted: Vec<usize>,
+    /// Positions of the fields that are written even if absent.
+    pub(super) always: Vec<usize>,
+    /// Positions of the fields that have a default or hold something that may have one.
+    pub(super) fillable: Vec<usize>,
 }
 
 /// Names a type within its table.
@@ -58,6 +71,8 @@ pub enum Presence {
     /// A plain value without `omitempty`: always written (`""`, `0`, `false`, `null` for lists and maps, `{}` for
     /// structs).
     Always,
+    /// A pointer without `omitempty`: `null` is written when there is none.
+    Nullable,
 }
 
 /// What a field, list item or map value holds.
@@ -145,6 +160,7 @@ impl TypeTable {
             name: name.to_owned(),
             ..TypeDef::default()
         });
+        self.plans.push(Plan::default());
         self.by_name.insert(name.to_owned(), id);
         id
     }
@@ -152,10 +168,34 @@ impl TypeTable {
     /// Fills in a type.
     pub fn define(&mut self, definition: TypeDef) -> TypeId {
         let id = self.declare(&definition.name);
-        if let Some(slot) = self.types.get_mut(id.0 as usize) {
+        let plan = Plan::of(&definition);
+        if let (Some(slot), Some(plan_slot)) = (self.types.get_mut(id.0 as usize), self.plans.get_mut(id.0 as usize)) {
             *slot = definition;
+            *plan_slot = plan;
         }
         id
+    }
+
+    /// Says what Go calls the type of a field where the shape does not tell, such as `types.UID` for `uid` or
+    /// `[]v1.FinalizerName` for `finalizers`; only messages about values of a wrong type show it.
+    pub fn name_go_type(&mut self, id: TypeId, field: &str, go_type: &str) {
+        self.go_types.insert((id, field.to_owned()), go_type.to_owned());
+    }
+
+    /// What [`TypeTable::name_go_type`] said of a field.
+    pub(super) fn go_type_of(&self, id: TypeId, field: &str) -> Option<&str> {
+        self.go_types.get(&(id, field.to_owned())).map(String::as_str)
+    }
+
+    pub(super) fn plan(&self, id: TypeId) -> &Plan {
+        self.plans
+            .get(id.0 as usize)
+            .expect("type ids are only made by their own table")
+    }
+
+    /// Finds a field of a type by its JSON name, by binary search.
+    pub fn field(&self, id: TypeId, name: &str) -> Option<&Field> {
+        self.plan(id).seek(self.get(id), name, &mut 0)
     }
 
     /// Finds a type by its OpenAPI name.
@@ -176,6 +216,46 @@ impl TypeTable {
     /// All types, in the order in which they were declared.
     pub fn iter(&self) -> impl Iterator<Item = &TypeDef> {
         self.types.iter()
+    }
+}
+
+impl Plan {
+    fn of(definition: &TypeDef) -> Self {
+        let fields = || definition.fields.iter().enumerate();
+        let mut sorted: Vec<(&str, usize)> = fields().map(|(at, field)| (field.name.as_str(), at)).collect();
+        sorted.sort_unstable();
+        Self {
+            sorted: sorted.into_iter().map(|(_, at)| at).collect(),
+            always: fields()
+                .filter(|(_, field)| matches!(field.presence, Presence::Always | Presence::Nullable))
+                .map(|(at, _)| at)
+                .collect(),
+            fillable: fields()
+                .filter(|(_, field)| field.default.is_some() || may_hold_defaults(&field.shape))
+                .map(|(at, _)| at)
+                .collect(),
+        }
+    }
+
+    /// Finds the field called `name` at or after `cursor`, which is then moved past it: keys that come sorted make
+    /// each search shorter than the one before.
+    pub(super) fn seek<'t>(&self, definition: &'t TypeDef, name: &str, cursor: &mut usize) -> Option<&'t Field> {
+        let rest = self.sorted.get(*cursor..)?;
+        let field_at = |at: &usize| definition.fields.get(*at);
+        let ahead = rest.partition_point(|at| field_at(at).is_some_and(|field| field.name.as_str() < name));
+        *cursor += ahead;
+        let field = rest.get(ahead).and_then(field_at).filter(|field| field.name == name)?;
+        *cursor += 1;
+        Some(field)
+    }
+}
+
+fn may_hold_defaults(shape: &Shape) -> bool {
+    match shape {
+        Shape::Struct(_) => true,
+        Shape::List { item, .. } => may_hold_defaults(item),
+        Shape::Map { value, .. } => **value == Shape::Quantity || may_hold_defaults(value),
+        _ => false,
     }
 }
 

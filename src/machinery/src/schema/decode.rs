@@ -1,0 +1,192 @@
+//! Holds a freshly parsed value against its type, with the outcome of decoding it into a Go struct and encoding it
+//! again: unknown fields are reported and dropped, values of a wrong type refused, everything else brought into the
+//! one form in which the server keeps it.
+//!
+//! Every write passes here, so it works in place and makes no text unless there is something to report. Keys of an
+//! object come sorted and so do a type's fields, hence one walk over both.
+
+use serde_json::Value;
+
+use super::{
+    decode_error::DecodeError,
+    place::Place,
+    scalars,
+    types::{Field, Shape, TypeId, TypeTable},
+    zero,
+};
+use crate::Object;
+
+/// After so many, further unknown fields are dropped in silence, so that a hostile body cannot make a long answer.
+const MAX_UNKNOWN: usize = 100;
+
+/// What became of a value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The value in the form in which the server keeps it.
+    pub value: Value,
+    /// Paths of the fields that the type does not have and that `value` therefore has no longer, such as
+    /// `spec.template.spec.containers[0].alien`; at most 100.
+    pub unknown: Vec<String>,
+}
+
+/// Holds `value` against the struct `ty`.
+///
+/// # Errors
+/// The first fault in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
+/// durations) comes before any value of a wrong JSON type, as Go stops there and then.
+pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded, DecodeError> {
+    let mut decoder = Decoder {
+        table,
+        unknown: Vec::new(),
+        fault: None,
+        stopped: false,
+    };
+    decoder.value(&Shape::Struct(ty), &mut value, &Place::root());
+    match decoder.fault {
+        Some(fault) => Err(fault),
+        None => Ok(Decoded {
+            value,
+            unknown: decoder.unknown,
+        }),
+    }
+}
+
+pub(super) struct Decoder<'t> {
+    table: &'t TypeTable,
+    unknown: Vec<String>,
+    fault: Option<DecodeError>,
+    stopped: bool,
+}
+
+impl Decoder<'_> {
+    /// Brings a value that is not null into its final form.
+    fn value(&mut self, shape: &Shape, value: &mut Value, place: &Place<'_>) {
+        match (shape, &mut *value) {
+            (Shape::Struct(ty), Value::Object(object)) => self.object(*ty, object, place),
+            (Shape::List { item, .. }, Value::Array(items)) => self.list(item, items, place),
+            (Shape::Map { value: entry, .. }, Value::Object(entries)) => self.map(entry, entries, place),
+            (Shape::Any, _) => {}
+            _ => scalars::normalize(self, shape, value, place),
+        }
+    }
+
+    fn object(&mut self, ty: TypeId, object: &mut Object, place: &Place<'_>) {
+        let table = self.table;
+        let (definition, plan) = (table.get(ty), table.plan(ty));
+        let mut cursor = 0;
+        object.retain(|key, value| {
+            if self.stopped {
+                return true;
+            }
+            let Some(field) = plan.seek(definition, key, &mut cursor) else {
+                self.report_unknown(key, place);
+                return false;
+            };
+            self.field(ty, field, value, place)
+        });
+        if !plan.always.is_empty() {
+            zero::add_always(table, ty, object);
+        }
+    }
+
+    /// Whether the field stays.
+    fn field(&mut self, owner: TypeId, field: &Field, value: &mut Value, place: &Place<'_>) -> bool {
+        if value.is_null() {
+            return false;
+        }
+        self.value(&field.shape, value, &place.field(owner, field));
+        zero::keep(field.presence, &field.shape, value)
+    }
+
+    fn list(&mut self, shape: &Shape, items: &mut [Value], place: &Place<'_>) {
+        for (index, item) in items.iter_mut().enumerate() {
+            if self.stopped {
+                return;
+            }
+            self.element(shape, item, &place.index(index));
+        }
+    }
+
+    fn map(&mut self, shape: &Shape, entries: &mut Object, place: &Place<'_>) {
+        for (key, entry) in entries.iter_mut() {
+            if self.stopped {
+                return;
+            }
+            self.element(shape, entry, &place.key(key));
+        }
+    }
+
+    fn element(&mut self, shape: &Shape, element: &mut Value, place: &Place<'_>) {
+        if element.is_null() {
+            *element = zero::of_shape(self.table, shape);
+        } else {
+            self.value(shape, element, place);
+        }
+    }
+
+    fn report_unknown(&mut self, key: &str, place: &Place<'_>) {
+        if self.unknown.len() < MAX_UNKNOWN {
+            self.unknown.push(place.full_path_of(key));
+        }
+    }
+
+    /// Notes a fault and goes on looking, as a later one may stop everything and then is the one to report.
+    pub(super) fn note(&mut self, fault: DecodeError) {
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Reports a fault and nothing else.
+    pub(super) fn stop(&mut self, fault: DecodeError) {
+        if !self.stopped {
+            self.fault = Some(fault);
+            self.stopped = true;
+        }
+    }
+
+    /// The fault of a value whose JSON type does not fit its shape.
+    pub(super) fn mismatch(&self, found: impl Into<String>, shape: &Shape, place: &Place<'_>) -> DecodeError {
+        let named = place.innermost_field().and_then(|(owner, field, depth)| {
+            let name = self.table.go_type_of(owner, &field.name)?;
+            element_type(name, depth)
+        });
+        match named {
+            Some(go_type) => self.mismatch_named(found, go_type, place),
+            None => self.mismatch_named(found, &self.go_type(shape), place),
+        }
+    }
+
+    /// The fault of a value whose JSON type does not fit the Go type.
+    pub(super) fn mismatch_named(&self, found: impl Into<String>, go_type: &str, place: &Place<'_>) -> DecodeError {
+        let (found, go_type) = (found.into(), go_type.to_owned());
+        match place.innermost_field() {
+            None => DecodeError::Root { found, go_type },
+            Some((owner, _, _)) => DecodeError::Field {
+                found,
+                owner: self.table.get(owner).short_name().to_owned(),
+                path: place.field_path(),
+                go_type,
+            },
+        }
+    }
+
+    fn go_type(&self, shape: &Shape) -> String {
+        match shape {
+            Shape::Struct(ty) => self.table.get(*ty).go_name().to_owned(),
+            Shape::List { item, .. } => format!("[]{}", self.go_type(item)),
+            Shape::Map { value, .. } if **value == Shape::Quantity => "v1.ResourceList".to_owned(),
+            Shape::Map { value, .. } => format!("map[string]{}", self.go_type(value)),
+            scalar => scalars::go_type(scalar).to_owned(),
+        }
+    }
+}
+
+/// The type of what lies `depth` lists and maps below a value of the Go type `name`.
+fn element_type(name: &str, depth: usize) -> Option<&str> {
+    (0..depth).try_fold(name, |name, _| match name.strip_prefix("[]") {
+        Some(item) => Some(item),
+        None => name
+            .strip_prefix("map[")
+            .and_then(|rest| rest.split_once(']'))
+            .map(|(_, value)| value),
+    })
+}

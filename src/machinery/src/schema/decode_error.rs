@@ -1,0 +1,44 @@
+//! Why a value is not of its type, in the words of Go's JSON decoder.
+
+use crate::{
+    quantity::QuantityError,
+    time::{DurationError, TimeError},
+};
+
+/// A value that its type cannot hold. Prints as the reference server does, to stand after
+/// `… cannot be handled as a …: `.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The JSON type does not fit the field.
+    #[error("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go_type}")]
+    Field {
+        /// What was found, such as `string` or `number 1.5`.
+        found: String,
+        /// The struct that holds the field, such as `PodSpec`.
+        owner: String,
+        /// The field's path from the root, without list positions.
+        path: String,
+        /// What Go calls the type that was expected.
+        go_type: String,
+    },
+    /// The document as a whole is not an object.
+    #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
+    Root {
+        /// What was found.
+        found: String,
+        /// What Go calls the type that was expected.
+        go_type: String,
+    },
+    /// Bytes that are not base64.
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
+    /// A time that is none.
+    #[error(transparent)]
+    Time(#[from] TimeError),
+    /// A duration that is none.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    /// A quantity that is none.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+}

@@ -1,0 +1,180 @@
+//! The leaves of a type: which JSON values each takes and the one form in which the server keeps them.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Number, Value};
+
+use super::{
+    base64_go,
+    decode::Decoder,
+    decode_error::DecodeError,
+    place::Place,
+    types::{Shape, StringFormat},
+};
+use crate::{
+    quantity::{Quantity, QuantityError},
+    time,
+};
+
+/// Brings a leaf, or a value where something else should be, into its final form.
+pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Value, place: &Place<'_>) {
+    match (shape, &*value) {
+        (Shape::Boolean, Value::Bool(_)) | (Shape::String(StringFormat::Plain), Value::String(_)) => {}
+        (Shape::Int32, Value::Number(number)) if fits_i32(number) => {}
+        (Shape::Int64, Value::Number(number)) if number.is_i64() => {}
+        (Shape::Int32 | Shape::Int64, Value::Number(number)) => {
+            let fault = decoder.mismatch(format!("number {number}"), shape, place);
+            decoder.note(fault);
+        }
+        (Shape::Number, Value::Number(number)) => {
+            if let Some(whole) = whole(number) {
+                *value = Value::from(whole);
+            }
+        }
+        (Shape::IntOrString, other) => {
+            if let Some(found) = not_int_or_string(other) {
+                let fault = decoder.mismatch(found, &Shape::Int32, place);
+                decoder.stop(fault);
+            }
+        }
+        (Shape::Quantity, _) => quantity(decoder, value),
+        (Shape::String(StringFormat::Bytes), Value::Array(_)) => byte_list(decoder, value, place),
+        (Shape::String(StringFormat::Bytes), Value::String(text)) => match base64_go::canonical(text) {
+            Ok(None) => {}
+            Ok(Some(text)) => *value = Value::String(text),
+            Err(at) => decoder.note(DecodeError::Base64(at)),
+        },
+        (Shape::String(format), Value::String(text)) => match canonical(*format, text) {
+            Ok(None) => {}
+            Ok(Some(canonical)) => *value = canonical,
+            Err(fault) => decoder.stop(fault),
+        },
+        _ => wrong_type(decoder, shape, value, place),
+    }
+}
+
+/// What Go calls the type of a leaf.
+pub(super) fn go_type(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Boolean => "bool",
+        Shape::Int32 => "int32",
+        Shape::Int64 => "int64",
+        Shape::Number => "float64",
+        Shape::Quantity => "resource.Quantity",
+        Shape::IntOrString => "intstr.IntOrString",
+        Shape::Any => "runtime.RawExtension",
+        Shape::String(StringFormat::Bytes) => "[]uint8",
+        Shape::String(StringFormat::Time) => "v1.Time",
+        Shape::String(StringFormat::MicroTime) => "v1.MicroTime",
+        Shape::String(StringFormat::Duration) => "v1.Duration",
+        Shape::String(StringFormat::Plain) | Shape::Struct(_) | Shape::List { .. } | Shape::Map { .. } => "string",
+    }
+}
+
+fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &Place<'_>) {
+    match shape {
+        // These parse themselves, and Go stops at the first that fails.
+        Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
+            let fault = decoder.mismatch(kind(value), &Shape::String(StringFormat::Plain), place);
+            decoder.stop(fault);
+        }
+        _ => {
+            let fault = decoder.mismatch(kind(value), shape, place);
+            decoder.note(fault);
+        }
+    }
+}
+
+/// What Go's decoder calls the type of a JSON value.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn fits_i32(number: &Number) -> bool {
+    number.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
+}
+
+/// A whole number that came as a float (`1.0`), as Go prints it.
+fn whole(number: &Number) -> Option<i64> {
+    let float = number.as_f64().filter(|_| number.is_f64())?;
+    (float.fract() == 0.0 && float.abs() < 1e15)
+        .then(|| format!("{float:.0}").parse().ok())
+        .flatten()
+}
+
+fn not_int_or_string(value: &Value) -> Option<String> {
+    match value {
+        Value::String(_) => None,
+        Value::Number(number) if fits_i32(number) => None,
+        Value::Number(number) => Some(format!("number {number}")),
+        other => Some(kind(other).to_owned()),
+    }
+}
+
+fn quantity(decoder: &mut Decoder<'_>, value: &mut Value) {
+    let parsed = match &*value {
+        Value::String(text) => Quantity::parse(text.trim()),
+        Value::Number(number) => Quantity::parse(&number.to_string()),
+        _ => Err(QuantityError::Format),
+    };
+    match parsed {
+        Ok(quantity) => {
+            let canonical = quantity.to_string();
+            if value.as_str() != Some(&canonical) {
+                *value = Value::String(canonical);
+            }
+        }
+        Err(fault) => decoder.stop(fault.into()),
+    }
+}
+
+/// Go also takes a list of numbers where bytes should be.
+fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
+    let Value::Array(items) = &*value else { return };
+    let mut bytes = Vec::with_capacity(items.len());
+    for item in items {
+        match (item.as_u64().map(u8::try_from), item) {
+            (Some(Ok(byte)), _) => bytes.push(byte),
+            (_, Value::Null) => bytes.push(0),
+            (_, Value::Number(number)) => {
+                let fault = decoder.mismatch_named(format!("number {number}"), "uint8", place);
+                decoder.note(fault);
+            }
+            (_, other) => {
+                let fault = decoder.mismatch_named(kind(other), "uint8", place);
+                decoder.note(fault);
+            }
+        }
+    }
+    *value = Value::String(STANDARD.encode(bytes));
+}
+
+/// The final form of a time or duration if it is not `text` itself.
+fn canonical(format: StringFormat, text: &str) -> Result<Option<Value>, DecodeError> {
+    let canonical = match format {
+        StringFormat::Time if time::is_canonical(text) => return Ok(None),
+        StringFormat::Time => {
+            let time = time::Time::parse(text)?;
+            if time.is_zero() {
+                return Ok(Some(Value::Null));
+            }
+            time.to_string()
+        }
+        StringFormat::MicroTime => {
+            let time = time::Time::parse_micro(text)?;
+            if time.is_zero() {
+                return Ok(Some(Value::Null));
+            }
+            time.to_micro_string()
+        }
+        StringFormat::Duration => time::Duration::parse(text)?.to_string(),
+        StringFormat::Plain | StringFormat::Bytes => return Ok(None),
+    };
+    Ok((canonical != text).then_some(Value::String(canonical)))
+}
