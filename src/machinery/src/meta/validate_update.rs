@@ -1,0 +1,74 @@
+//! What an update may change in metadata, with the texts and in the order of
+//! `k8s.io/apimachinery/pkg/api/validation`.
+
+use serde_json::Value;
+
+use super::{
+    Meta,
+    validate::{builtin_finalizer_faults, validate_annotations, validate_managed_fields, validate_owner_references},
+};
+use crate::{
+    field::{Error, ErrorList, Path, quote},
+    selector::validate_labels,
+};
+
+/// Checks the metadata of an updated object against the stored one. Callers also run
+/// [`validate_object_meta`](super::validate_object_meta) on the new object, as Kubernetes does; that labels and
+/// annotations are then reported twice is what its clients see.
+pub fn validate_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> ErrorList {
+    let mut faults = ErrorList::new();
+    if old.is_terminating() {
+        faults.extend(validate_new_finalizers(new, old, &path.child("finalizers")));
+    }
+    if new.resource_version().is_empty() {
+        let at = path.child("resourceVersion");
+        faults.push(Error::invalid_str(&at, "", "must be specified for an update"));
+    }
+    if new.generation() < old.generation() {
+        let at = path.child("generation");
+        let shown = new.generation().to_string();
+        faults.push(Error::invalid_shown(&at, shown, "must not be decremented"));
+    }
+    for field in ["name", "namespace", "uid"] {
+        let (is, was) = (Value::from(new.text(field)), Value::from(old.text(field)));
+        faults.extend(validate_immutable_field(Some(&is), Some(&was), &path.child(field)));
+    }
+    for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        let (is, was) = (new.fields().get(field), old.fields().get(field));
+        faults.extend(validate_immutable_field(is, was, &path.child(field)));
+    }
+    faults.extend(validate_labels(new.labels(), &path.child("labels")));
+    faults.extend(validate_annotations(new.annotations(), &path.child("annotations")));
+    faults.extend(validate_owner_references(new, &path.child("ownerReferences")));
+    faults.extend(validate_managed_fields(new, &path.child("managedFields")));
+    faults
+}
+
+/// As [`validate_object_meta_update`], with the finalizer rule of built-in kinds.
+pub fn validate_builtin_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> ErrorList {
+    let mut faults = validate_object_meta_update(new, old, path);
+    faults.extend(builtin_finalizer_faults(new, path));
+    faults
+}
+
+/// Refuses a changed value: `field is immutable`. Absent and null are the same.
+pub fn validate_immutable_field(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>) -> Option<Error> {
+    let (new, old) = (new.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
+    (new != old).then(|| Error::invalid(path, new, "field is immutable"))
+}
+
+/// Refuses finalizers that were not there when the deletion began.
+pub fn validate_new_finalizers(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> Option<Error> {
+    let mut extra: Vec<&str> = new.finalizers().filter(|f| !old.has_finalizer(f)).collect();
+    extra.sort_unstable();
+    extra.dedup();
+    if extra.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = extra.into_iter().map(quote).collect();
+    let detail = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        names.join(", ")
+    );
+    Some(Error::forbidden(path, &detail))
+}
