@@ -45,6 +45,31 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// The key that changed.
+    pub fn key(&self) -> &Arc<str> {
+        match self {
+            Self::Put { entry, .. } => &entry.key,
+            Self::Delete { key, .. } => key,
+        }
+    }
+
+    /// The revision of the change.
+    pub fn revision(&self) -> Revision {
+        match self {
+            Self::Put { entry, .. } => entry.mod_revision,
+            Self::Delete { revision, .. } => *revision,
+        }
+    }
+
+    /// The entry as it was before the change.
+    pub fn previous(&self) -> Option<&KeyValue> {
+        match self {
+            Self::Put { previous, .. } | Self::Delete { previous, .. } => previous.as_ref(),
+        }
+    }
+}
+
 /// All events of one or more whole revisions: a revision is never split across batches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchBatch {
@@ -170,21 +195,13 @@ pub trait Storage: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
 
     /// Deletes the key if its `mod_revision` is `revision`.
-    fn delete<'a>(
-        &'a self,
-        key: &'a str,
-        revision: Revision,
-    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
+    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
 
     /// Streams all changes under `prefix` with a revision above `after`, in order, without gaps.
     /// Sends an empty batch now and then so that the reader's clock moves on when nothing happens
     /// under the prefix, if the store can do so truthfully. Fails with `Compacted` if the history
     /// after `after` is gone.
-    fn watch<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Revision,
-    ) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
+    fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
 
     /// The newest committed revision, linearizably: no write acknowledged before the call has a
     /// higher one.

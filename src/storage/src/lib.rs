@@ -6,11 +6,15 @@
 //! knows nothing of Kubernetes kinds.
 //!
 //! Callers: `registry` (the store watcher, the registries and the read index). Implementations:
-//! `embedded` (redb, one process) and `etcd`. Both pass the one suite in [`conformance`].
+//! `embedded` (redb, one process) and `etcd`. Both pass the one suite in `conformance` (feature `testing`).
 
+#[cfg(feature = "testing")]
+pub mod conformance;
 mod contract;
+pub mod embedded;
 
 pub use contract::{
-    Compare, Event, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage,
-    StorageError, WatchBatch, WatchStream, WriteOutcome,
+    Compare, Event, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchBatch, WatchStream, WriteOutcome,
 };
+pub use embedded::{EmbeddedOptions, EmbeddedStats, EmbeddedStore};

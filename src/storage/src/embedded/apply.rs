@@ -17,17 +17,39 @@ use super::{
 };
 use crate::{Compare, Event, KeyValue, LeaseId, Revision, StorageError, WriteOutcome};
 
+/// etcd's longest time to live, some 285 years.
+const MAX_TTL_S: u64 = 9_000_000_000;
+
 /// Where a request's answer goes. Nobody listening is fine: the caller gave up.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, StorageError>>;
 
 /// A request to the writer.
 #[derive(Debug)]
 pub(super) enum Job {
-    Put { key: Arc<str>, value: Bytes, compare: Compare, lease: Option<LeaseId>, reply: Reply<WriteOutcome> },
-    Delete { key: Arc<str>, revision: Revision, reply: Reply<WriteOutcome> },
-    Grant { ttl: Duration, reply: Reply<LeaseId> },
-    Revoke { lease: LeaseId, reply: Reply<()> },
-    Compact { revision: Revision, reply: Reply<()> },
+    Put {
+        key: Arc<str>,
+        value: Bytes,
+        compare: Compare,
+        lease: Option<LeaseId>,
+        reply: Reply<WriteOutcome>,
+    },
+    Delete {
+        key: Arc<str>,
+        revision: Revision,
+        reply: Reply<WriteOutcome>,
+    },
+    Grant {
+        ttl: Duration,
+        reply: Reply<LeaseId>,
+    },
+    Revoke {
+        lease: LeaseId,
+        reply: Reply<()>,
+    },
+    Compact {
+        revision: Revision,
+        reply: Reply<()>,
+    },
     Stop,
 }
 
@@ -110,9 +132,13 @@ impl<'t> Batch<'t> {
     /// Carries out one request. An error is the database's: the whole batch must be given up.
     pub(super) fn apply(&mut self, state: &mut State, job: Job) -> Result<Option<Answer>, StorageError> {
         Ok(Some(match job {
-            Job::Put { key, value, compare, lease, reply } => {
-                Answer::Write(reply, definite(self.put(state, key, value, compare, lease))?)
-            }
+            Job::Put {
+                key,
+                value,
+                compare,
+                lease,
+                reply,
+            } => Answer::Write(reply, definite(self.put(state, key, value, compare, lease))?),
             Job::Delete { key, revision, reply } => Answer::Write(reply, Ok(self.delete(state, &key, revision)?)),
             Job::Grant { ttl, reply } => Answer::Lease(reply, Ok(self.grant(state, ttl)?)),
             Job::Revoke { lease, reply } => Answer::Done(reply, definite(self.revoke(state, lease))?),
@@ -155,18 +181,25 @@ impl<'t> Batch<'t> {
         self.write((revision, 0), &record)?;
         state.revision = revision;
         state.leases.move_key(&key, live.map_or(0, |live| live.lease), lease);
-        state.index.insert(key.clone(), Live { place: (revision, 0), lease, create_revision });
-        let entry = KeyValue { key, value, create_revision, mod_revision: revision };
+        state.index.insert(
+            key.clone(),
+            Live {
+                place: (revision, 0),
+                lease,
+                create_revision,
+            },
+        );
+        let entry = KeyValue {
+            key,
+            value,
+            create_revision,
+            mod_revision: revision,
+        };
         self.events.push(Event::Put { entry, previous });
         Ok(WriteOutcome::Committed(revision))
     }
 
-    fn delete(
-        &mut self,
-        state: &mut State,
-        key: &Arc<str>,
-        revision: Revision,
-    ) -> Result<WriteOutcome, StorageError> {
+    fn delete(&mut self, state: &mut State, key: &Arc<str>, revision: Revision) -> Result<WriteOutcome, StorageError> {
         let (key, live) = find(&state.index, key.clone());
         match live {
             Some(live) if live.place.0 == revision => {
@@ -193,12 +226,19 @@ impl<'t> Batch<'t> {
         self.write(place, &record)?;
         state.leases.move_key(&key, live.lease, 0);
         state.index.remove(&*key);
-        self.events.push(Event::Delete { key, revision: place.0, previous });
+        self.events.push(Event::Delete {
+            key,
+            revision: place.0,
+            previous,
+        });
         Ok(())
     }
 
     fn grant(&mut self, state: &mut State, ttl: Duration) -> Result<LeaseId, StorageError> {
-        let ttl_s = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let ttl_s = ttl
+            .as_secs()
+            .saturating_add(u64::from(ttl.subsec_nanos() > 0))
+            .clamp(1, MAX_TTL_S);
         let id = state.next_lease;
         state.next_lease += 1;
         self.leases.insert(id, ttl_s).map_err(redb_error)?;
@@ -225,10 +265,14 @@ impl<'t> Batch<'t> {
 
     pub(super) fn compact(&mut self, state: &mut State, revision: Revision) -> Result<(), StorageError> {
         if revision > state.revision {
-            return Err(StorageError::Future { current: state.revision });
+            return Err(StorageError::Future {
+                current: state.revision,
+            });
         }
         if revision <= state.compacted {
-            return Err(StorageError::Compacted { oldest: state.compacted });
+            return Err(StorageError::Compacted {
+                oldest: state.compacted,
+            });
         }
         state.compacted = revision;
         self.set(META_COMPACTED, revision)
@@ -238,7 +282,11 @@ impl<'t> Batch<'t> {
     pub(super) fn sweep(&mut self, state: &mut State, limit: usize) -> Result<(), StorageError> {
         let (mut gone, mut swept, mut seen) = (Vec::<(Place, String)>::new(), state.compacted, 0_usize);
         let mut last = state.swept;
-        for item in self.log.range((state.swept + 1, 0)..=(state.compacted, u32::MAX)).map_err(redb_error)? {
+        for item in self
+            .log
+            .range((state.swept + 1, 0)..=(state.compacted, u32::MAX))
+            .map_err(redb_error)?
+        {
             let (place, record) = item.map_err(redb_error)?;
             let place = place.value();
             if seen >= limit && place.0 > last {
@@ -260,7 +308,11 @@ impl<'t> Batch<'t> {
 
     /// Writes the clock if it moved. Must be the last step before the commit.
     pub(super) fn finish(&mut self, state: &State) -> Result<(), StorageError> {
-        if self.events.is_empty() { Ok(()) } else { self.set(META_REVISION, state.revision) }
+        if self.events.is_empty() {
+            Ok(())
+        } else {
+            self.set(META_REVISION, state.revision)
+        }
     }
 
     fn write(&mut self, place: Place, record: &Record<'_>) -> Result<(), StorageError> {

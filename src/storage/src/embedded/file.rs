@@ -21,7 +21,11 @@ use crate::StorageError;
 const FILE_NAME: &str = "store.redb";
 
 /// Opens or creates `<dir>/store.redb`. Whole-file locking by redb keeps other processes out.
-pub(super) fn open_file(dir: &Path, fsync: bool, syncs: Arc<AtomicU64>) -> Result<(PathBuf, SyncBackend), StorageError> {
+pub(super) fn open_file(
+    dir: &Path,
+    fsync: bool,
+    syncs: Arc<AtomicU64>,
+) -> Result<(PathBuf, SyncBackend), StorageError> {
     std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
     let path = dir.join(FILE_NAME);
     let mut options = OpenOptions::new();
@@ -29,7 +33,9 @@ pub(super) fn open_file(dir: &Path, fsync: bool, syncs: Arc<AtomicU64>) -> Resul
     let file = options.open(&path).map_err(|error| failed(&path, &error))?;
     if fsync {
         // A new file's name must be as durable as its content.
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(|error| failed(dir, &error))?;
+        File::open(dir)
+            .and_then(|dir| dir.sync_all())
+            .map_err(|error| failed(dir, &error))?;
     }
     let inner = FileBackend::new(file).map_err(|error| database_error(&path, error))?;
     Ok((path, SyncBackend { inner, fsync, syncs }))

@@ -28,7 +28,13 @@ impl Leases {
     pub(super) fn grant(&mut self, id: LeaseId, ttl: Duration, now: Instant) {
         let deadline = now + ttl;
         self.by_deadline.insert((deadline, id));
-        self.by_id.insert(id, Lease { deadline, keys: BTreeSet::new() });
+        self.by_id.insert(
+            id,
+            Lease {
+                deadline,
+                keys: BTreeSet::new(),
+            },
+        );
     }
 
     pub(super) fn exists(&self, id: LeaseId) -> bool {

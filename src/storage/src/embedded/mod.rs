@@ -22,7 +22,7 @@ mod watch;
 mod writer;
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering, mpsc},
     thread::JoinHandle,
     time::Duration,
@@ -67,7 +67,12 @@ pub struct EmbeddedOptions {
 
 impl Default for EmbeddedOptions {
     fn default() -> Self {
-        Self { fsync: true, history_limit: None, cache_bytes: 64 << 20, verify_on_open: true }
+        Self {
+            fsync: true,
+            history_limit: None,
+            cache_bytes: 64 << 20,
+            verify_on_open: true,
+        }
     }
 }
 
@@ -85,10 +90,9 @@ pub struct EmbeddedStats {
 }
 
 /// A [`Storage`] in one local file. Closing is by dropping it, which waits for the running commit.
-#[derive(Debug)]
 pub struct EmbeddedStore {
     queue: mpsc::SyncSender<Job>,
-    published: channel::Receiver<Arc<Snapshot>>,
+    published: Arc<channel::Sender<Arc<Snapshot>>>,
     counters: Arc<Counters>,
     writer: Option<JoinHandle<()>>,
 }
@@ -102,7 +106,7 @@ impl EmbeddedStore {
     }
 
     fn start(
-        path: std::path::PathBuf,
+        path: PathBuf,
         backend: impl StorageBackend,
         options: EmbeddedOptions,
         counters: Arc<Counters>,
@@ -116,9 +120,9 @@ impl EmbeddedStore {
             match loaded {
                 Err(error) => drop(opened.send(Err(error))),
                 Ok((writer, snapshot)) => {
-                    let (publish, published) = channel::channel(Arc::new(snapshot));
-                    drop(opened.send(Ok(published)));
-                    writer.run(&jobs, &publish);
+                    let published = Arc::new(channel::Sender::new(Arc::new(snapshot)));
+                    drop(opened.send(Ok(published.clone())));
+                    writer.run(&jobs, &published);
                 }
             }
         };
@@ -129,7 +133,12 @@ impl EmbeddedStore {
         // redb may panic on a file that was damaged behind its back: then the channel just ends.
         let gave_up = |_| file::damaged(&shown_path, &"the database gave up while reading it");
         let published = result.recv().map_err(gave_up)??;
-        Ok(Self { queue, published, counters, writer: Some(writer) })
+        Ok(Self {
+            queue,
+            published,
+            counters,
+            writer: Some(writer),
+        })
     }
 
     /// What the store has done so far.
@@ -138,8 +147,7 @@ impl EmbeddedStore {
             commits: self.counters.commits.load(Ordering::Relaxed),
             revisions: self.counters.revisions.load(Ordering::Relaxed),
             syncs: self.counters.syncs.load(Ordering::Relaxed),
-            // One is the store's own.
-            watches: self.published_receivers().saturating_sub(1),
+            watches: self.published.receiver_count(),
         }
     }
 
@@ -160,6 +168,14 @@ impl EmbeddedStore {
         })?;
         let lost = |_| StorageError::UnknownOutcome("the store stopped before it answered".to_owned());
         answer.await.map_err(lost)?
+    }
+}
+
+impl std::fmt::Debug for EmbeddedStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EmbeddedStore")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
     }
 }
 
@@ -205,32 +221,31 @@ impl Storage for EmbeddedStore {
             if key.len() + value.len() > MAX_REQUEST_BYTES {
                 return Err(StorageError::TooLarge);
             }
-            self.submit(|reply| Job::Put { key, value, compare, lease: options.lease, reply }).await
+            self.submit(|reply| Job::Put {
+                key,
+                value,
+                compare,
+                lease: options.lease,
+                reply,
+            })
+            .await
         })
     }
 
-    fn delete<'a>(
-        &'a self,
-        key: &'a str,
-        revision: Revision,
-    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         Box::pin(async move {
             let key = owned(key)?;
             self.submit(|reply| Job::Delete { key, revision, reply }).await
         })
     }
 
-    fn watch<'a>(
-        &'a self,
-        prefix: &'a str,
-        after: Revision,
-    ) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+    fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
         Box::pin(async move {
             let oldest = self.snapshot().compacted;
             if after < oldest {
                 return Err(StorageError::Compacted { oldest });
             }
-            let stream = watch::watch_after(self.published.clone(), Arc::from(prefix), after);
+            let stream = watch::watch_after(self.published.subscribe(), Arc::from(prefix), after);
             Ok(Box::pin(stream) as WatchStream)
         })
     }
@@ -254,7 +269,11 @@ impl Storage for EmbeddedStore {
 
 /// etcd knows no empty key, so neither do we.
 fn owned(key: &str) -> Result<Arc<str>, StorageError> {
-    if key.is_empty() { Err(StorageError::Failed("key is not provided".to_owned())) } else { Ok(Arc::from(key)) }
+    if key.is_empty() {
+        Err(StorageError::Failed("key is not provided".to_owned()))
+    } else {
+        Ok(Arc::from(key))
+    }
 }
 
 /// Runs what may touch the disk away from the threads that serve others.

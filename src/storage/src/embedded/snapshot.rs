@@ -56,7 +56,9 @@ impl Snapshot {
             },
             Some(revision) => {
                 let mut versions = self.keys.range((key, 0)..=(key, revision)).map_err(redb_error)?;
-                let Some(newest) = versions.next_back() else { return Ok(None) };
+                let Some(newest) = versions.next_back() else {
+                    return Ok(None);
+                };
                 let (place, facts) = newest.map_err(redb_error)?;
                 let (_, number, deleted, _) = facts.value();
                 if deleted {
@@ -73,7 +75,11 @@ impl Snapshot {
             Some(start) if start.as_str() > request.prefix.as_str() => start.as_str(),
             _ => request.prefix.as_str(),
         };
-        let mut page = Page { limit: request.limit, entries: Vec::new(), count: 0 };
+        let mut page = Page {
+            limit: request.limit,
+            entries: Vec::new(),
+            count: 0,
+        };
         match self.past(request.revision)? {
             None => self.range_newest(&request.prefix, start, &mut page)?,
             Some(revision) => self.range_past(&request.prefix, start, revision, &mut page)?,
@@ -163,9 +169,16 @@ impl Snapshot {
             None => None,
         };
         Ok(if record.deleted {
-            Event::Delete { key, revision, previous }
+            Event::Delete {
+                key,
+                revision,
+                previous,
+            }
         } else {
-            Event::Put { entry: record.entry(key, revision), previous }
+            Event::Put {
+                entry: record.entry(key, revision),
+                previous,
+            }
         })
     }
 

@@ -139,7 +139,12 @@ mod tests {
         };
         let bytes = record.encode();
         assert_eq!(Record::decode(&bytes), Ok(record));
-        let tombstone = Record { deleted: true, previous: None, value: b"", ..record };
+        let tombstone = Record {
+            deleted: true,
+            previous: None,
+            value: b"",
+            ..record
+        };
         assert_eq!(Record::decode(&tombstone.encode()), Ok(tombstone));
 
         assert!(Record::decode(&bytes[..20]).is_err());

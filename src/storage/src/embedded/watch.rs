@@ -30,7 +30,11 @@ pub(super) fn watch_after(
     prefix: Arc<str>,
     after: Revision,
 ) -> impl Stream<Item = Result<WatchBatch, StorageError>> + Send {
-    let cursor = Cursor { published, prefix, seen: after };
+    let cursor = Cursor {
+        published,
+        prefix,
+        seen: after,
+    };
     stream::unfold(Some(cursor), |cursor| async move {
         let mut cursor = cursor?;
         match cursor.next().await {
@@ -53,7 +57,9 @@ impl Cursor {
         let (events, revision) = match from_memory(&snapshot, &self.prefix, self.seen) {
             Some(found) => found,
             None if self.seen < snapshot.compacted => {
-                return Err(StorageError::Compacted { oldest: snapshot.compacted });
+                return Err(StorageError::Compacted {
+                    oldest: snapshot.compacted,
+                });
             }
             None => {
                 let (prefix, seen) = (self.prefix.clone(), self.seen);
@@ -70,11 +76,19 @@ fn from_memory(snapshot: &Snapshot, prefix: &str, seen: Revision) -> Option<(Vec
     if snapshot.recent.front()?.base > seen {
         return None;
     }
-    let behind = snapshot.recent.iter().rev().take_while(|commit| commit.revision > seen).count();
+    let behind = snapshot
+        .recent
+        .iter()
+        .rev()
+        .take_while(|commit| commit.revision > seen)
+        .count();
     let mut events = Vec::new();
     let mut done = seen;
     for commit in snapshot.recent.iter().skip(snapshot.recent.len() - behind) {
-        let wanted = commit.events.iter().filter(|event| event.revision() > seen && event.key().starts_with(prefix));
+        let wanted = commit
+            .events
+            .iter()
+            .filter(|event| event.revision() > seen && event.key().starts_with(prefix));
         events.extend(wanted.cloned());
         done = commit.revision;
         if events.len() >= PAGE_EVENTS {

@@ -84,7 +84,7 @@ impl Writer {
             Err(StorageError::Failed(why)) => return Err(damaged(&path, &why)),
             Err(other) => return Err(other),
         };
-        let mut writer = Self {
+        let writer = Self {
             database,
             path,
             state,
@@ -96,7 +96,6 @@ impl Writer {
             broken: None,
         };
         let snapshot = writer.snapshot()?;
-        writer.broken = None;
         Ok((writer, snapshot))
     }
 
@@ -162,7 +161,10 @@ impl Writer {
         let result = self.transact(jobs, &mut answers, started);
         let changed = match result {
             Ok(None) => return answers.into_iter().for_each(Answer::send),
-            Ok(Some(events)) => self.remember(base, events).and_then(|()| self.snapshot()),
+            Ok(Some(events)) => {
+                self.remember(base, events);
+                self.snapshot()
+            }
             Err(error) => Err(error),
         };
         match changed {
@@ -197,8 +199,9 @@ impl Writer {
         }
         if let Some(limit) = self.history_limit {
             // A tenth of slack, so that this happens now and then and not at every write.
-            if self.state.revision - self.state.compacted > limit + limit / 10 {
-                batch.compact(&mut self.state, self.state.revision - limit)?;
+            let horizon = self.state.revision - limit;
+            if horizon - self.state.compacted > limit / 10 {
+                batch.compact(&mut self.state, horizon)?;
             }
         }
         if self.state.swept < self.state.compacted {
@@ -216,20 +219,24 @@ impl Writer {
     }
 
     /// Adds a commit to the recent ones and forgets the oldest beyond the bounds.
-    fn remember(&mut self, base: Revision, events: Vec<Event>) -> Result<(), StorageError> {
+    fn remember(&mut self, base: Revision, events: Vec<Event>) {
         if events.is_empty() {
-            return Ok(());
+            return;
         }
         let bytes = events.iter().map(event_bytes).sum();
         self.recent_events += events.len();
         self.recent_bytes += bytes;
-        self.recent.push_back(Arc::new(Commit { base, revision: self.state.revision, events, bytes }));
+        self.recent.push_back(Arc::new(Commit {
+            base,
+            revision: self.state.revision,
+            events,
+            bytes,
+        }));
         while self.recent_events > RECENT_EVENTS || self.recent_bytes > RECENT_BYTES {
             let Some(oldest) = self.recent.pop_front() else { break };
             self.recent_events -= oldest.events.len();
             self.recent_bytes -= oldest.bytes;
         }
-        Ok(())
     }
 
     fn snapshot(&self) -> Result<Snapshot, StorageError> {
@@ -281,10 +288,14 @@ fn load_state(database: &Database) -> Result<State, StorageError> {
     let transaction = database.begin_write().map_err(redb_error)?;
     let state = {
         let mut meta = transaction.open_table(META).map_err(redb_error)?;
-        let number = |name| Ok(meta.get(name).map_err(redb_error)?.map(|found| found.value()));
+        let number = |name| -> Result<Option<i64>, StorageError> {
+            Ok(meta.get(name).map_err(redb_error)?.map(|found| found.value()))
+        };
         let format = number(META_FORMAT)?.unwrap_or(FORMAT);
         if format != FORMAT {
-            return Err(StorageError::Failed(format!("its layout is {format}, this version knows {FORMAT}")));
+            return Err(StorageError::Failed(format!(
+                "its layout is {format}, this version knows {FORMAT}"
+            )));
         }
         let mut state = State {
             revision: number(META_REVISION)?.unwrap_or(FIRST_REVISION),
@@ -297,7 +308,12 @@ fn load_state(database: &Database) -> Result<State, StorageError> {
         meta.insert(META_FORMAT, FORMAT).map_err(redb_error)?;
         transaction.open_table(LOG).map_err(redb_error)?;
         let now = Instant::now();
-        for item in transaction.open_table(LEASES).map_err(redb_error)?.iter().map_err(redb_error)? {
+        for item in transaction
+            .open_table(LEASES)
+            .map_err(redb_error)?
+            .iter()
+            .map_err(redb_error)?
+        {
             let (id, ttl_s) = item.map_err(redb_error)?;
             state.leases.grant(id.value(), Duration::from_secs(ttl_s.value()), now);
         }
@@ -324,6 +340,13 @@ fn load_version(state: &mut State, (key, revision): (&str, Revision), facts: (Re
     if deleted {
         state.index.remove(&*key);
     } else {
-        state.index.insert(key, Live { place: (revision, number), lease, create_revision });
+        state.index.insert(
+            key,
+            Live {
+                place: (revision, number),
+                lease,
+                create_revision,
+            },
+        );
     }
 }
