@@ -1,1 +1,3 @@
 //! Every built-in group and version: schema data and strategies.
+
+pub mod data;

@@ -1,0 +1,129 @@
+//! Reads the lines in which `build.rs` wrote the structure of all types.
+//!
+//! A type is a line `=NAME TAB FLAGS` (`a`: atomic), followed by its fields in declaration order:
+//! `NAME TAB TAG TAB PRESENCE TAB REQUIRED TAB SHAPE TAB PATCH TAB KEY TAB DEFAULT`.
+//! A shape is a letter (`s`tring, `t`ime, `m`icrotime, `d`uration, b`y`tes, `b`oolean, `i`nt32, `l` int64, `n`umber,
+//! `q`uantity, `x` int-or-string, `a`ny), `$` and a type's place in the file, `[` with `a`, `s` or `m(keys)` and the
+//! item's shape, or `{` with `!` if atomic and the value's shape.
+
+use trireme_machinery::schema::{
+    Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
+};
+
+/// Builds the table of all built-in types.
+///
+/// # Panics
+/// If the text was not made by this crate's `build.rs`.
+pub(super) fn type_table(text: &str) -> TypeTable {
+    let mut table = TypeTable::default();
+    let ids: Vec<TypeId> = headers(text).map(|(name, _)| table.declare(name)).collect();
+    let mut current: Option<TypeDef> = None;
+    for line in text.lines() {
+        if let Some((name, flags)) = header(line) {
+            define(&mut table, current.replace(TypeDef {
+                name: name.to_owned(),
+                fields: Vec::new(),
+                atomic: flags == "a",
+            }));
+        } else if let Some(ty) = &mut current {
+            ty.fields.push(field(line, &ids).expect("build.rs wrote this line"));
+        }
+    }
+    define(&mut table, current);
+    table
+}
+
+fn define(table: &mut TypeTable, ty: Option<TypeDef>) {
+    if let Some(ty) = ty {
+        table.define(ty);
+    }
+}
+
+fn header(line: &str) -> Option<(&str, &str)> {
+    line.strip_prefix('=')?.split_once('\t')
+}
+
+fn headers(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(header)
+}
+
+fn field(line: &str, ids: &[TypeId]) -> Option<Field> {
+    let mut parts = line.splitn(8, '\t');
+    let name = parts.next()?.to_owned();
+    let tag = parts.next()?.parse().ok()?;
+    let presence = presence(parts.next()?)?;
+    let required = parts.next()? == "r";
+    let shape = shape(parts.next()?, ids)?;
+    let patch = patch(parts.next()?, parts.next()?);
+    let default = Some(parts.next()?).filter(|text| !text.is_empty());
+    Some(Field {
+        name,
+        shape,
+        presence,
+        required,
+        default: default.and_then(|text| serde_json::from_str(text).ok()),
+        patch,
+        tag,
+    })
+}
+
+fn presence(letter: &str) -> Option<Presence> {
+    Some(match letter {
+        "p" => Presence::Pointer,
+        "o" => Presence::OmitZero,
+        "a" => Presence::Always,
+        "n" => Presence::Nullable,
+        _ => return None,
+    })
+}
+
+fn patch(strategies: &str, key: &str) -> Patch {
+    let named = |strategy| strategies.split(',').any(|part| part == strategy);
+    Patch {
+        merge: named("merge"),
+        retain_keys: named("retainKeys"),
+        merge_key: Some(key).filter(|key| !key.is_empty()).map(str::to_owned),
+    }
+}
+
+fn shape(text: &str, ids: &[TypeId]) -> Option<Shape> {
+    let mut letters = text.chars();
+    let first = letters.next()?;
+    let rest = letters.as_str();
+    Some(match first {
+        's' => Shape::String(StringFormat::Plain),
+        't' => Shape::String(StringFormat::Time),
+        'm' => Shape::String(StringFormat::MicroTime),
+        'd' => Shape::String(StringFormat::Duration),
+        'y' => Shape::String(StringFormat::Bytes),
+        'b' => Shape::Boolean,
+        'i' => Shape::Int32,
+        'l' => Shape::Int64,
+        'n' => Shape::Number,
+        'q' => Shape::Quantity,
+        'x' => Shape::IntOrString,
+        'a' => Shape::Any,
+        '$' => Shape::Struct(*ids.get(rest.parse::<usize>().ok()?)?),
+        '[' => list(rest, ids)?,
+        '{' => Shape::Map {
+            value: Box::new(shape(rest.trim_start_matches('!'), ids)?),
+            atomic: rest.starts_with('!'),
+        },
+        _ => return None,
+    })
+}
+
+fn list(text: &str, ids: &[TypeId]) -> Option<Shape> {
+    let (list_type, item) = if let Some(rest) = text.strip_prefix("m(") {
+        let (keys, item) = rest.split_once(')')?;
+        (ListType::Map(keys.split(',').map(str::to_owned).collect()), item)
+    } else if let Some(item) = text.strip_prefix('s') {
+        (ListType::Set, item)
+    } else {
+        (ListType::Atomic, text.strip_prefix('a')?)
+    };
+    Some(Shape::List {
+        item: Box::new(shape(item, ids)?),
+        list_type,
+    })
+}

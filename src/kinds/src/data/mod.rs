@@ -1,0 +1,27 @@
+//! The built-in kinds as data: their types, their descriptions, and the resources that serve them.
+//!
+//! Everything here was worked out at build time from k8s-openapi's schemas and the files under `data`; see
+//! `build.rs`. Used by the strategies, by discovery and by OpenAPI.
+
+mod decode;
+mod definitions;
+
+use std::sync::LazyLock;
+
+use trireme_machinery::schema::TypeTable;
+
+pub use definitions::{definitions, description};
+
+static TYPES: LazyLock<TypeTable> =
+    LazyLock::new(|| decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt"))));
+
+/// The types of all built-in kinds, of their lists and of the API machinery.
+pub fn type_table() -> &'static TypeTable {
+    &TYPES
+}
+
+/// The last three parts of an OpenAPI name, by which the data files name types: `core.v1.PodSpec`.
+pub fn short_name(name: &str) -> &str {
+    let cut = name.rmatch_indices('.').nth(2).and_then(|(at, _)| name.get(at + 1..));
+    cut.unwrap_or(name)
+}
