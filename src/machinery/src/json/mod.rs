@@ -1,0 +1,73 @@
+//! JSON as Kubernetes reads and writes it.
+//!
+//! The decoder is iterative and strict: its error texts are those of Go's `encoding/json`, duplicate keys are
+//! reported with their paths, nesting deeper than [`MAX_DEPTH`] is refused. It does not bound the size of the input;
+//! whoever reads the body does. Integers of 64 bits are exact, all other numbers are doubles. Invalid UTF-8 and lone
+//! surrogates become U+FFFD, as in Go, since clients may have stored such objects elsewhere already.
+
+mod decode;
+mod encode;
+mod number;
+mod text;
+
+use serde_json::Value;
+
+pub use encode::{encode, encode_into};
+pub(crate) use number::{go_float, number};
+
+/// How deeply objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
+/// recursive walk over a decoded tree may rely on it.
+pub const MAX_DEPTH: usize = 1_000;
+/// How many duplicate keys are reported; further ones are still resolved, the last one wins.
+pub const MAX_DUPLICATES: usize = 100;
+
+/// A decoded document.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decoded {
+    /// The value; of duplicate keys the last one counts.
+    pub value: Value,
+    /// The paths of duplicate keys, such as `spec.containers[0].name`; at most [`MAX_DUPLICATES`], each once.
+    pub duplicates: Vec<String>,
+}
+
+/// Why the input is not an acceptable JSON document, in Go's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// The input ends within a value, or is empty.
+    #[error("unexpected end of JSON input")]
+    UnexpectedEnd,
+    /// A byte that cannot stand where it stands.
+    #[error("invalid character {character} {place}")]
+    Unexpected {
+        /// The character, quoted as Go quotes it.
+        character: String,
+        /// Where it stood, such as `looking for beginning of value`.
+        place: &'static str,
+    },
+    /// The input nests deeper than [`MAX_DEPTH`].
+    #[error("exceeded max depth")]
+    TooDeep,
+    /// A number that no double can hold.
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    NumberOutOfRange(String),
+}
+
+/// Decodes one document; nothing but white space may follow it.
+pub fn decode(input: &[u8]) -> Result<Decoded, JsonError> {
+    decode::Decoder::new(input).run()
+}
+
+/// The kind of a value as Go's error texts name it: `cannot unmarshal string into …`.
+pub fn kind_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Numbers: their grammar, their values, and how Go prints doubles.
+
+use serde_json::{Number, Value};
+
+use super::{JsonError, decode::unexpected};
+
+/// How many bytes the number at the start of the input has, and whether it is written as an integer.
+pub(super) fn scan(input: &[u8]) -> Result<(usize, bool), JsonError> {
+    let byte = |at: usize| input.get(at).copied();
+    let digits = |mut at: usize| {
+        while byte(at).is_some_and(|b| b.is_ascii_digit()) {
+            at += 1;
+        }
+        at
+    };
+    let digit_at = |at: usize, place: &'static str| match byte(at) {
+        Some(b) if b.is_ascii_digit() => Ok(()),
+        Some(b) => Err(unexpected(b, place)),
+        None => Err(JsonError::UnexpectedEnd),
+    };
+
+    let mut at = usize::from(byte(0) == Some(b'-'));
+    digit_at(at, "in numeric literal")?;
+    at = if byte(at) == Some(b'0') { at + 1 } else { digits(at) };
+    let mut is_integer = true;
+    if byte(at) == Some(b'.') {
+        digit_at(at + 1, "after decimal point in numeric literal")?;
+        at = digits(at + 1);
+        is_integer = false;
+    }
+    if matches!(byte(at), Some(b'e' | b'E')) {
+        at += 1;
+        if matches!(byte(at), Some(b'+' | b'-')) {
+            at += 1;
+        }
+        digit_at(at, "in exponent of numeric literal")?;
+        at = digits(at);
+        is_integer = false;
+    }
+    Ok((at, is_integer))
+}
+
+/// The value of a well-formed number.
+pub(super) fn parse(digits: &str, is_integer: bool) -> Result<Value, JsonError> {
+    if is_integer {
+        if let Ok(value) = digits.parse::<i64>() {
+            return Ok(value.into());
+        }
+        if let Ok(value) = digits.parse::<u64>() {
+            return Ok(value.into());
+        }
+    }
+    let value: f64 = digits.parse().expect("a JSON number is a Rust number");
+    Number::from_f64(value)
+        .map(Value::Number)
+        .ok_or_else(|| JsonError::NumberOutOfRange(digits.to_owned()))
+}
+
+/// The value of a number that came from elsewhere, as if it had been written to JSON and read back.
+pub(crate) fn number(value: f64) -> Option<Value> {
+    if !value.is_finite() {
+        return None;
+    }
+    let digits = go_float(value);
+    let is_integer = !digits.contains(['.', 'e']);
+    parse(&digits, is_integer).ok()
+}
+
+/// A finite double as `encoding/json` prints it: without a fraction if it has none, with an exponent only if it is
+/// very large or small.
+pub(crate) fn go_float(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
+        // Rust prints 1e21 where Go prints 1e+21.
+        let text = format!("{value:e}");
+        return match text.split_once('e') {
+            Some((mantissa, exponent)) if !exponent.starts_with('-') => format!("{mantissa}e+{exponent}"),
+            _ => text,
+        };
+    }
+    format!("{value}")
+}

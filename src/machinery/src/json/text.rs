@@ -1,0 +1,102 @@
+//! Strings: escapes, and what is no Unicode.
+
+use super::{JsonError, decode::unexpected};
+
+const IN_STRING: &str = "in string literal";
+const IN_ESCAPE: &str = "in string escape code";
+const IN_HEX: &str = r"in \u hexadecimal character escape";
+
+/// Reads a string up to its closing quote; `input` begins after the opening one. Returns the string and how many
+/// bytes it took, with the closing quote.
+pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
+    let plain = plain_length(input);
+    let head = input.get(..plain).unwrap_or_default();
+    let mut out = match std::str::from_utf8(head) {
+        Ok(text) => text.to_owned(),
+        Err(_) => {
+            let mut out = String::with_capacity(head.len() + 8);
+            push_lossy(&mut out, head);
+            out
+        }
+    };
+    let mut at = plain;
+    loop {
+        match input.get(at) {
+            None => return Err(JsonError::UnexpectedEnd),
+            Some(b'"') => return Ok((out, at + 1)),
+            Some(b'\\') => at += escape(input.get(at + 1..).unwrap_or_default(), &mut out)? + 1,
+            Some(&byte) if byte < b' ' => return Err(unexpected(byte, IN_STRING)),
+            Some(_) => {
+                let rest = input.get(at..).unwrap_or_default();
+                let length = plain_length(rest);
+                push_lossy(&mut out, rest.get(..length).unwrap_or_default());
+                at += length;
+            }
+        }
+    }
+}
+
+/// How many bytes stand for themselves.
+fn plain_length(input: &[u8]) -> usize {
+    let special = |&b: &u8| b == b'"' || b == b'\\' || b < b' ';
+    input.iter().position(special).unwrap_or(input.len())
+}
+
+/// Appends bytes, each one that is no UTF-8 as U+FFFD.
+fn push_lossy(out: &mut String, bytes: &[u8]) {
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        out.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+}
+
+/// Reads what follows a backslash; returns how many bytes that was.
+fn escape(input: &[u8], out: &mut String) -> Result<usize, JsonError> {
+    let c = match input.first() {
+        None => return Err(JsonError::UnexpectedEnd),
+        Some(b'u') => return unicode(input.get(1..).unwrap_or_default(), out).map(|length| length + 1),
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(&byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+        Some(&byte) => return Err(unexpected(byte, IN_ESCAPE)),
+    };
+    out.push(c);
+    Ok(1)
+}
+
+/// Reads the digits after `\u`, and a second escape if the two make a pair.
+fn unicode(input: &[u8], out: &mut String) -> Result<usize, JsonError> {
+    let first = hex(input)?;
+    if let Some(c) = char::from_u32(first) {
+        out.push(c);
+        return Ok(4);
+    }
+    let second = match input.get(4..6) {
+        Some(br"\u") => input.get(6..).and_then(|digits| hex(digits).ok()),
+        _ => None,
+    };
+    match second {
+        Some(low @ 0xDC00..=0xDFFF) if first < 0xDC00 => {
+            let code = 0x10000 + ((first - 0xD800) << 10) + (low - 0xDC00);
+            out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
+            Ok(10)
+        }
+        _ => {
+            out.push(char::REPLACEMENT_CHARACTER);
+            Ok(4)
+        }
+    }
+}
+
+fn hex(input: &[u8]) -> Result<u32, JsonError> {
+    let mut code = 0;
+    for at in 0..4 {
+        let byte = *input.get(at).ok_or(JsonError::UnexpectedEnd)?;
+        let digit = char::from(byte).to_digit(16).ok_or_else(|| unexpected(byte, IN_HEX))?;
+        code = code * 16 + digit;
+    }
+    Ok(code)
+}
