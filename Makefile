@@ -1,0 +1,43 @@
+# One gate, two verbs: `make verify` and `make test` only look, `make fix` repairs what a program can repair.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: run test verify fix bench tools
+
+export PATH := $(CURDIR)/target/tools/bin:$(PATH)
+ARGS ?=
+
+# Builds a release and serves with an embedded store in .trireme; flags go in ARGS.
+run:
+	scripts/install-tools build
+	cargo build --release --locked -p trireme
+	exec target/release/trireme serve $(ARGS)
+
+# The static gate: format, lints, docs, licences and bans, the edges between rooms, actor ranks, generated facts.
+verify:
+	scripts/install-tools build verify
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
+	scripts/deny
+	cargo test --locked -p trireme-tests --test layering
+	cargo test --locked -p trireme-actors topology
+	cargo run --locked -p trireme-kinds --bin kinds-facts -- --check
+
+# Every test; those that start servers use the debug build made here.
+test:
+	scripts/install-tools build test
+	cargo build --locked -p trireme
+	cargo test --workspace --locked --no-fail-fast
+
+fix:
+	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+	cargo fmt --all
+
+# Measures what is measured: throughput and latency of the embedded store's and the edge's paths.
+bench:
+	cargo bench --workspace --locked
+
+# Everything that is needed beside a Rust toolchain.
+tools:
+	scripts/install-tools
