@@ -1,3 +1,86 @@
-//! The `trireme` binary.
+//! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
-fn main() {}
+mod app;
+mod lifecycle;
+mod pki;
+mod settings;
+mod telemetry;
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{SignalKind, signal};
+use trireme_actors::Clock;
+
+use crate::app::App;
+use crate::settings::{Invocation, Settings};
+
+/// `EX_USAGE` of sysexits.h: the settings are wrong, a restart will not help.
+const EXIT_USAGE: u8 = 64;
+const EXIT_FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    match settings::read() {
+        Ok(Invocation::Serve(settings)) => serve(&settings),
+        Ok(Invocation::Version) => {
+            println!("trireme {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Help(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(faults) => {
+            eprintln!("{faults}");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+fn serve(settings: &Settings) -> ExitCode {
+    telemetry::start_logs(settings.log);
+    let workers = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let served = trireme_actors::run_system(workers, replica(settings));
+    match served.map_err(Into::into).and_then(|result| result) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(error = %chain(error.as_ref()), "the replica could not serve");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+async fn replica(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let metrics = telemetry::start_metrics()?;
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let app = App::build(settings, Clock::system(), metrics)?;
+    announce(app.kubeconfig());
+    app.run(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+    .await;
+    Ok(())
+}
+
+/// The one line on standard output: what to type to use this replica.
+fn announce(kubeconfig: &Path) {
+    let kubeconfig = std::path::absolute(kubeconfig).unwrap_or_else(|_| kubeconfig.to_owned());
+    println!("export KUBECONFIG={}", kubeconfig.display());
+}
+
+/// An error with all that caused it.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,145 @@
+//! The composition root: the one place that names all rooms and takes the settings apart.
+//!
+//! `main` calls [`App::build`] and then [`App::run`]. Each step below is a function that takes what the steps before it
+//! made; nothing is reached through globals.
+//!
+//! ```text
+//! settings ─► certificates ─► store ─► actor system ─► serve until SIGTERM ─► drain ─► close
+//! ```
+
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use trireme_actors::{ActorSystem, Clock};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage, StorageError};
+
+use crate::lifecycle::{Lifecycle, Moment};
+use crate::pki::{self, Pki, PkiError};
+use crate::settings::{IpRange, Settings, Store, StoreKind};
+
+/// Actors and named tasks get this long to end; by then every request has been answered or cut.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
+/// Histograms grow until they are folded.
+const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+
+/// A replica, built but not yet serving.
+pub(crate) struct App {
+    pki: Pki,
+    lifecycle: Lifecycle,
+    clock: Clock,
+    system: ActorSystem,
+    store: Arc<dyn Storage>,
+    shutdown_delay: Duration,
+}
+
+/// Why a replica could not be built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildError {
+    /// The data directory could not be brought in order.
+    #[error("the certificates could not be brought in order")]
+    Pki(#[from] PkiError),
+    /// The store could not be opened.
+    #[error("the store could not be opened")]
+    Store(#[from] StorageError),
+    /// The settings ask for something that this build does not have.
+    #[error("{0}")]
+    NotBuiltIn(&'static str),
+    /// A thread could not be started.
+    #[error("the actor threads could not be started")]
+    Threads(#[from] std::io::Error),
+}
+
+impl App {
+    /// Brings up everything that does not need a port.
+    pub(crate) fn build(settings: &Settings, clock: Clock, metrics: PrometheusHandle) -> Result<Self, BuildError> {
+        let lifecycle = Lifecycle::start(clock.clone());
+        let pki = certificates(settings, &clock)?;
+        let store = open_store(&settings.store, &settings.data_dir)?;
+        let system = ActorSystem::builder()
+            .clock(clock.clone())
+            .arbiters(arbiters())
+            .build()?;
+        keep_metrics_small(&system, metrics);
+        Ok(Self {
+            pki,
+            lifecycle,
+            clock,
+            system,
+            store,
+            shutdown_delay: settings.shutdown_delay,
+        })
+    }
+
+    /// Where the admin kubeconfig is, to be announced.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.pki.kubeconfig
+    }
+
+    /// Serves until `shutdown` is done, then drains and closes.
+    pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) {
+        self.lifecycle.reach(Moment::Ready);
+        shutdown.await;
+        self.lifecycle.reach(Moment::ShutdownInitiated);
+        self.clock.sleep(self.shutdown_delay).await;
+        self.lifecycle.reach(Moment::NotAccepting);
+        self.lifecycle.reach(Moment::Drained);
+        let leaked = self.system.shutdown(CLOSE_PATIENCE).await;
+        if !leaked.is_empty() {
+            tracing::warn!(?leaked, "not everything ended in time");
+        }
+        drop(self.store);
+        self.lifecycle.reach(Moment::Stopped);
+    }
+}
+
+fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
+    pki::ensure(&pki::Wanted {
+        data_dir: &settings.data_dir,
+        bind_address: settings.bind_address,
+        port: settings.secure_port,
+        service_addresses: settings
+            .service_cluster_ip_ranges
+            .iter()
+            .map(IpRange::first_address)
+            .collect::<Vec<IpAddr>>(),
+        hostname: hostname(),
+        foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
+        now: clock.wall(),
+    })
+}
+
+/// This machine's name as its kernel knows it.
+fn hostname() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
+    match &store.kind {
+        StoreKind::Embedded { fsync } => {
+            let options = EmbeddedOptions {
+                fsync: *fsync,
+                ..EmbeddedOptions::default()
+            };
+            Ok(Arc::new(EmbeddedStore::open(&data_dir.join("store"), options)?))
+        }
+        StoreKind::Etcd { .. } => Err(BuildError::NotBuiltIn("this build has no etcd store")),
+    }
+}
+
+/// One thread for turns per two CPUs: the others serve connections.
+fn arbiters() -> NonZeroUsize {
+    let cpus = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+    NonZeroUsize::new(cpus.div_ceil(2)).unwrap_or(NonZeroUsize::MIN)
+}
+
+fn keep_metrics_small(system: &ActorSystem, metrics: PrometheusHandle) {
+    let _ = system
+        .tasks()
+        .every("metrics upkeep", METRICS_UPKEEP, move || metrics.run_upkeep());
+}

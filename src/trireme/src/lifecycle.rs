@@ -1,0 +1,101 @@
+//! The named moments in the life of a replica. Each happens at most once, in the order of the timeline.
+//!
+//! ```text
+//!  Started ─► Listening ─► Ready ══ serving ══► ShutdownInitiated ─► NotAccepting ─► Drained ─► Stopped
+//!                                                    │  /readyz fails    │ no new requests
+//!                                                    └─ shutdown-delay ──┘ watches end, requests finish
+//! ```
+//!
+//! `app` signals the moments as it brings a replica up and down; whoever must wait for one holds a [`Lifecycle`].
+//! Promise: a moment once reached stays reached, and whoever waits for it is woken.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use trireme_actors::Clock;
+
+/// A moment in the life of a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Moment {
+    /// The settings are good and building begins.
+    Started,
+    /// The port is bound.
+    Listening,
+    /// Every cache is filled: `/readyz` answers 200.
+    Ready,
+    /// SIGTERM or SIGINT came: `/readyz` fails from now on, everything else goes on.
+    ShutdownInitiated,
+    /// The shutdown delay is over: no new requests, watches end.
+    NotAccepting,
+    /// No request is in flight.
+    Drained,
+    /// Actors and the store are closed.
+    Stopped,
+}
+
+/// Which moments have been reached. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Lifecycle {
+    clock: Clock,
+    born: Instant,
+    reached: Arc<watch::Sender<Moment>>,
+}
+
+impl Lifecycle {
+    /// A life that has just [`Started`](Moment::Started).
+    pub(crate) fn start(clock: Clock) -> Self {
+        Self {
+            born: clock.now(),
+            clock,
+            reached: Arc::new(watch::Sender::new(Moment::Started)),
+        }
+    }
+
+    /// Marks a moment, and with it all earlier ones, as reached.
+    pub(crate) fn reach(&self, moment: Moment) {
+        let is_new = self.reached.send_if_modified(|reached| {
+            let is_new = moment > *reached;
+            *reached = moment.max(*reached);
+            is_new
+        });
+        if is_new {
+            let elapsed_ms = self.clock.now().duration_since(self.born).as_millis();
+            tracing::info!(moment = ?moment, elapsed_ms = %elapsed_ms, "lifecycle");
+        }
+    }
+
+    /// Whether a moment has been reached.
+    pub(crate) fn has(&self, moment: Moment) -> bool {
+        *self.reached.borrow() >= moment
+    }
+
+    /// Waits for a moment.
+    pub(crate) async fn wait(&self, moment: Moment) {
+        let mut reached = self.reached.subscribe();
+        // The sender lives in `self`, so waiting cannot fail before the moment has come.
+        let _ = reached.wait_for(|reached| *reached >= moment).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_actors::ManualClock;
+
+    use super::{Lifecycle, Moment};
+
+    #[tokio::test]
+    async fn moments_stay_reached_and_never_go_back() {
+        let life = Lifecycle::start(ManualClock::new().into());
+        let waiter = life.clone();
+        let (_, ()) = tokio::join!(waiter.wait(Moment::Ready), async {
+            life.reach(Moment::ShutdownInitiated)
+        });
+        life.reach(Moment::Ready);
+        assert!(
+            life.has(Moment::ShutdownInitiated),
+            "an earlier moment does not undo a later one"
+        );
+        assert!(!life.has(Moment::Drained));
+    }
+}

@@ -1,0 +1,203 @@
+//! The certificates and keys of a data directory: made if missing, kept if good, renewed if not.
+//!
+//! `app` calls [`ensure`] once at start, before a port is bound. It promises that afterwards all files below exist, fit
+//! each other and the settings, and that the CA and the service-account key are those of the first start: client
+//! certificates and tokens that were given out stay good.
+//!
+//! ```text
+//! DATA_DIR/admin.kubeconfig                          0600  made anew whenever its content would differ
+//! DATA_DIR/pki/                                      0700
+//!   ca.crt  ca.key                                   the replica's own CA; never replaced
+//!   apiserver.crt  apiserver.key                     serving certificate; renewed for new names and before expiry
+//!   sa.key  sa.pub                                   service-account tokens are signed with this (ECDSA P-256)
+//!   admin.crt  admin.key                             user kubernetes-admin, group system:masters
+//! ```
+
+mod certificates;
+mod files;
+mod kubeconfig;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+pub(crate) use certificates::CertificateError;
+use certificates::{Authority, Leaf};
+pub(crate) use files::FileError;
+
+/// Where everything is, and the CA's certificate itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Pki {
+    /// The CA that signed our certificates, PEM.
+    pub(crate) ca_file: PathBuf,
+    /// Our serving certificate, PEM.
+    pub(crate) serving_certificate: PathBuf,
+    /// Its key, PKCS#8 PEM.
+    pub(crate) serving_key: PathBuf,
+    /// The key that signs service-account tokens, PKCS#8 PEM.
+    pub(crate) service_account_key: PathBuf,
+    /// What a user points `KUBECONFIG` at.
+    pub(crate) kubeconfig: PathBuf,
+}
+
+/// What the certificates must say.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted<'a> {
+    /// Where the files live.
+    pub(crate) data_dir: &'a Path,
+    /// The address that is listened on.
+    pub(crate) bind_address: IpAddr,
+    /// The port that the kubeconfig names.
+    pub(crate) port: u16,
+    /// The IPs of the service `default/kubernetes`.
+    pub(crate) service_addresses: Vec<IpAddr>,
+    /// This machine's name, if it has one.
+    pub(crate) hostname: Option<String>,
+    /// A serving certificate that is used in place of ours: clients must trust it.
+    pub(crate) foreign_serving_certificate: Option<&'a Path>,
+    /// Wall time.
+    pub(crate) now: SystemTime,
+}
+
+/// Why the data directory could not be brought in order.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PkiError {
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A certificate or key could not be made or read.
+    #[error("{path} is not usable")]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: CertificateError,
+    },
+    /// The CA has expired; only the owner can decide to replace it.
+    #[error("the CA in {0} has expired; move the directory away to have a new one made")]
+    Expired(PathBuf),
+    /// The CA's certificate is there without its key; clients may still trust it.
+    #[error("the CA in {0} has lost its key; put it back, or move the directory away to have a new CA made")]
+    NoKey(PathBuf),
+}
+
+/// Brings the certificates, keys and the kubeconfig of a data directory in order.
+pub(crate) fn ensure(wanted: &Wanted<'_>) -> Result<Pki, PkiError> {
+    files::make_private_dir(wanted.data_dir)?;
+    let dir = wanted.data_dir.join("pki");
+    files::make_private_dir(&dir)?;
+    let pki = Pki {
+        ca_file: dir.join("ca.crt"),
+        serving_certificate: dir.join("apiserver.crt"),
+        serving_key: dir.join("apiserver.key"),
+        service_account_key: dir.join("sa.key"),
+        kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
+    };
+    let authority = authority(&dir, wanted.now)?;
+    let serving = Leaf::serving(names(wanted));
+    leaf(&dir, "apiserver", &authority, &serving, wanted.now)?;
+    leaf(&dir, "admin", &authority, &Leaf::admin(), wanted.now)?;
+    service_account_key(&dir)?;
+    write_kubeconfig(&pki, &dir, wanted)?;
+    Ok(pki)
+}
+
+fn authority(dir: &Path, now: SystemTime) -> Result<Authority, PkiError> {
+    let (certificate_file, key_file) = (dir.join("ca.crt"), dir.join("ca.key"));
+    let wrap = |source| PkiError::Certificate {
+        path: certificate_file.clone(),
+        source,
+    };
+    let (certificate, key) = (files::read_opt(&certificate_file)?, files::read_opt(&key_file)?);
+    if let Some(certificate) = certificate {
+        let key = key.ok_or_else(|| PkiError::NoKey(dir.to_owned()))?;
+        let authority = Authority::load(&certificate, &key).map_err(wrap)?;
+        if authority.is_expired(now).map_err(wrap)? {
+            return Err(PkiError::Expired(dir.to_owned()));
+        }
+        return Ok(authority);
+    }
+    let authority = Authority::make(now).map_err(wrap)?;
+    // The key first: a certificate is never there without its key.
+    files::write(&key_file, authority.key_pem().as_bytes(), files::PRIVATE)?;
+    files::write(&certificate_file, authority.certificate_pem().as_bytes(), files::PUBLIC)?;
+    Ok(authority)
+}
+
+fn leaf(dir: &Path, name: &str, authority: &Authority, leaf: &Leaf, now: SystemTime) -> Result<(), PkiError> {
+    let (certificate_file, key_file) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
+    let (certificate, key) = (files::read_opt(&certificate_file)?, files::read_opt(&key_file)?);
+    if let (Some(certificate), Some(key)) = (certificate, key)
+        && leaf.is_met_by(&certificate, &key, authority, now)
+    {
+        return Ok(());
+    }
+    let (certificate, key) = authority.issue(leaf, now).map_err(|source| PkiError::Certificate {
+        path: certificate_file.clone(),
+        source,
+    })?;
+    files::write(&key_file, key.as_bytes(), files::PRIVATE)?;
+    files::write(&certificate_file, certificate.as_bytes(), files::PUBLIC)?;
+    Ok(())
+}
+
+fn service_account_key(dir: &Path) -> Result<(), PkiError> {
+    let (key_file, public_file) = (dir.join("sa.key"), dir.join("sa.pub"));
+    let wrap = |source| PkiError::Certificate {
+        path: key_file.clone(),
+        source,
+    };
+    let key = match files::read_opt(&key_file)? {
+        Some(pem) => certificates::read_key(&pem).map_err(wrap)?,
+        None => {
+            let key = certificates::make_key().map_err(wrap)?;
+            files::write(&key_file, key.serialize_pem().as_bytes(), files::PRIVATE)?;
+            key
+        }
+    };
+    Ok(files::write_if_different(
+        &public_file,
+        key.public_key_pem().as_bytes(),
+        files::PUBLIC,
+    )?)
+}
+
+fn write_kubeconfig(pki: &Pki, dir: &Path, wanted: &Wanted<'_>) -> Result<(), PkiError> {
+    let trusted = wanted.foreign_serving_certificate.unwrap_or(&pki.ca_file);
+    let text = kubeconfig::render(
+        wanted.port,
+        &files::read(trusted)?,
+        &files::read(&dir.join("admin.crt"))?,
+        &files::read(&dir.join("admin.key"))?,
+    );
+    Ok(files::write_if_different(
+        &pki.kubeconfig,
+        text.as_bytes(),
+        files::PRIVATE,
+    )?)
+}
+
+/// Every name under which a client may reach this replica.
+fn names(wanted: &Wanted<'_>) -> Vec<String> {
+    let mut names: Vec<String> = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+    ]
+    .map(str::to_owned)
+    .into();
+    names.extend(wanted.hostname.clone());
+    names.extend(wanted.service_addresses.iter().map(IpAddr::to_string));
+    if !wanted.bind_address.is_unspecified() {
+        names.push(wanted.bind_address.to_string());
+    }
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,124 @@
+//! The command line: which command, and the flags as text. What the flags mean is read elsewhere.
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::faults::{Fault, Faults};
+use super::keys::{self, KEYS};
+use super::layers::nearest;
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// `trireme serve`, with the flags as given and what is wrong with them so far.
+    Serve(Vec<(String, String)>, Vec<Fault>),
+    /// `trireme version`.
+    Version,
+    /// Help, to print as it is.
+    Help(String),
+}
+
+/// Reads the command line. Fails only if no command can be made out.
+pub(super) fn read(args: &[String]) -> Result<Asked, Faults> {
+    let (known, faults) = drop_unknown_flags(args);
+    match command().try_get_matches_from(known) {
+        Ok(matches) => match matches.subcommand() {
+            Some(("version", _)) => Ok(Asked::Version),
+            Some((_, serve)) => Ok(Asked::Serve(flags(serve), faults)),
+            None => Ok(Asked::Help(command().render_help().to_string())),
+        },
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            Ok(Asked::Help(error.to_string()))
+        }
+        Err(error) => {
+            let mut faults = faults;
+            let text = error.to_string();
+            faults.push(Fault {
+                origin: "command line".to_owned(),
+                value: None,
+                allowed: text.trim_start_matches("error: ").trim_end().to_owned(),
+            });
+            Err(Faults(faults))
+        }
+    }
+}
+
+fn command() -> Command {
+    let serve = Command::new("serve")
+        .about("Serve the Kubernetes API")
+        .after_help(
+            "Every flag can also be given as TRIREME_<NAME> in the environment or as a key of the --config file.",
+        )
+        .args(KEYS.iter().map(argument));
+    Command::new("trireme")
+        .about("A Kubernetes API server")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve)
+        .subcommand(Command::new("version").about("Print the version"))
+}
+
+fn argument(key: &'static keys::Key) -> Arg {
+    let help = match key.default {
+        Some(default) => format!("{} [default: {default}]", key.help),
+        None => key.help.to_owned(),
+    };
+    let arg = Arg::new(key.name)
+        .value_name(key.value)
+        .help(help)
+        .action(ArgAction::Append)
+        .allow_hyphen_values(true);
+    let arg = match key.name.chars().next() {
+        Some(letter) if key.name.len() == 1 => arg.short(letter).long(key.name),
+        _ => arg.long(key.name),
+    };
+    if key.is_switch() {
+        arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+    } else {
+        arg
+    }
+}
+
+fn flags(serve: &ArgMatches) -> Vec<(String, String)> {
+    KEYS.iter()
+        .flat_map(|key| {
+            let values = serve.get_many::<String>(key.name).into_iter().flatten();
+            values.map(|value| (key.name.to_owned(), value.clone()))
+        })
+        .collect()
+}
+
+/// clap stops at the first flag that it does not know; taking these out beforehand lets all faults be told at once.
+fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<Fault>) {
+    let mut known = Vec::new();
+    let mut faults = Vec::new();
+    let mut rest = args.iter().peekable();
+    while let Some(arg) = rest.next() {
+        let Some(flag) = arg.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
+            known.push(arg.clone());
+            continue;
+        };
+        let (name, value) = flag
+            .split_once('=')
+            .map_or((flag, None), |(name, value)| (name, Some(value)));
+        if matches!(name, "help" | "version") {
+            known.push(arg.clone());
+            continue;
+        }
+        if let Some(key) = keys::find(name) {
+            known.push(arg.clone());
+            if value.is_none() && !key.is_switch() {
+                known.extend(rest.next().cloned());
+            }
+            continue;
+        }
+        let follows = rest.next_if(|next| value.is_none() && !next.starts_with('-'));
+        faults.push(Fault {
+            origin: format!("--{name}"),
+            value: value.or(follows.map(String::as_str)).map(str::to_owned),
+            allowed: format!("no such flag; {}", nearest(name, "`trireme serve --help` lists them")),
+        });
+    }
+    (known, faults)
+}

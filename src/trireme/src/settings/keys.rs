@@ -1,0 +1,72 @@
+//! The one table of settings: flag, file key and environment variable all follow from a row here.
+
+/// One setting that can be given as `--name`, as `name` in the file and as `TRIREME_NAME`.
+pub(super) struct Key {
+    /// The flag without its dashes, which is also the key in the file.
+    pub(super) name: &'static str,
+    /// What stands for the value in the help text.
+    pub(super) value: &'static str,
+    /// The value when nobody gives one; `None` for a setting that may be absent.
+    pub(super) default: Option<&'static str>,
+    /// One line of help.
+    pub(super) help: &'static str,
+}
+
+impl Key {
+    /// The environment variable of this setting.
+    pub(super) fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_ascii_uppercase().replace('-', "_"))
+    }
+
+    /// Whether a bare `--name` means `--name=true`.
+    pub(super) fn is_switch(&self) -> bool {
+        self.value == SWITCH
+    }
+}
+
+/// What every environment variable of ours begins with.
+pub(super) const PREFIX: &str = "TRIREME_";
+
+const SWITCH: &str = "BOOL";
+
+/// Finds a key by its flag name.
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+macro_rules! keys {
+    ($($name:literal $value:ident $default:expr, $help:literal;)*) => {
+        &[$(Key { name: $name, value: stringify!($value), default: $default, help: $help }),*]
+    };
+}
+
+/// Every setting of `trireme serve`, in the order of the help text.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = keys! {
+    "config" FILE None, "Read settings from this YAML, JSON or TOML file; flags and variables win over it";
+    "bind-address" IP Some("0.0.0.0"), "Address to listen on";
+    "secure-port" PORT Some("6443"), "Port for HTTPS";
+    "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates and admin.kubeconfig live";
+    "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";
+    "etcd-cafile" FILE None, "CA that signed etcd's certificates";
+    "etcd-certfile" FILE None, "Client certificate for etcd";
+    "etcd-keyfile" FILE None, "Key of the client certificate for etcd";
+    "etcd-prefix" PATH Some("/registry"), "What all keys in the store begin with";
+    "etcd-compaction-interval" DURATION Some("5m"), "How often history is compacted; 0 never";
+    "unsafe-no-fsync" BOOL Some("false"), "Embedded store only: do not wait for the disk (a crash of the machine may lose writes)";
+    "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
+    "tls-private-key-file" FILE None, "Key of the serving certificate";
+    "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
+    "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
+    "service-account-key-file" FILES None, "Keys that service-account tokens are checked with, beside the one in the data directory";
+    "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from; two for dual stack";
+    "service-node-port-range" PORTS Some("30000-32767"), "Where node ports come from";
+    "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
+    "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
+    "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
+    "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
+    "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";
+    "event-ttl" DURATION Some("1h"), "How long Events are kept";
+    "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";
+    "log-format" FORMAT Some("text"), "How to log: text or json";
+};

@@ -1,0 +1,212 @@
+//! Lays flags over environment variables over the file over the defaults, and remembers where each value came from.
+
+use std::collections::BTreeMap;
+use std::fs::File as Opened;
+
+use config::{Config, ConfigError, File, Map, Source, Value, ValueKind};
+
+use super::faults::Fault;
+use super::keys::{self, KEYS, PREFIX};
+
+/// All settings as given, before they are read as values.
+pub(super) struct Layers {
+    values: Map<String, Value>,
+    /// What is already known to be wrong: unknown keys, an unreadable file.
+    pub(super) faults: Vec<Fault>,
+}
+
+/// The text of one setting and where it was said.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub(super) origin: String,
+    pub(super) text: String,
+}
+
+impl Layers {
+    /// Merges what the command line and the environment say with the file that either of them names.
+    pub(super) fn merge(flags: &[(String, String)], env: &[(String, String)]) -> Self {
+        let mut faults = Vec::new();
+        let flags = flag_layer(flags);
+        let env = env_layer(env, &mut faults);
+        let path = [&flags, &env]
+            .into_iter()
+            .find_map(|layer| layer.0.get("config").and_then(text_of));
+        let file = path.map(|path| file_layer(&path, &mut faults)).unwrap_or_default();
+        let merged = Config::builder()
+            .add_source(default_layer())
+            .add_source(file)
+            .add_source(env)
+            .add_source(flags)
+            .build()
+            .and_then(|config| config.collect());
+        let values = merged.unwrap_or_else(|error| {
+            faults.push(Fault {
+                origin: "settings".to_owned(),
+                value: None,
+                allowed: error.to_string(),
+            });
+            Map::new()
+        });
+        Self { values, faults }
+    }
+
+    /// What was given for a key; an empty text counts as nothing given.
+    pub(super) fn given(&self, name: &'static str) -> Option<Given> {
+        let value = self.values.get(name)?;
+        let origin = value.origin().map_or_else(|| format!("--{name}"), str::to_owned);
+        let text = text_of(value)?;
+        (!text.is_empty()).then_some(Given { origin, text })
+    }
+}
+
+/// One source of settings whose values know their origin.
+#[derive(Debug, Clone, Default)]
+struct Layer(Map<String, Value>);
+
+impl Source for Layer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<Map<String, Value>, ConfigError> {
+        Ok(self.0.clone())
+    }
+}
+
+impl Layer {
+    fn insert(&mut self, name: &str, origin: String, kind: ValueKind) {
+        self.0.insert(name.to_owned(), Value::new(Some(&origin), kind));
+    }
+}
+
+fn default_layer() -> Layer {
+    let mut layer = Layer::default();
+    for key in KEYS {
+        if let Some(default) = key.default {
+            layer.insert(key.name, format!("--{}", key.name), default.into());
+        }
+    }
+    layer
+}
+
+/// A flag given several times makes a list: settings that are no lists take only one, and say so.
+fn flag_layer(flags: &[(String, String)]) -> Layer {
+    let mut layer = Layer::default();
+    for (name, value) in flags {
+        let earlier = layer.0.get(name).and_then(text_of);
+        let text = earlier.map_or_else(|| value.clone(), |earlier| format!("{earlier},{value}"));
+        layer.insert(name, format!("--{name}"), text.into());
+    }
+    layer
+}
+
+fn env_layer(env: &[(String, String)], faults: &mut Vec<Fault>) -> Layer {
+    let mut layer = Layer::default();
+    for (variable, value) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
+        match KEYS.iter().find(|key| key.variable() == *variable) {
+            Some(key) => layer.insert(key.name, format!("{variable} (--{})", key.name), value.as_str().into()),
+            None => faults.push(Fault {
+                origin: variable.clone(),
+                value: Some(value.clone()),
+                allowed: format!(
+                    "no such variable; {}",
+                    nearest(&spelled_as_flag(variable), "TRIREME_ and a flag's name in capitals")
+                ),
+            }),
+        }
+    }
+    layer
+}
+
+fn spelled_as_flag(variable: &str) -> String {
+    variable
+        .trim_start_matches(PREFIX)
+        .to_ascii_lowercase()
+        .replace('_', "-")
+}
+
+fn file_layer(path: &str, faults: &mut Vec<Fault>) -> Layer {
+    let mut fault = |origin: &str, value: Option<String>, allowed: String| {
+        faults.push(Fault {
+            origin: origin.to_owned(),
+            value,
+            allowed,
+        });
+    };
+    if let Err(error) = Opened::open(path) {
+        fault(
+            "--config",
+            Some(path.to_owned()),
+            format!("give a file that can be read ({error})"),
+        );
+        return Layer::default();
+    }
+    let values = match File::with_name(path).required(true).collect() {
+        Ok(values) => values,
+        Err(error) => {
+            fault(
+                "--config",
+                Some(path.to_owned()),
+                format!("give a YAML, JSON or TOML file of settings ({error})"),
+            );
+            return Layer::default();
+        }
+    };
+    let mut layer = Layer::default();
+    for (name, value) in values.into_iter().collect::<BTreeMap<_, _>>() {
+        let origin = format!("{name} in {path}");
+        if name == "config" {
+            fault(&origin, None, "a file cannot name another file".to_owned());
+        } else if keys::find(&name).is_none() {
+            let hint = nearest(&name, "keys are spelled as the flags are");
+            fault(&origin, None, format!("no such key; {hint}"));
+        } else if text_of(&value).is_none() {
+            let allowed = "give a text, a number, a boolean, or a list of these";
+            fault(&origin, None, allowed.to_owned());
+        } else {
+            layer.insert(&name, origin, value.kind);
+        }
+    }
+    layer
+}
+
+/// The text of a scalar, or of a list of scalars joined by commas.
+fn text_of(value: &Value) -> Option<String> {
+    match &value.kind {
+        ValueKind::Nil => Some(String::new()),
+        ValueKind::Table(_) => None,
+        ValueKind::Array(items) => items
+            .iter()
+            .map(|item| item.clone().into_string().ok())
+            .collect::<Option<Vec<_>>>()
+            .map(|items| items.join(",")),
+        _ => value.clone().into_string().ok(),
+    }
+}
+
+/// Points at the key that was probably meant, else says `otherwise`.
+pub(super) fn nearest(name: &str, otherwise: &str) -> String {
+    let best = KEYS.iter().map(|key| (distance(name, key.name), key.name)).min();
+    match best {
+        Some((distance, candidate)) if distance <= 3 && name.len() > 3 => format!("did you mean {candidate}?"),
+        _ => otherwise.to_owned(),
+    }
+}
+
+/// Levenshtein's distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        let mut next = vec![left];
+        for (above, to) in row.iter().skip(1).zip(&b) {
+            left = (diagonal + usize::from(from != *to)).min(left + 1).min(above + 1);
+            diagonal = *above;
+            next.push(left);
+        }
+        row = next;
+    }
+    row.last().copied().unwrap_or_default()
+}

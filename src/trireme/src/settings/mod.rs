@@ -1,0 +1,162 @@
+//! What a replica is told: flags, `TRIREME_…` variables, a file, and defaults, in this order of precedence.
+//!
+//! `main` calls [`read`] before anything else happens. It promises that all faults are reported together, each with
+//! where it was said, what was said and what is allowed, and that settings which come out of it fit each other.
+//!
+//! ```text
+//! argv ──cli──► flags ─┐
+//! environment ─────────┼─layers──► text + origin ──reader──► Settings, or all Faults
+//! --config FILE ───────┤
+//! defaults (keys) ─────┘
+//! ```
+
+mod cli;
+mod faults;
+mod keys;
+mod layers;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(crate) use faults::Faults;
+pub(crate) use values::IpRange;
+
+/// What `trireme` was asked to do.
+#[derive(Debug)]
+pub(crate) enum Invocation {
+    /// Serve with these settings.
+    Serve(Box<Settings>),
+    /// Print the version.
+    Version,
+    /// Print this help.
+    Help(String),
+}
+
+/// Everything that one replica is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// Address to listen on.
+    pub(crate) bind_address: IpAddr,
+    /// Port for HTTPS.
+    pub(crate) secure_port: u16,
+    /// Where the embedded store, the certificates and the admin kubeconfig live.
+    pub(crate) data_dir: PathBuf,
+    /// Where objects are kept.
+    pub(crate) store: Store,
+    /// The serving certificate, if not our own.
+    pub(crate) serving: Option<KeyPairFiles>,
+    /// CAs for client certificates, beside our own.
+    pub(crate) client_ca_file: Option<PathBuf>,
+    /// Static bearer tokens.
+    pub(crate) token_auth_file: Option<PathBuf>,
+    /// Keys for service-account tokens, beside our own.
+    pub(crate) service_account_key_files: Vec<PathBuf>,
+    /// Where service IPs come from: one range, or one of each family.
+    pub(crate) service_cluster_ip_ranges: Vec<IpRange>,
+    /// Where node ports come from.
+    pub(crate) service_node_ports: RangeInclusive<u16>,
+    /// What bounds the work taken on.
+    pub(crate) limits: Limits,
+    /// How long to go on serving, not ready, after SIGTERM.
+    pub(crate) shutdown_delay: Duration,
+    /// How long Events are kept.
+    pub(crate) event_ttl: Duration,
+    /// How much to log and how.
+    pub(crate) log: Log,
+}
+
+/// Where objects are kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Store {
+    /// Which store.
+    pub(crate) kind: StoreKind,
+    /// What every key begins with: a leading slash and no trailing one.
+    pub(crate) prefix: String,
+    /// How often history is compacted; `None` never.
+    pub(crate) compaction_interval: Option<Duration>,
+}
+
+/// Which store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreKind {
+    /// The one embedded in the data directory.
+    Embedded {
+        /// Whether a write waits until the disk has it.
+        fsync: bool,
+    },
+    /// An etcd cluster.
+    Etcd {
+        /// Its endpoints' URLs.
+        servers: Vec<String>,
+        /// CA that signed its certificates; `None` trusts nobody but plain HTTP.
+        ca_file: Option<PathBuf>,
+        /// Who we are to etcd.
+        client: Option<KeyPairFiles>,
+    },
+}
+
+/// A certificate and its key, both PEM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyPairFiles {
+    /// The certificate, followed by its chain.
+    pub(crate) certificate: PathBuf,
+    /// Its key.
+    pub(crate) key: PathBuf,
+}
+
+/// What bounds the work taken on.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    /// How long a request that is not a watch may take.
+    pub(crate) request_timeout: Duration,
+    /// How long a watch lasts at least.
+    pub(crate) min_request_timeout: Duration,
+    /// Reads served at a time; `None` for no limit.
+    pub(crate) requests_inflight: Option<usize>,
+    /// Writes served at a time; `None` for no limit.
+    pub(crate) mutating_requests_inflight: Option<usize>,
+}
+
+/// How much to log and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log {
+    /// 0 (info) to 10 (everything).
+    pub(crate) verbosity: u8,
+    /// How a line looks.
+    pub(crate) format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Reads the settings of this process.
+pub(crate) fn read() -> Result<Invocation, Faults> {
+    let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let args: Vec<String> = std::env::args_os().map(lossy).collect();
+    let env: Vec<(String, String)> = std::env::vars_os().map(|(k, v)| (lossy(k), lossy(v))).collect();
+    read_from(&args, &env)
+}
+
+/// Reads settings from a command line (program name first) and an environment.
+pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, Faults> {
+    match cli::read(args)? {
+        cli::Asked::Version => Ok(Invocation::Version),
+        cli::Asked::Help(text) => Ok(Invocation::Help(text)),
+        cli::Asked::Serve(flags, faults) => {
+            let layers = layers::Layers::merge(&flags, env);
+            reader::settings(layers, faults).map(|settings| Invocation::Serve(Box::new(settings)))
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads the merged text as values and collects every fault on the way.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::faults::{Fault, Faults};
+use super::keys;
+use super::layers::{Given, Layers};
+use super::values::{duration, ip_ranges, list, port, port_range};
+use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Store, StoreKind};
+
+const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
+const COUNT: &str = "give a whole number, 0 for no limit";
+const FILE: &str = "give a file that exists and can be read";
+
+/// The settings, or all that is wrong with them and with what was `known` to be wrong before.
+pub(super) fn settings(layers: Layers, known: Vec<Fault>) -> Result<Settings, Faults> {
+    let mut reader = Reader { layers, faults: known };
+    let settings = reader.all();
+    let mut faults = reader.faults;
+    faults.append(&mut reader.layers.faults);
+    if faults.is_empty() {
+        Ok(settings)
+    } else {
+        Err(Faults(faults))
+    }
+}
+
+struct Reader {
+    layers: Layers,
+    faults: Vec<Fault>,
+}
+
+impl Reader {
+    fn all(&mut self) -> Settings {
+        Settings {
+            bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
+            secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
+            data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
+            store: self.store(),
+            serving: self.pair("tls-cert-file", "tls-private-key-file"),
+            client_ca_file: self.optional("client-ca-file", FILE, readable),
+            token_auth_file: self.optional("token-auth-file", FILE, readable),
+            service_account_key_files: self
+                .optional("service-account-key-file", "give files that exist and can be read", |text| {
+                    list(text).map(readable).collect()
+                })
+                .unwrap_or_default(),
+            service_cluster_ip_ranges: self.value(
+                "service-cluster-ip-range",
+                "give a range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero), or two of different families",
+                ip_ranges,
+            ),
+            service_node_ports: self.value(
+                "service-node-port-range",
+                "give a range of ports such as 30000-32767",
+                port_range,
+            ),
+            limits: self.limits(),
+            shutdown_delay: self.value("shutdown-delay-duration", DURATION, duration),
+            event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
+                duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
+            }),
+            log: self.log(),
+        }
+    }
+
+    fn limits(&mut self) -> Limits {
+        let limit = |text: &str| text.parse::<usize>().ok().map(|count| (count > 0).then_some(count));
+        Limits {
+            request_timeout: self.value("request-timeout", "give a duration above 0, such as 1m", |text| {
+                duration(text).filter(|timeout| !timeout.is_zero())
+            }),
+            min_request_timeout: self.value("min-request-timeout", "give a number of seconds above 0", |text| {
+                text.parse()
+                    .ok()
+                    .filter(|seconds| *seconds > 0)
+                    .map(Duration::from_secs)
+            }),
+            requests_inflight: self.value("max-requests-inflight", COUNT, limit),
+            mutating_requests_inflight: self.value("max-mutating-requests-inflight", COUNT, limit),
+        }
+    }
+
+    fn log(&mut self) -> Log {
+        Log {
+            verbosity: self.value("v", "give a level from 0 to 10", |text| {
+                text.parse().ok().filter(|level| *level <= 10)
+            }),
+            format: self.value("log-format", "give text or json", |text| match text {
+                "text" => Some(LogFormat::Text),
+                "json" => Some(LogFormat::Json),
+                _ => None,
+            }),
+        }
+    }
+
+    fn store(&mut self) -> Store {
+        let prefix = self.value("etcd-prefix", "give a path such as /registry", |text| {
+            let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty()).collect();
+            (!parts.is_empty()).then(|| format!("/{}", parts.join("/")))
+        });
+        let interval = self.value("etcd-compaction-interval", DURATION, duration);
+        Store {
+            kind: self.store_kind(),
+            prefix,
+            compaction_interval: (!interval.is_zero()).then_some(interval),
+        }
+    }
+
+    fn store_kind(&mut self) -> StoreKind {
+        let servers = self.optional(
+            "etcd-servers",
+            "give URLs such as http://127.0.0.1:2379, all http or all https, separated by commas",
+            endpoints,
+        );
+        let ca_file = self.optional("etcd-cafile", FILE, readable);
+        let client = self.pair("etcd-certfile", "etcd-keyfile");
+        let no_fsync: bool = self.value("unsafe-no-fsync", "give true or false", |text| text.parse().ok());
+        let Some(servers) = servers else {
+            if self.layers.given("etcd-servers").is_none() {
+                for name in ["etcd-cafile", "etcd-certfile", "etcd-keyfile"] {
+                    self.refuse_if_given(name, "goes with --etcd-servers only, and none are given");
+                }
+            }
+            return StoreKind::Embedded { fsync: !no_fsync };
+        };
+        if no_fsync {
+            self.refuse_if_given(
+                "unsafe-no-fsync",
+                "is for the embedded store; etcd has a flag of this name of its own",
+            );
+        }
+        if servers.iter().all(|server| server.starts_with("http://")) {
+            for name in ["etcd-cafile", "etcd-certfile", "etcd-keyfile"] {
+                self.refuse_if_given(name, "needs https:// in --etcd-servers");
+            }
+        }
+        StoreKind::Etcd {
+            servers,
+            ca_file,
+            client,
+        }
+    }
+
+    /// A certificate and its key: both or neither.
+    fn pair(&mut self, certificate: &'static str, key: &'static str) -> Option<KeyPairFiles> {
+        let given = [certificate, key].map(|name| self.layers.given(name).is_some());
+        let files = [certificate, key].map(|name| self.optional(name, FILE, readable));
+        match given {
+            [true, false] => self.refuse_if_given(certificate, &format!("goes with --{key}, which is not given")),
+            [false, true] => self.refuse_if_given(key, &format!("goes with --{certificate}, which is not given")),
+            _ => {}
+        }
+        match files {
+            [Some(certificate), Some(key)] => Some(KeyPairFiles { certificate, key }),
+            _ => None,
+        }
+    }
+
+    /// A setting that has a default. A faulty one is noted and read as its default, so that reading goes on.
+    fn value<T>(&mut self, name: &'static str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> T {
+        let default = keys::find(name)
+            .and_then(|key| key.default)
+            .expect("the setting has a default");
+        self.optional(name, allowed, &parse)
+            .unwrap_or_else(|| parse(default).expect("defaults are allowed values"))
+    }
+
+    /// A setting that may be absent. A faulty one is noted and read as absent.
+    fn optional<T>(&mut self, name: &'static str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let Given { origin, text } = self.layers.given(name)?;
+        let value = parse(&text);
+        if value.is_none() {
+            self.faults.push(Fault {
+                origin,
+                value: Some(text),
+                allowed: allowed.to_owned(),
+            });
+        }
+        value
+    }
+
+    fn refuse_if_given(&mut self, name: &'static str, why: &str) {
+        if let Some(Given { origin, text }) = self.layers.given(name) {
+            self.faults.push(Fault {
+                origin,
+                value: Some(text),
+                allowed: why.to_owned(),
+            });
+        }
+    }
+}
+
+fn readable(path: &str) -> Option<PathBuf> {
+    let file = File::open(path).ok()?;
+    file.metadata().ok()?.is_file().then(|| PathBuf::from(path))
+}
+
+fn endpoints(text: &str) -> Option<Vec<String>> {
+    let servers: Vec<String> = list(text).map(str::to_owned).collect();
+    let scheme = |wanted: &str| {
+        servers
+            .iter()
+            .all(|server| server.strip_prefix(wanted).is_some_and(is_authority))
+    };
+    (!servers.is_empty() && (scheme("http://") || scheme("https://"))).then_some(servers)
+}
+
+fn is_authority(text: &str) -> bool {
+    let text = text.trim_end_matches('/');
+    let (host, number) = text.rsplit_once(':').unwrap_or((text, "2379"));
+    !host.is_empty() && !host.contains('/') && port(number).is_some()
+}

@@ -1,0 +1,269 @@
+use std::fs;
+use std::time::Duration;
+
+use expect_test::{Expect, expect};
+
+use super::keys::KEYS;
+use super::*;
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn read_line(line: &str, env: &[(&str, &str)]) -> Result<Invocation, Faults> {
+    let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    read_from(&words(line), &env)
+}
+
+fn serve(line: &str, env: &[(&str, &str)]) -> Settings {
+    match read_line(line, env).expect("the settings are good") {
+        Invocation::Serve(settings) => *settings,
+        other => panic!("not serve: {other:?}"),
+    }
+}
+
+fn check_faults(line: &str, env: &[(&str, &str)], expected: Expect) {
+    let faults = read_line(line, env).expect_err("the settings are bad");
+    expected.assert_eq(&faults.to_string());
+}
+
+#[test]
+fn nothing_given_is_the_embedded_store_and_the_defaults() {
+    let settings = serve("trireme serve", &[("PATH", "/bin")]);
+    assert_eq!(settings.store.kind, StoreKind::Embedded { fsync: true });
+    assert_eq!(settings.store.prefix, "/registry");
+    assert_eq!(settings.store.compaction_interval, Some(Duration::from_secs(300)));
+    assert_eq!(
+        (settings.bind_address.to_string().as_str(), settings.secure_port),
+        ("0.0.0.0", 6443)
+    );
+    assert_eq!(settings.service_cluster_ip_ranges[0].to_string(), "10.96.0.0/12");
+    assert_eq!(
+        settings.service_cluster_ip_ranges[0].first_address().to_string(),
+        "10.96.0.1"
+    );
+    assert_eq!(settings.service_node_ports, 30000..=32767);
+    assert_eq!(settings.limits.request_timeout, Duration::from_secs(60));
+    assert_eq!(settings.limits.requests_inflight, Some(400));
+    assert_eq!(settings.event_ttl, Duration::from_secs(3600));
+}
+
+#[test]
+fn flags_win_over_variables_over_the_file_over_defaults() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("trireme.yaml");
+    fs::write(
+        &file,
+        "secure-port: 1001\nevent-ttl: 2h\nmax-requests-inflight: 7\nlog-format: json\n",
+    )
+    .expect("written");
+    let line = format!("trireme serve --config {} --secure-port=1003", file.display());
+    let env = [("TRIREME_SECURE_PORT", "1002"), ("TRIREME_EVENT_TTL", "3h")];
+    let settings = serve(&line, &env);
+    assert_eq!(settings.secure_port, 1003, "the flag wins");
+    assert_eq!(
+        settings.event_ttl,
+        Duration::from_secs(3 * 3600),
+        "the variable wins over the file"
+    );
+    assert_eq!(
+        settings.limits.requests_inflight,
+        Some(7),
+        "the file wins over the default"
+    );
+    assert_eq!(settings.log.format, LogFormat::Json);
+    assert_eq!(
+        settings.limits.mutating_requests_inflight,
+        Some(200),
+        "the default stays"
+    );
+}
+
+#[test]
+fn every_file_format_says_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, text) in [
+        ("a.yaml", "etcd-servers: ['http://a:1', 'http://b:2']\nv: 3\n"),
+        ("a.json", r#"{"etcd-servers": "http://a:1,http://b:2", "v": 3}"#),
+        ("a.toml", "etcd-servers = [\"http://a:1\", \"http://b:2\"]\nv = 3\n"),
+    ] {
+        let file = dir.path().join(name);
+        fs::write(&file, text).expect("written");
+        let settings = serve("trireme serve", &[("TRIREME_CONFIG", file.to_str().expect("UTF-8"))]);
+        let StoreKind::Etcd { servers, .. } = settings.store.kind else {
+            panic!("{name}: not etcd")
+        };
+        assert_eq!(servers, ["http://a:1", "http://b:2"], "{name}");
+        assert_eq!(settings.log.verbosity, 3, "{name}");
+    }
+}
+
+#[test]
+fn values_are_read_as_kube_apiserver_reads_them() {
+    let settings = serve(
+        "trireme serve --etcd-servers=http://a:2379 --etcd-servers http://b:2379 --etcd-prefix=registry/x/ -v=4 \
+         --request-timeout 1m30s --shutdown-delay-duration=1.5s --etcd-compaction-interval=0 --max-requests-inflight=0 \
+         --service-node-port-range=30000+10 --service-cluster-ip-range=10.0.0.0/24,fd00::/108 --bind-address ::1",
+        &[],
+    );
+    let StoreKind::Etcd {
+        servers,
+        ca_file,
+        client,
+    } = settings.store.kind
+    else {
+        panic!("not etcd")
+    };
+    assert_eq!((servers.len(), ca_file, client), (2, None, None));
+    assert_eq!(settings.store.prefix, "/registry/x");
+    assert_eq!(settings.store.compaction_interval, None);
+    assert_eq!(settings.limits.request_timeout, Duration::from_secs(90));
+    assert_eq!(settings.limits.requests_inflight, None);
+    assert_eq!(settings.shutdown_delay, Duration::from_millis(1500));
+    assert_eq!(settings.service_node_ports, 30000..=30010);
+    assert_eq!(
+        settings.service_cluster_ip_ranges[1].first_address().to_string(),
+        "fd00::1"
+    );
+    assert!(settings.bind_address.is_ipv6());
+    let embedded = serve("trireme serve --unsafe-no-fsync", &[]);
+    assert_eq!(embedded.store.kind, StoreKind::Embedded { fsync: false });
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    check_faults(
+        "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml",
+        &[
+            ("TRIREME_EVENT_TTL", "soon"),
+            ("TRIREME_SECURE_PROT", "1"),
+            ("TRIREMES", "three"),
+        ],
+        expect![[r#"
+            10 faults in the settings
+              --secure-prt: "1": no such flag; did you mean secure-port?
+              --secure-port: "70000": give a port from 1 to 65535
+              --etcd-certfile: "/nowhere": give a file that exists and can be read
+              --etcd-certfile: "/nowhere": goes with --etcd-keyfile, which is not given
+              --etcd-certfile: "/nowhere": goes with --etcd-servers only, and none are given
+              --request-timeout: "-1s": give a duration above 0, such as 1m
+              TRIREME_EVENT_TTL (--event-ttl): "soon": give a duration of at least 1s, such as 1h
+              --v: "11": give a level from 0 to 10
+              --log-format: "xml": give text or json
+              TRIREME_SECURE_PROT: "1": no such variable; did you mean secure-port?"#]],
+    );
+}
+
+#[test]
+fn a_file_is_held_to_the_same_rules() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("bad.yaml");
+    fs::write(
+        &file,
+        "secure-port: [1, 2]\nsecureport: 6443\nconfig: other.yaml\netcd: {servers: x}\nbind-address: {a: b}\n",
+    )
+    .expect("written");
+    let line = format!("trireme serve --config={}", file.display());
+    let faults = read_line(&line, &[]).expect_err("the file is bad").to_string();
+    expect![[r#"
+        5 faults in the settings
+          secure-port in DIR/bad.yaml: "1,2": give a port from 1 to 65535
+          bind-address in DIR/bad.yaml: give a text, a number, a boolean, or a list of these
+          config in DIR/bad.yaml: a file cannot name another file
+          etcd in DIR/bad.yaml: no such key; keys are spelled as the flags are
+          secureport in DIR/bad.yaml: no such key; did you mean secure-port?"#]]
+    .assert_eq(&faults.replace(dir.path().to_str().expect("UTF-8"), "DIR"));
+}
+
+#[test]
+fn files_that_cannot_be_settings_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let broken = dir.path().join("broken.json");
+    fs::write(&broken, "{").expect("written");
+    let faults = |path: &std::path::Path| {
+        read_line(&format!("trireme serve --config={}", path.display()), &[])
+            .expect_err("the file is bad")
+            .to_string()
+    };
+    assert!(faults(&broken).contains("give a YAML, JSON or TOML file of settings"));
+    assert!(faults(&dir.path().join("none.yaml")).contains("give a file that can be read"));
+}
+
+#[test]
+fn combinations_that_make_no_sense_are_explained() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("some.pem");
+    fs::write(&file, "").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let show = |line: String| {
+        let faults = read_line(&line, &[]).expect_err("the settings are bad").to_string();
+        faults.replace(path, "FILE")
+    };
+    expect![[r#"
+        2 faults in the settings
+          --etcd-cafile: "FILE": goes with --etcd-servers only, and none are given
+          --tls-cert-file: "FILE": goes with --tls-private-key-file, which is not given"#]]
+    .assert_eq(&show(format!(
+        "trireme serve --tls-cert-file={path} --etcd-cafile={path}"
+    )));
+    expect![[r#"
+        3 faults in the settings
+          --unsafe-no-fsync: "true": is for the embedded store; etcd has a flag of this name of its own
+          --etcd-certfile: "FILE": needs https:// in --etcd-servers
+          --etcd-keyfile: "FILE": needs https:// in --etcd-servers"#]]
+    .assert_eq(&show(format!(
+        "trireme serve --etcd-servers=http://a:1 --etcd-certfile={path} --etcd-keyfile={path} --unsafe-no-fsync"
+    )));
+    expect![[r#"
+        1 fault in the settings
+          --etcd-servers: "http://a:1,https://b:1": give URLs such as http://127.0.0.1:2379, all http or all https, separated by commas"#]].assert_eq(&show("trireme serve --etcd-servers=http://a:1,https://b:1".to_owned()));
+}
+
+#[test]
+fn commands() {
+    assert!(matches!(read_line("trireme version", &[]), Ok(Invocation::Version)));
+    let Ok(Invocation::Help(help)) = read_line("trireme serve --help", &[]) else {
+        panic!("no help")
+    };
+    for key in KEYS {
+        assert!(help.contains(key.name), "help does not name {}", key.name);
+    }
+    assert!(read_line("trireme sail", &[]).is_err());
+    assert!(read_line("trireme serve --secure-port", &[]).is_err());
+}
+
+#[test]
+fn durations_and_ranges() {
+    let millis = |text: &str| values::duration(text).map(|duration| duration.as_millis());
+    for (text, expected) in [
+        ("0", Some(0)),
+        ("300ms", Some(300)),
+        ("1h30m", Some(5_400_000)),
+        ("1.5h", Some(5_400_000)),
+        (".5s", Some(500)),
+        ("+2s", Some(2_000)),
+        ("", None),
+        ("+", None),
+        ("5", None),
+        ("-1s", None),
+        ("1d", None),
+        (".s", None),
+        ("1.2.3s", None),
+        ("9999999999999h", None),
+    ] {
+        assert_eq!(millis(text), expected, "{text:?}");
+    }
+    for bad in [
+        "10.96.0.1/12",
+        "10.0.0.0/8",
+        "10.0.0.0",
+        "10.0.0.0/33",
+        "fd00::/48",
+        "10.0.0.0/24,10.1.0.0/24",
+    ] {
+        assert!(values::ip_ranges(bad).is_none(), "{bad}");
+    }
+    for bad in ["30000", "2-1", "0-5", "65535+1", "a-b"] {
+        assert!(values::port_range(bad).is_none(), "{bad}");
+    }
+}
