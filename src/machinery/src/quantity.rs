@@ -5,7 +5,11 @@
 
 mod parse;
 
-use std::{cmp::Ordering, fmt};
+use std::{
+    cmp::Ordering,
+    fmt,
+    ops::{Add, Neg, Sub},
+};
 
 /// The finest that a quantity can be, as a power of ten.
 const NANO: i32 = -9;
@@ -172,32 +176,6 @@ impl Quantity {
         self.scaled_or_limit(-3)
     }
 
-    /// The sum, in this one's format unless it is zero.
-    #[must_use]
-    pub fn add(self, other: Self) -> Self {
-        let format = if self.is_zero() { other.format } else { self.format };
-        let exponent = match (self.is_zero(), other.is_zero()) {
-            (true, _) => other.exponent,
-            (_, true) => self.exponent,
-            _ => self.exponent.min(other.exponent),
-        };
-        let sum = self.at(exponent).saturating_add(other.at(exponent));
-        Self::new(sum, exponent, format)
-    }
-
-    /// The difference, in this one's format unless it is zero.
-    #[must_use]
-    pub fn sub(self, other: Self) -> Self {
-        self.add(other.neg())
-    }
-
-    /// The same amount with the other sign.
-    #[must_use]
-    pub const fn neg(mut self) -> Self {
-        self.mantissa = self.mantissa.saturating_neg();
-        self
-    }
-
     /// The mantissa that goes with a lower exponent.
     fn at(self, exponent: i32) -> i128 {
         let zeroes = u32::try_from(self.exponent.saturating_sub(exponent)).unwrap_or(0);
@@ -209,6 +187,41 @@ impl Quantity {
                 1 => i128::MAX,
                 _ => i128::MIN,
             })
+    }
+}
+
+/// The sum, in the format of the left side unless that is zero; at most what can be held.
+impl Add for Quantity {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        let exponent = match (self.is_zero(), other.is_zero()) {
+            (true, _) => other.exponent,
+            (_, true) => self.exponent,
+            _ => self.exponent.min(other.exponent),
+        };
+        let sum = self.at(exponent).saturating_add(other.at(exponent));
+        Self::new(sum, exponent, format)
+    }
+}
+
+/// The difference, in the format of the left side unless that is zero; at most what can be held.
+impl Sub for Quantity {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+/// The same amount with the other sign.
+impl Neg for Quantity {
+    type Output = Self;
+
+    fn neg(mut self) -> Self {
+        self.mantissa = self.mantissa.saturating_neg();
+        self
     }
 }
 

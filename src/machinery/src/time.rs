@@ -6,6 +6,8 @@ mod layout;
 
 use std::fmt;
 
+use jiff::Timestamp;
+
 pub use age::human_duration;
 pub use duration::{Duration, DurationError};
 pub use layout::TimeError;
@@ -64,13 +66,20 @@ impl Time {
         let whole = self.to_string();
         format!("{}.{micros:06}Z", whole.trim_end_matches('Z'))
     }
+}
 
-    /// How long after `earlier` this is, in nanoseconds; the ends of Go's range if it is more than 292 years.
-    pub fn since(self, earlier: Self) -> Duration {
-        let nanos = (i128::from(self.seconds) - i128::from(earlier.seconds)) * 1_000_000_000 + i128::from(self.nanos)
-            - i128::from(earlier.nanos);
-        let limit = if nanos < 0 { i64::MIN } else { i64::MAX };
-        Duration::from_nanos(i64::try_from(nanos).unwrap_or(limit))
+/// The clock's time, as it is written into objects.
+impl From<Timestamp> for Time {
+    fn from(timestamp: Timestamp) -> Self {
+        let second = timestamp.as_second();
+        match u32::try_from(timestamp.subsec_nanosecond()) {
+            Ok(nanos) => Self { seconds: second, nanos },
+            // Before 1970 the fraction counts backwards.
+            Err(_) => Self {
+                seconds: second - 1,
+                nanos: 1_000_000_000 - timestamp.subsec_nanosecond().unsigned_abs(),
+            },
+        }
     }
 }
 
@@ -154,6 +163,18 @@ mod tests {
         }
         let micro = Time::parse_micro("2024-01-01T00:00:00.123456+00:00").expect("a time");
         assert_eq!(micro.to_micro_string(), "2024-01-01T00:00:00.123456Z");
+    }
+
+    #[test]
+    fn the_clocks_time_is_taken_over() {
+        for (nanos, want) in [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (1_500_000_000, "1970-01-01T00:00:01.500000Z"),
+            (-1_500_000_000, "1969-12-31T23:59:58.500000Z"),
+        ] {
+            let timestamp = jiff::Timestamp::from_nanosecond(nanos).expect("in range");
+            assert_eq!(Time::from(timestamp).to_micro_string(), want);
+        }
     }
 
     #[test]

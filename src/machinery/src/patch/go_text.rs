@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `map[a:1 b:[x y]]`: maps sorted by key, nothing quoted.
-pub fn go_text(value: &Value) -> String {
+pub fn go_map(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);
     out
@@ -61,13 +61,13 @@ fn write(value: &Value, out: &mut String) {
 mod tests {
     use serde_json::json;
 
-    use super::go_text;
+    use super::go_map;
 
     #[test]
     fn values_print_as_in_go() {
         let value = json!({"spec": {"n": null, "replicas": 3, "on": true, "f": 1.0, "list": ["a", {"name": "b"}]}});
         assert_eq!(
-            go_text(&value),
+            go_map(&value),
             "map[spec:map[f:1 list:[a map[name:b]] n:<nil> on:true replicas:3]]"
         );
     }

@@ -6,26 +6,42 @@
 mod go_text;
 pub mod strategic;
 
-pub use go_text::go_text;
+pub use go_text::go_map;
 
-/// Why a patch could not be applied.
+/// Why a patch could not be applied, in the words of the reference server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PatchError {
-    /// The patch itself is not one: 400 `BadRequest` with this message.
-    #[error("{0}")]
-    BadRequest(String),
-    /// The patch is well-formed and does not fit the object, or breaks a rule of its format: the 422 that has no
-    /// field to point at, with this message (`the server rejected our request due to an error in our request`).
-    #[error("{0}")]
-    Unprocessable(String),
-    /// A strategic merge patch that does not fit the kind's lists and maps, such as an item without its merge key.
-    /// kube-apiserver lets these through as a bare 500; the text is the client's fault all the same.
-    #[error("{0}")]
-    Misfit(String),
+#[error("{message}")]
+pub struct PatchError {
+    /// What sort of fault it is.
+    pub kind: PatchErrorKind,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// What a client is told of a fault in a patch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchErrorKind {
+    /// The patch cannot be read, or breaks a rule of its format: 400 with the message. Where kube-apiserver lets a
+    /// fault of the patch through as a bare 500, such as an item without its merge key, it is this too.
+    BadRequest,
+    /// The patch does not fit the object: a 422 that does not show the message.
+    Unprocessable,
+    /// The patch has more operations than are allowed: 413.
+    TooLarge,
     /// The object is not what the patch expects it to be: 409.
-    #[error("{0}")]
-    Conflict(String),
-    /// More operations than are allowed: 413.
-    #[error("{0}")]
-    TooLarge(String),
+    Conflict,
+}
+
+impl PatchError {
+    /// A fault of the given kind.
+    pub fn new(kind: PatchErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(PatchErrorKind::BadRequest, message)
+    }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     PatchError,
-    go_text::{go_text, go_type},
+    go_text::{go_map, go_type},
 };
 use crate::{
     Object,
@@ -28,17 +28,18 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList";
 const SET_ORDER: &str = "$setElementOrder";
 
-/// Merges a strategic merge patch into an object of the type `ty`.
+/// Merges a strategic merge patch into an object of the type `ty`. After an error the object is only good to be
+/// thrown away.
 ///
 /// # Errors
 /// If a directive is malformed, or an item of a merged list does not say which one it is.
-pub fn apply(table: &TypeTable, ty: TypeId, original: Value, patch: Value) -> Result<Value, PatchError> {
-    match (original, patch) {
-        (Value::Object(original), Value::Object(patch)) => {
-            let merged = Merger { table }.map(original, patch, Some(&Shape::Struct(ty)))?;
-            Ok(Value::Object(merged))
+pub fn apply(table: &TypeTable, ty: TypeId, object: &mut Value, patch: &Value) -> Result<(), PatchError> {
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            *object = Merger { table }.map(mem::take(object), patch.clone(), Some(&Shape::Struct(ty)))?;
+            Ok(())
         }
-        _ => Err(PatchError::BadRequest("invalid JSON document".to_owned())),
+        _ => Err(PatchError::bad_request("invalid JSON document")),
     }
 }
 
@@ -108,7 +109,7 @@ impl<'t> Merger<'t> {
         let deleting = key.starts_with(DELETE_FROM_LIST);
         if deleting {
             key = directive_target(&key, DELETE_FROM_LIST)
-                .ok_or_else(|| PatchError::BadRequest("invalid patch format of primitive list".to_owned()))?;
+                .ok_or_else(|| PatchError::bad_request("invalid patch format of primitive list"))?;
         }
         if value.is_null() {
             original.remove(&key);
@@ -145,7 +146,7 @@ fn directive_target(key: &str, directive: &str) -> Option<String> {
 
 /// Drops what the directive does not name from the original; the patch itself may hold nothing else.
 fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchError> {
-    let malformed = || PatchError::BadRequest("invalid patch format of retainKeys".to_owned());
+    let malformed = || PatchError::bad_request("invalid patch format of retainKeys");
     let Some(directive) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
     };
@@ -193,15 +194,15 @@ fn without_directives(value: Value) -> Option<Value> {
 }
 
 fn unknown_directive(directive: &Value, object: &Object) -> PatchError {
-    PatchError::Misfit(format!(
+    PatchError::bad_request(format!(
         "unknown patch type: {} in map: {}",
-        go_text(directive),
-        go_text(&Value::Object(object.clone()))
+        go_map(directive),
+        go_map(&Value::Object(object.clone()))
     ))
 }
 
 fn wrong_type(expected: &str, found: &Value) -> PatchError {
-    PatchError::Misfit(format!("expected a {expected}, but received a {}", go_type(found)))
+    PatchError::bad_request(format!("expected a {expected}, but received a {}", go_type(found)))
 }
 
 #[cfg(test)]

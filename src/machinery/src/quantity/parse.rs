@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
         Suffix::Exponent(exponent) => Quantity::new(magnitude, exponent.saturating_sub(scale), Format::DecimalExponent),
         Suffix::Binary(power) => binary(magnitude, scale, power),
     };
-    Ok(if negative { quantity.neg() } else { quantity })
+    Ok(if negative { -quantity } else { quantity })
 }
 
 fn split_digits(text: &str) -> (&str, &str) {

@@ -110,9 +110,9 @@ fn sums_keep_the_format() {
         ("1Gi", "1", "1073741825", "1073741823"),
         ("1e3", "1", "1001", "999"),
     ] {
-        assert_eq!(quantity(left).add(quantity(right)).to_string(), sum, "{left} + {right}");
+        assert_eq!((quantity(left) + quantity(right)).to_string(), sum, "{left} + {right}");
         assert_eq!(
-            quantity(left).sub(quantity(right)).to_string(),
+            (quantity(left) - quantity(right)).to_string(),
             difference,
             "{left} - {right}"
         );
@@ -159,8 +159,8 @@ proptest! {
 
     #[test]
     fn sums_are_exact(left in -1_000_000_000_i64..1_000_000_000, right in -1_000_000_000_i64..1_000_000_000) {
-        let sum = Quantity::from_milli(left, Format::DecimalSi).add(Quantity::from_milli(right, Format::BinarySi));
+        let sum = Quantity::from_milli(left, Format::DecimalSi) + Quantity::from_milli(right, Format::BinarySi);
         prop_assert_eq!(sum.milli_value(), left + right);
-        prop_assert_eq!(sum.sub(Quantity::from_milli(right, Format::DecimalSi)).milli_value(), left);
+        prop_assert_eq!((sum - Quantity::from_milli(right, Format::DecimalSi)).milli_value(), left);
     }
 }

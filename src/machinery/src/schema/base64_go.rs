@@ -32,7 +32,7 @@ fn is_canonical(text: &[u8]) -> bool {
             .last()
             .and_then(|byte| sextet(*byte))
             .is_some_and(|bits| bits & spare_bits == 0);
-    text.len() % 4 == 0 && last_is_clean && body.iter().all(|byte| sextet(*byte).is_some())
+    text.len().is_multiple_of(4) && last_is_clean && body.iter().all(|byte| sextet(*byte).is_some())
 }
 
 fn sextet(byte: u8) -> Option<u8> {

@@ -42,10 +42,15 @@ fn fill_struct(table: &TypeTable, ty: TypeId, object: &mut Object) {
     }
 }
 
-/// A field that is always written stands there as zero even if the client left it out.
+/// A field that is always written stands there as zero or null even if the client left it out.
 fn fill_zero(field: &Field, value: &mut Value) {
     let Some(default) = &field.default else { return };
-    if field.presence == Presence::Always && !zero::keep(Presence::OmitZero, &field.shape, value) {
+    let is_absent = match field.presence {
+        Presence::Always => !zero::keep(Presence::OmitZero, &field.shape, value),
+        Presence::Nullable => value.is_null(),
+        Presence::Pointer | Presence::OmitZero => false,
+    };
+    if is_absent {
         *value = default.clone();
     }
 }

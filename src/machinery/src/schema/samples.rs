@@ -165,3 +165,14 @@ pub(crate) fn pods() -> (TypeTable, TypeId) {
     );
     (table, pod)
 }
+
+/// A table with a struct whose fields are always written, as zero or as null, and that struct.
+pub(crate) fn claim() -> (TypeTable, TypeId) {
+    let mut table = TypeTable::default();
+    let fields = vec![
+        always("mode", string()).or(json!("rw")),
+        field("group", string(), Presence::Nullable).or(json!("g")),
+    ];
+    let id = define(&mut table, "io.example.v1.Claim", fields);
+    (table, id)
+}

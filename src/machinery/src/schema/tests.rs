@@ -300,6 +300,28 @@ fn defaults_are_filled_where_structs_are() {
 }
 
 #[test]
+fn fields_that_are_always_written_take_their_default_too() {
+    let (table, port) = samples::claim();
+    for (given, decoded_as, filled) in [
+        (
+            json!({}),
+            json!({"mode": "", "group": null}),
+            json!({"mode": "rw", "group": "g"}),
+        ),
+        (
+            json!({"mode": "ro", "group": ""}),
+            json!({"mode": "ro", "group": ""}),
+            json!({"mode": "ro", "group": ""}),
+        ),
+    ] {
+        let mut value = decode(&table, port, given).expect("valid").value;
+        assert_eq!(value, decoded_as);
+        apply_defaults(&table, port, &mut value);
+        assert_eq!(value, filled);
+    }
+}
+
+#[test]
 fn decoding_is_idempotent() {
     let given = json!({
         "metadata": {"creationTimestamp": "2024-01-01T01:00:00+01:00"},

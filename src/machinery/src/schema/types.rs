@@ -56,7 +56,8 @@ pub struct Field {
     pub default: Option<Value>,
     /// How a strategic merge patch treats it.
     pub patch: Patch,
-    /// Protobuf tag, 0 if unknown.
+    /// Protobuf tag, 0 if unknown. Where Go embeds a struct whose fields JSON shows inline, the tags on the way into it,
+    /// a byte each, outermost first: `0x0201` is tag 1 of the struct under tag 2.
     pub tag: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Ages as tables show them.
 
-use super::Duration;
+use jiff::SignedDuration;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -10,9 +10,8 @@ const YEAR: i64 = 365 * DAY;
 /// A duration for people, with about three significant digits: `5s`, `3m12s`, `2d3h`.
 ///
 /// A time that lies in the future by more than a second is `<invalid>`; less is taken for clock skew.
-pub fn human_duration(duration: Duration) -> String {
-    let nanos = duration.nanos();
-    let seconds = nanos / 1_000_000_000;
+pub fn human_duration(age: SignedDuration) -> String {
+    let seconds = age.as_secs();
     if seconds < -1 {
         return "<invalid>".to_owned();
     }
@@ -40,7 +39,7 @@ fn two(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY, Duration, HOUR, MINUTE, YEAR, human_duration};
+    use super::{DAY, HOUR, MINUTE, SignedDuration, YEAR, human_duration};
 
     #[test]
     fn ages_read_as_in_kubectl() {
@@ -65,7 +64,7 @@ mod tests {
             (2 * YEAR + 10 * DAY, "2y10d"),
             (8 * YEAR + 10 * DAY, "8y"),
         ] {
-            assert_eq!(human_duration(Duration::from_seconds(seconds)), want, "{seconds}");
+            assert_eq!(human_duration(SignedDuration::from_secs(seconds)), want, "{seconds}");
         }
     }
 }

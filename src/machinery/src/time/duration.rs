@@ -33,11 +33,6 @@ impl Duration {
         Self(nanos)
     }
 
-    /// So many seconds; the end of the range if that is more than 292 years.
-    pub const fn from_seconds(seconds: i64) -> Self {
-        Self(seconds.saturating_mul(1_000_000_000))
-    }
-
     /// Nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0

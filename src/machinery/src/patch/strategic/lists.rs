@@ -5,7 +5,11 @@ use std::mem;
 use serde_json::Value;
 
 use super::{DIRECTIVE, Known, Merger, PatchError, order, unknown_directive};
-use crate::{Object, patch::go_text::go_text, schema::Shape};
+use crate::{
+    Object,
+    patch::{PatchErrorKind, go_map},
+    schema::Shape,
+};
 
 impl<'t> Merger<'t> {
     /// A list of the patch where the original has one too.
@@ -43,7 +47,7 @@ impl<'t> Merger<'t> {
         }
         let (merged, patch_order, live_order) = if holds_objects {
             let Some(merge_key) = merge_key else {
-                return Err(PatchError::Misfit(format!(
+                return Err(PatchError::bad_request(format!(
                     "cannot merge lists without merge key for {}",
                     self.item_name(item_shape)
                 )));
@@ -98,7 +102,10 @@ pub(super) fn item_kind(original: &[Value], patch: &[Value]) -> Result<Option<me
         return Ok(None);
     };
     if first.is_array() {
-        return Err(PatchError::Unprocessable("lists of lists are not supported".to_owned()));
+        return Err(PatchError::new(
+            PatchErrorKind::Unprocessable,
+            "lists of lists are not supported",
+        ));
     }
     let kind = mem::discriminant(first);
     if items.all(|item| mem::discriminant(item) == kind) {
@@ -106,9 +113,9 @@ pub(super) fn item_kind(original: &[Value], patch: &[Value]) -> Result<Option<me
     }
     let lists: Vec<String> = [original, patch]
         .into_iter()
-        .map(|list| go_text(&Value::Array(list.to_vec())))
+        .map(|list| go_map(&Value::Array(list.to_vec())))
         .collect();
-    Err(PatchError::Misfit(format!(
+    Err(PatchError::bad_request(format!(
         "list element types are not identical: [{}]",
         lists.join(" ")
     )))
@@ -134,8 +141,8 @@ fn take_directives(
             }
             Some("replace") => replace = true,
             Some("merge") => {
-                return Err(PatchError::Misfit(
-                    "merging lists cannot yet be specified in the patch".to_owned(),
+                return Err(PatchError::bad_request(
+                    "merging lists cannot yet be specified in the patch",
                 ));
             }
             _ => return Err(unknown_directive(directive, item.as_object().unwrap_or(&Object::new()))),

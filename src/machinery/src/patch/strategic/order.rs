@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{DIRECTIVE, Merger, PatchError, SET_ORDER, as_new, directive_target, wrong_type};
-use crate::{Object, patch::go_text::go_text, schema::Shape};
+use crate::{Object, patch::go_map, schema::Shape};
 
 impl<'t> Merger<'t> {
     /// Merges and orders the lists that `$setElementOrder` names, and takes them out of the patch.
@@ -42,7 +42,7 @@ impl<'t> Merger<'t> {
 }
 
 fn malformed() -> PatchError {
-    PatchError::BadRequest("invalid patch format of setElementOrder list".to_owned())
+    PatchError::bad_request("invalid patch format of setElementOrder list")
 }
 
 fn as_list(value: Option<Value>) -> Result<Option<Vec<Value>>, PatchError> {
@@ -62,9 +62,9 @@ pub(super) fn identity<'v>(item: &'v Value, merge_key: Option<&str>) -> Result<&
         .as_object()
         .ok_or_else(|| wrong_type("map[string]interface {}", item))?;
     object.get(merge_key).ok_or_else(|| {
-        PatchError::Misfit(format!(
+        PatchError::bad_request(format!(
             "map: {} does not contain declared merge key: {merge_key}",
-            go_text(item)
+            go_map(item)
         ))
     })
 }
@@ -85,10 +85,10 @@ fn check_order(patch: &[Value], wanted: &[Value], merge_key: Option<&str>) -> Re
     for item in patch.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
         loop {
             let Some(candidate) = ahead.next() else {
-                return Err(PatchError::Misfit(format!(
+                return Err(PatchError::bad_request(format!(
                     "The order in patch list:\n{}\n doesn't match {SET_ORDER} list:\n{}\n",
-                    go_text(&Value::Array(patch.to_vec())),
-                    go_text(&Value::Array(wanted.to_vec()))
+                    go_map(&Value::Array(patch.to_vec())),
+                    go_map(&Value::Array(wanted.to_vec()))
                 )));
             };
             if identity(item, merge_key)? == identity(candidate, merge_key)? {

@@ -3,9 +3,10 @@ use serde_json::{Value, json};
 use super::apply;
 use crate::schema::samples;
 
-fn patched(original: Value, patch: Value) -> Result<Value, String> {
+fn patched(mut object: Value, patch: Value) -> Result<Value, String> {
     let (table, pod) = samples::pods();
-    apply(&table, pod, original, patch).map_err(|fault| fault.to_string())
+    apply(&table, pod, &mut object, &patch).map_err(|fault| fault.to_string())?;
+    Ok(object)
 }
 
 fn spec(spec: Value) -> Value {
