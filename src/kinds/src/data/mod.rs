@@ -5,12 +5,17 @@
 
 mod decode;
 mod definitions;
+mod read_resources;
+mod resources;
 
 use std::sync::LazyLock;
 
 use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description};
+pub use resources::{
+    ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources,
+};
 
 static TYPES: LazyLock<TypeTable> =
     LazyLock::new(|| decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt"))));

@@ -1,0 +1,112 @@
+//! The resource table: which resources are served, under which names, and how they are stored.
+
+use std::sync::LazyLock;
+
+use super::read_resources;
+
+/// One resource as discovery shows it and storage keeps it. Custom resources can be described by the same form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceData {
+    /// The API group, `""` for core.
+    pub group: String,
+    /// Where the group stands in discovery: more comes first.
+    pub group_priority: i32,
+    /// The served versions, preferred first.
+    pub versions: Vec<VersionData>,
+    /// The plural, which stands in paths.
+    pub plural: String,
+    /// The singular, which clients accept too.
+    pub singular: String,
+    /// The kind.
+    pub kind: String,
+    /// The kind of lists, such as `PodList`.
+    pub list_kind: String,
+    /// Short names, such as `po`.
+    pub short_names: Vec<String>,
+    /// Categories, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether objects live in namespaces.
+    pub namespaced: bool,
+    /// The verbs, sorted.
+    pub verbs: Vec<String>,
+    /// The subresources, sorted by name.
+    pub subresources: Vec<SubresourceData>,
+    /// How objects are stored; `None` for what is only posted or computed (reviews, bindings, component statuses).
+    pub storage: Option<StorageData>,
+    /// Fields that selectors may name besides `metadata.name` and, in namespaces, `metadata.namespace`.
+    pub selectable: Vec<SelectableField>,
+}
+
+/// A served version of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VersionData {
+    /// The version, such as `v1`.
+    pub name: String,
+    /// Where the version stands in its group: more comes first.
+    pub priority: i32,
+    /// The name of the kind's type in the type table.
+    pub type_name: String,
+}
+
+/// A subresource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubresourceData {
+    /// Its name, such as `status`.
+    pub name: String,
+    /// The kind that it takes and answers.
+    pub kind: String,
+    /// That kind's group and version, where they are not those of the resource.
+    pub group_version: Option<(String, String)>,
+    /// The verbs, sorted.
+    pub verbs: Vec<String>,
+}
+
+/// How a resource's objects are stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StorageData {
+    /// The part of keys after the root prefix: `pods`, `services/specs`.
+    pub prefix: String,
+    /// The group whose kind is stored: both kinds of events are stored as those of core.
+    pub group: String,
+    /// The version that is stored and that `storageVersionHash` tells of.
+    pub version: String,
+}
+
+/// A field that selectors may name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SelectableField {
+    /// As a selector names it.
+    pub label: String,
+    /// Where the value stands, as a dotted path.
+    pub path: String,
+}
+
+static RESOURCES: LazyLock<Vec<ResourceData>> =
+    LazyLock::new(|| read_resources::read(include_str!("../../data/resources.txt")));
+
+/// All built-in resources that are served by default, in the order of discovery.
+pub fn resources() -> &'static [ResourceData] {
+    &RESOURCES
+}
+
+/// Finds a built-in resource.
+pub fn resource(group: &str, plural: &str) -> Option<&'static ResourceData> {
+    RESOURCES.iter().find(|resource| resource.group == group && resource.plural == plural)
+}
+
+impl ResourceData {
+    /// Whether requests for it may use the verb.
+    pub fn has_verb(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|known| known == verb)
+    }
+
+    /// Finds a served version.
+    pub fn version(&self, name: &str) -> Option<&VersionData> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// Finds a subresource.
+    pub fn subresource(&self, name: &str) -> Option<&SubresourceData> {
+        self.subresources.iter().find(|subresource| subresource.name == name)
+    }
+}
