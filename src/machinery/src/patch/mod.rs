@@ -4,9 +4,15 @@
 //! schema and goes on as with an update.
 
 mod go_text;
+mod json_patch;
+mod merge;
 pub mod strategic;
 
 pub use go_text::go_map;
+pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS};
+pub use merge::{decode_merge_patch, merge_patch};
+
+use crate::{ApiError, ErrorDetails, Reason};
 
 /// Why a patch could not be applied, in the words of the reference server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,5 +49,20 @@ impl PatchError {
 
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(PatchErrorKind::BadRequest, message)
+    }
+}
+
+/// What the client is told.
+impl From<PatchError> for ApiError {
+    fn from(error: PatchError) -> Self {
+        match error.kind {
+            PatchErrorKind::BadRequest => Self::bad_request(error.message),
+            PatchErrorKind::Unprocessable => {
+                let message = "the server rejected our request due to an error in our request";
+                Self::new(Reason::Invalid, message).with_details(ErrorDetails::default())
+            }
+            PatchErrorKind::TooLarge => Self::new(Reason::RequestEntityTooLarge, error.message),
+            PatchErrorKind::Conflict => Self::new(Reason::Conflict, error.message),
+        }
     }
 }

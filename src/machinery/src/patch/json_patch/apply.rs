@@ -1,0 +1,156 @@
+//! Applying one operation to a document.
+
+use serde_json::Value;
+
+use super::{
+    MAX_COPIED_BYTES, Operation,
+    pointer::{container, container_mut, get, index, split},
+};
+use crate::{
+    json,
+    patch::{PatchError, PatchErrorKind},
+};
+
+/// A document under patch.
+pub(super) struct Patched {
+    document: Value,
+    copied_bytes: usize,
+}
+
+fn failed(why: impl Into<String>) -> PatchError {
+    PatchError::new(PatchErrorKind::Unprocessable, why)
+}
+
+fn missing(operation: &str, path: &str) -> PatchError {
+    failed(format!(
+        "{operation} operation does not apply: path \"{path}\" is missing"
+    ))
+}
+
+fn required<'a>(text: &'a Option<String>, field: &str, operation: &str) -> Result<&'a str, PatchError> {
+    let absent = || failed(format!("{operation} operation has no {field}"));
+    text.as_deref().ok_or_else(absent)
+}
+
+impl Patched {
+    pub(super) fn new(document: Value) -> Self {
+        Self {
+            document,
+            copied_bytes: 0,
+        }
+    }
+
+    pub(super) fn into_document(self) -> Value {
+        self.document
+    }
+
+    pub(super) fn apply(&mut self, operation: &Operation) -> Result<(), PatchError> {
+        let kind = operation.op.as_deref().unwrap_or("unknown");
+        let path = || required(&operation.path, "path", kind);
+        let from = || required(&operation.from, "from", kind);
+        match kind {
+            "add" => self.add(kind, path()?, operation.value.clone()),
+            "remove" => self.remove(kind, path()?).map(drop),
+            "replace" => self.replace(path()?, operation.value.clone()),
+            "move" => {
+                let (from, path) = (from()?, path()?);
+                let value = self.remove(kind, from)?;
+                self.add(kind, path, value)
+            }
+            "copy" => {
+                let (from, path) = (from()?, path()?);
+                let value = self.copied(from)?;
+                self.add(kind, path, value)
+            }
+            "test" => self.test(path()?, &operation.value),
+            other => Err(failed(format!("unexpected kind of operation: {other}"))),
+        }
+    }
+
+    fn parent(&mut self, kind: &str, path: &str) -> Result<(&mut Value, String), PatchError> {
+        let (parents, last) = split(path).ok_or_else(|| missing(kind, path))?;
+        let parent = container_mut(&mut self.document, &parents).ok_or_else(|| missing(kind, path))?;
+        Ok((parent, last.into_owned()))
+    }
+
+    fn found(&self, path: &str) -> Option<&Value> {
+        let (parents, last) = split(path)?;
+        get(container(&self.document, &parents)?, &last)
+    }
+
+    fn add(&mut self, kind: &str, path: &str, value: Value) -> Result<(), PatchError> {
+        let (parent, last) = self.parent(kind, path)?;
+        match parent {
+            Value::Object(fields) => {
+                fields.insert(last, value);
+            }
+            Value::Array(items) if last == "-" => items.push(value),
+            Value::Array(items) => {
+                let at = index(&last, items.len() + 1).ok_or_else(|| missing(kind, path))?;
+                items.insert(at, value);
+            }
+            _ => return Err(missing(kind, path)),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, kind: &str, path: &str) -> Result<Value, PatchError> {
+        let (parent, last) = self.parent(kind, path)?;
+        let removed = match parent {
+            Value::Object(fields) => fields.remove(&last),
+            Value::Array(items) => index(&last, items.len()).map(|at| items.remove(at)),
+            _ => None,
+        };
+        removed.ok_or_else(|| missing(kind, path))
+    }
+
+    fn replace(&mut self, path: &str, value: Value) -> Result<(), PatchError> {
+        if path.is_empty() {
+            if value.is_object() || value.is_array() {
+                self.document = value;
+                return Ok(());
+            }
+            return Err(failed("replace operation of the document wants an object or array"));
+        }
+        let (parent, last) = self.parent("replace", path)?;
+        let place = match parent {
+            Value::Object(fields) => fields.get_mut(&last),
+            Value::Array(items) => index(&last, items.len()).and_then(|at| items.get_mut(at)),
+            _ => None,
+        };
+        *place.ok_or_else(|| missing("replace", path))? = value;
+        Ok(())
+    }
+
+    fn copied(&mut self, from: &str) -> Result<Value, PatchError> {
+        let value = self.found(from).ok_or_else(|| missing("copy", from))?.clone();
+        self.copied_bytes += json::encode(&value).len();
+        if self.copied_bytes > MAX_COPIED_BYTES {
+            let why = format!(
+                "unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {MAX_COPIED_BYTES}",
+                self.copied_bytes
+            );
+            return Err(failed(why));
+        }
+        Ok(value)
+    }
+
+    fn test(&self, path: &str, expected: &Value) -> Result<(), PatchError> {
+        let holds = if path.is_empty() {
+            self.document == *expected
+        } else {
+            let (parents, last) = split(path).ok_or_else(|| missing("test", path))?;
+            let parent = container(&self.document, &parents).ok_or_else(|| missing("test", path))?;
+            // A field that is not there tests as null; an item that is not there does not.
+            match get(parent, &last) {
+                None if parent.is_array() => return Err(missing("test", path)),
+                found => found.unwrap_or(&Value::Null) == expected,
+            }
+        };
+        if holds {
+            Ok(())
+        } else {
+            Err(failed(format!("testing value {path} failed")))
+        }
+    }
+}

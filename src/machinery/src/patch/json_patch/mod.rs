@@ -1,0 +1,119 @@
+//! JSON patches (RFC 6902), with the ways of the Go library that kube-apiserver uses: negative list indices count
+//! from the end, the text before a path's first slash is ignored, only `replace` and `test` know the whole document.
+
+mod apply;
+mod pointer;
+
+use serde_json::Value;
+
+use super::{PatchError, PatchErrorKind};
+use crate::{Object, json};
+
+/// How many operations one patch may have.
+pub const MAX_OPERATIONS: usize = 10_000;
+/// How many bytes of JSON all `copy` operations of a patch may add together.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// A decoded patch.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Operation>,
+    /// What strict validation has to say: `json patch duplicate field "[0].value"`,
+    /// `json patch unknown field "[0].extra"`.
+    pub strict_errors: Vec<String>,
+}
+
+/// One operation. Absent texts are kept apart from empty ones: they fail when the operation is applied.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Operation {
+    op: Option<String>,
+    path: Option<String>,
+    from: Option<String>,
+    value: Value,
+}
+
+impl JsonPatch {
+    /// Decodes the body of a JSON patch.
+    pub fn decode(body: &[u8]) -> Result<Self, PatchError> {
+        let decoded = json::decode(body).map_err(|e| undecodable(&e.to_string()))?;
+        let items = match decoded.value {
+            Value::Array(items) => items,
+            Value::Null => return Ok(Self::default()),
+            other => return Err(mistyped(&other, "value", "[]handlers.jsonPatchOp")),
+        };
+        if items.len() > MAX_OPERATIONS {
+            let why = format!(
+                "Request entity is too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
+                items.len()
+            );
+            return Err(PatchError::new(PatchErrorKind::TooLarge, why));
+        }
+        let mut strict_errors: Vec<String> = decoded
+            .duplicates
+            .iter()
+            .map(|path| format!("json patch duplicate field \"{path}\""))
+            .collect();
+        let mut operations = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            operations.push(match item {
+                Value::Object(fields) => operation(index, fields, &mut strict_errors)?,
+                Value::Null => Operation::default(),
+                other => return Err(mistyped(&other, "value", "handlers.jsonPatchOp")),
+            });
+        }
+        Ok(Self {
+            operations,
+            strict_errors,
+        })
+    }
+
+    /// Applies all operations in turn. The first that fails refuses the patch.
+    pub fn apply(&self, document: Value) -> Result<Value, PatchError> {
+        let mut patched = apply::Patched::new(document);
+        for operation in &self.operations {
+            patched.apply(operation)?;
+        }
+        Ok(patched.into_document())
+    }
+}
+
+fn undecodable(why: &str) -> PatchError {
+    PatchError::bad_request(format!("error decoding patch: {why}"))
+}
+
+fn mistyped(value: &Value, place: &str, go_type: &str) -> PatchError {
+    let kind = json::kind_name(value);
+    undecodable(&format!(
+        "json: cannot unmarshal {kind} into Go {place} of type {go_type}"
+    ))
+}
+
+fn operation(index: usize, fields: Object, strict_errors: &mut Vec<String>) -> Result<Operation, PatchError> {
+    let mut operation = Operation::default();
+    for (name, value) in fields {
+        let text = match name.as_str() {
+            "op" => &mut operation.op,
+            "path" => &mut operation.path,
+            "from" => &mut operation.from,
+            "value" => {
+                operation.value = value;
+                continue;
+            }
+            other => {
+                if strict_errors.len() < json::MAX_DUPLICATES {
+                    strict_errors.push(format!("json patch unknown field \"[{index}].{other}\""));
+                }
+                continue;
+            }
+        };
+        match value {
+            Value::String(value) => *text = Some(value),
+            Value::Null => {}
+            other => return Err(mistyped(&other, &format!("struct field jsonPatchOp.{name}"), "string")),
+        }
+    }
+    Ok(operation)
+}
+
+#[cfg(test)]
+mod tests;
