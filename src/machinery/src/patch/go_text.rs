@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::json::go_float;
+
 /// `map[a:1 b:[x y]]`: maps sorted by key, nothing quoted.
 pub fn go_map(value: &Value) -> String {
     let mut out = String::new();
@@ -48,11 +50,7 @@ fn write(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(number) if number.is_f64() => {
-            // Go leaves out the fraction of a whole float.
-            let text = number.to_string();
-            out.push_str(text.strip_suffix(".0").unwrap_or(&text));
-        }
+        Value::Number(number) if number.is_f64() => out.push_str(&number.as_f64().map(go_float).unwrap_or_default()),
         scalar => out.push_str(&scalar.to_string()),
     }
 }

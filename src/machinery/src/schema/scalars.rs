@@ -11,6 +11,7 @@ use super::{
     types::{Shape, StringFormat},
 };
 use crate::{
+    json,
     quantity::{Quantity, QuantityError},
     time,
 };
@@ -22,7 +23,7 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         (Shape::Int32, Value::Number(number)) if fits_i32(number) => {}
         (Shape::Int64, Value::Number(number)) if number.is_i64() => {}
         (Shape::Int32 | Shape::Int64, Value::Number(number)) => {
-            let fault = decoder.mismatch(format!("number {number}"), shape, place);
+            let fault = decoder.mismatch(shown(number), shape, place);
             decoder.note(fault);
         }
         (Shape::Number, Value::Number(number)) => {
@@ -96,6 +97,14 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// A number that does not fit, as the client wrote it; of one too long to be kept as it was, its value is shown.
+fn shown(number: &Number) -> String {
+    match number.as_f64().filter(|float| number.is_f64() && float.abs() >= 1e16) {
+        Some(float) => format!("number {}", json::go_float(float)),
+        None => format!("number {number}"),
+    }
+}
+
 fn fits_i32(number: &Number) -> bool {
     number.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
 }
@@ -112,7 +121,7 @@ fn not_int_or_string(value: &Value) -> Option<String> {
     match value {
         Value::String(_) => None,
         Value::Number(number) if fits_i32(number) => None,
-        Value::Number(number) => Some(format!("number {number}")),
+        Value::Number(number) => Some(shown(number)),
         other => Some(kind(other).to_owned()),
     }
 }
@@ -143,7 +152,7 @@ fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
             (Some(Ok(byte)), _) => bytes.push(byte),
             (_, Value::Null) => bytes.push(0),
             (_, Value::Number(number)) => {
-                let fault = decoder.mismatch_named(format!("number {number}"), "uint8", place);
+                let fault = decoder.mismatch_named(shown(number), "uint8", place);
                 decoder.note(fault);
             }
             (_, other) => {

@@ -212,6 +212,7 @@ fn numbers_that_do_not_fit_are_shown() {
         (json!("1"), "string"),
         (json!(1.5), "number 1.5"),
         (json!(1.0), "number 1.0"),
+        (json!(1e20), "number 100000000000000000000"),
         (json!(3_000_000_000_u64), "number 3000000000"),
         (json!(-3_000_000_000_i64), "number -3000000000"),
     ] {
