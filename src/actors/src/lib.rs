@@ -40,3 +40,8 @@ pub use system::{ActorSystem, ActorSystemBuilder, Leaked, SpawnError};
 pub use tasks::{TaskHandle, Tasks};
 pub use topology::{ActorKind, Caller};
 pub use vitals::{ActorSnapshot, ActorState};
+
+/// Compiles and runs the example of the page on the actor model.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/actors.md")]
+mod page {}

@@ -51,6 +51,7 @@ impl actix::Message for Stop {
 }
 
 /// Puts a message into a mailbox. The bound is the permit in front of it, so actix's own limit is left aside.
+#[expect(clippy::disallowed_methods, reason = "the permit in front is the bound")]
 pub(crate) fn post<A, M>(address: &actix::Addr<Shell<A>>, envelope: Envelope<M>)
 where
     A: Receive<M>,
@@ -59,7 +60,8 @@ where
     address.do_send(envelope);
 }
 
-/// Ends an instance after what it has in its mailbox. One more message an actor's life needs no bound.
+/// Ends an instance after what it has in its mailbox.
+#[expect(clippy::disallowed_methods, reason = "one message in an actor's life needs no bound")]
 pub(crate) fn post_stop<A: Actor>(address: &actix::Addr<Shell<A>>) {
     address.do_send(Stop);
 }

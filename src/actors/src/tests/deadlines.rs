@@ -16,7 +16,7 @@ fn a_message_still_in_the_mailbox_at_its_deadline_is_never_handled() {
         worker.tell(Block(begun, released)).expect("a permit is free");
         eventually("the blocking turn has begun", || has_begun.try_recv().is_ok()).await;
         let deadline = kit.system.clock().now() + Duration::from_secs(30);
-        let late = tokio::spawn({
+        let late = actix_rt::spawn({
             let worker = worker.clone();
             async move { worker.ask_until(Count(), deadline).await }
         });
@@ -38,7 +38,7 @@ fn a_message_that_a_turn_has_taken_is_unknown_at_its_deadline() {
     run(worker::topology(), |kit| async move {
         let (_owned, worker) = worker::spawn(&kit, "");
         let deadline = kit.system.clock().now() + Duration::from_secs(30);
-        let late = tokio::spawn({
+        let late = actix_rt::spawn({
             let worker = worker.clone();
             async move { worker.ask_until(Keep(), deadline).await }
         });

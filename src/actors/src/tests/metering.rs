@@ -97,7 +97,8 @@ fn load_and_deaths_reach_the_metrics() {
             worker.ask(Panic()).await.expect_err("it dies");
             eventually("it is rebuilt", || worker.snapshot().restarts == 1).await;
             kit.clock.advance(Duration::from_secs(2));
-            assert_eq!(worker.snapshot().last_handled_seconds_ago, Some(2.0));
+            let age = worker.snapshot().last_handled_seconds_ago;
+            assert!(age.is_some_and(|age| (1.9..=2.0).contains(&age)), "{age:?}");
         }
     });
     let sums = sums.0.lock().expect("no test panics in here").clone();

@@ -1,15 +1,15 @@
 //! An actor that dies is rebuilt, alone, until its budget is used up.
 
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 use super::worker::{self, Block, Count, Fail, Io, Panic, Worker};
 use crate::supervise::Budget;
 use crate::testkit::{TestKit, eventually, run, run_in_real_time};
 use crate::topology::FIVE_A_MINUTE;
-use crate::{ActorState, AskError, Caller, Handle};
+use crate::{ActorState, AskError, Caller, Clock, Handle};
 
 /// Asks until an instance answers.
 async fn count_when_back(worker: &Handle<Worker>) -> u64 {
@@ -74,8 +74,8 @@ fn what_waits_behind_a_panic_is_surely_undone() {
 fn the_io_of_a_dead_instance_does_not_reach_the_next() {
     run(worker::topology(), |kit| async move {
         let (_owned, worker) = worker::spawn(&kit, "");
-        let gate = Arc::new(Notify::new());
-        let io = tokio::spawn({
+        let gate = Arc::new(Semaphore::new(0));
+        let io = actix_rt::spawn({
             let (worker, gate) = (worker.clone(), Arc::clone(&gate));
             async move { worker.ask(Io(gate)).await }
         });
@@ -83,7 +83,7 @@ fn the_io_of_a_dead_instance_does_not_reach_the_next() {
         assert_eq!(worker.ask(Panic()).await, Err(AskError::Restarting { taken: true }));
         assert_eq!(count_when_back(&worker).await, 1);
 
-        gate.notify_one();
+        gate.add_permits(1);
 
         assert_eq!(
             io.await.expect("the ask does not panic"),
@@ -160,7 +160,7 @@ fn a_factory_that_panics_is_charged_too() {
 #[test]
 fn pauses_grow_and_old_deaths_are_forgiven() {
     let mut budget = Budget::new(FIVE_A_MINUTE);
-    let start = Instant::now();
+    let start = Clock::system().now();
     let pauses = |budget: &mut Budget, at: Duration, count: usize| -> Vec<Option<u128>> {
         (0..count)
             .map(|_| budget.charge(start + at).map(|pause| pause.as_millis()))

@@ -49,7 +49,7 @@ fn the_roster_shows_who_lives() {
                 .collect()
         };
         assert_eq!(names(&kit), ["Worker/nodes", "Worker/pods"]);
-        assert_eq!(kit.system.snapshot()[1].turns, 1);
+        eventually("its turn is over", || kit.system.snapshot()[1].turns == 1).await;
 
         owned.stop().await;
 
