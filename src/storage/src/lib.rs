@@ -12,9 +12,13 @@
 pub mod conformance;
 mod contract;
 pub mod embedded;
+pub mod etcd;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use contract::{
     Compare, Event, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
     WatchBatch, WatchStream, WriteOutcome,
 };
 pub use embedded::{EmbeddedOptions, EmbeddedStats, EmbeddedStore};
+pub use etcd::{EtcdOptions, EtcdStore};

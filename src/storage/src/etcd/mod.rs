@@ -1,0 +1,289 @@
+//! The store that is an etcd cluster, version 3.4 or newer.
+//!
+//! Who calls it: the composition root connects it when etcd servers are configured; everyone else
+//! sees [`Storage`]. Promises: what etcd promises, with bounded times, and with the fate of every
+//! request told truthfully: a write whose answer was lost is [`StorageError::UnknownOutcome`], never
+//! a plain failure. Connections are made when needed and made again by themselves; a watch whose
+//! connection breaks ends, and its reader opens another one from where it was.
+//!
+//! What is not here: progress notifications. Those of etcd before 3.4.31 and 3.5.13 can name a
+//! revision before its events are sent, so no reader's clock is moved by them.
+
+mod endpoints;
+mod errors;
+mod keys;
+mod options;
+mod watch;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use etcd_client::{Compare as EtcdCompare, CompareOp, GetOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
+use futures_util::future::BoxFuture;
+
+pub use self::options::EtcdOptions;
+use self::{
+    endpoints::{Endpoints, Operation},
+    errors::Failure,
+    keys::{entry, range_end, range_start, resource},
+};
+use crate::{
+    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
+    WriteOutcome,
+};
+
+/// A [`Storage`] in an etcd cluster.
+pub struct EtcdStore {
+    endpoints: Arc<Endpoints>,
+}
+
+impl std::fmt::Debug for EtcdStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EtcdStore").finish_non_exhaustive()
+    }
+}
+
+impl EtcdStore {
+    /// Checks the options; fails if they cannot work. Does not wait for etcd: an unreachable
+    /// cluster is reported by the first request.
+    pub async fn connect(options: EtcdOptions) -> Result<Self, StorageError> {
+        Ok(Self {
+            endpoints: Arc::new(Endpoints::new(&options).await?),
+        })
+    }
+
+    /// Finds out what etcd's own errors leave out.
+    async fn explain(&self, failure: Failure, writes: bool) -> StorageError {
+        match failure {
+            Failure::Refused(error) => error,
+            Failure::NoEffect(why) => StorageError::Unavailable(why),
+            Failure::Unknown(why) if writes => StorageError::UnknownOutcome(why),
+            Failure::Unknown(why) => StorageError::Unavailable(why),
+            Failure::Compacted => match watch::compact_revision(&self.endpoints).await {
+                Some(oldest) => StorageError::Compacted { oldest },
+                None => StorageError::Unavailable("etcd does not say what it has compacted".to_owned()),
+            },
+            Failure::Future => match self.newest_revision().await {
+                Ok(current) => StorageError::Future { current },
+                Err(Failure::Refused(error)) => error,
+                Err(other) => StorageError::Unavailable(format!("{other:?}")),
+            },
+        }
+    }
+
+    async fn read<T, F>(
+        &self,
+        name: &'static str,
+        key: &str,
+        request: impl Fn(etcd_client::Client) -> F,
+    ) -> Result<T, StorageError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let operation = Operation {
+            name,
+            resource: resource(key),
+            writes: false,
+        };
+        match self.endpoints.call(operation, request).await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.explain(failure, false).await),
+        }
+    }
+
+    async fn write<T, F>(
+        &self,
+        name: &'static str,
+        key: &str,
+        request: impl Fn(etcd_client::Client) -> F,
+    ) -> Result<T, StorageError>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let operation = Operation {
+            name,
+            resource: resource(key),
+            writes: true,
+        };
+        match self.endpoints.call(operation, request).await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Err(self.explain(failure, true).await),
+        }
+    }
+
+    /// Makes `then` happen if the key is as wanted, else reads it.
+    async fn compare_and(
+        &self,
+        name: &'static str,
+        key: &str,
+        wanted: Revision,
+        then: TxnOp,
+    ) -> Result<WriteOutcome, StorageError> {
+        let answer = self.write(name, key, |client| {
+            let transaction = Txn::new()
+                .when([EtcdCompare::mod_revision(key, CompareOp::Equal, wanted)])
+                .and_then([then.clone()])
+                .or_else([TxnOp::get(key, None)]);
+            async move {
+                client
+                    .kv_client()
+                    .max_decoding_message_size(usize::MAX)
+                    .txn(transaction)
+                    .await
+            }
+        });
+        let answer = answer.await?;
+        let first = answer.op_responses().into_iter().next();
+        match first {
+            // A deletion of nothing, as of revision 0: no write was made.
+            Some(TxnOpResponse::Delete(deleted)) if deleted.deleted() == 0 => Ok(WriteOutcome::Conflict(None)),
+            Some(TxnOpResponse::Get(mut found)) => Ok(WriteOutcome::Conflict(
+                found.take_kvs().into_iter().next().and_then(entry),
+            )),
+            _ => Ok(WriteOutcome::Committed(revision_of(answer.header()))),
+        }
+    }
+
+    /// Asks a quorum.
+    async fn newest_revision(&self) -> Result<Revision, Failure> {
+        let operation = Operation {
+            name: "readIndex",
+            resource: "all",
+            writes: false,
+        };
+        let answer = self.endpoints.call(operation, |client| async move {
+            client
+                .kv_client()
+                .get([0], Some(GetOptions::new().with_count_only()))
+                .await
+        });
+        Ok(revision_of(answer.await?.header()))
+    }
+}
+
+fn revision_of(header: Option<&ResponseHeader>) -> Revision {
+    header.map_or(0, ResponseHeader::revision)
+}
+
+impl Storage for EtcdStore {
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        Box::pin(async move {
+            let options = GetOptions::new().with_revision(revision.unwrap_or(0));
+            let answer = self.read("get", key, |client| {
+                let options = options.clone();
+                async move {
+                    client
+                        .kv_client()
+                        .max_decoding_message_size(usize::MAX)
+                        .get(key, Some(options))
+                        .await
+                }
+            });
+            let mut answer = answer.await?;
+            let found = answer.take_kvs().into_iter().next().and_then(entry);
+            Ok((found, revision_of(answer.header())))
+        })
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        Box::pin(async move {
+            let start = request
+                .start
+                .as_deref()
+                .unwrap_or_default()
+                .max(request.prefix.as_str());
+            let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+            let options = GetOptions::new()
+                .with_range(range_end(&request.prefix))
+                .with_limit(limit)
+                .with_revision(request.revision.unwrap_or(0));
+            let answer = self.read("list", &request.prefix, |client| {
+                let (start, options) = (range_start(start), options.clone());
+                async move {
+                    client
+                        .kv_client()
+                        .max_decoding_message_size(usize::MAX)
+                        .get(start, Some(options))
+                        .await
+                }
+            });
+            let mut answer = answer.await?;
+            Ok(RangePage {
+                entries: answer.take_kvs().into_iter().filter_map(entry).collect(),
+                revision: revision_of(answer.header()),
+                more: answer.more(),
+                count: usize::try_from(answer.count()).unwrap_or(0),
+            })
+        })
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        compare: Compare,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        let (name, wanted) = match compare {
+            Compare::Absent => ("create", 0),
+            Compare::ModRevision(revision) => ("update", revision),
+        };
+        let lease = options
+            .lease
+            .map(|lease| etcd_client::PutOptions::new().with_lease(lease));
+        Box::pin(async move { self.compare_and(name, key, wanted, TxnOp::put(key, value, lease)).await })
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        Box::pin(self.compare_and("delete", key, revision, TxnOp::delete(key, None)))
+    }
+
+    fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+        Box::pin(async move {
+            let stream = watch::watch_after(self.endpoints.clone(), prefix, after).await?;
+            Ok(Box::pin(stream) as WatchStream)
+        })
+    }
+
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
+        Box::pin(async move {
+            match self.newest_revision().await {
+                Ok(revision) => Ok(revision),
+                Err(failure) => Err(self.explain(failure, false).await),
+            }
+        })
+    }
+
+    fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
+        Box::pin(async move {
+            let whole = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).max(1);
+            let ttl_s = i64::try_from(whole).unwrap_or(i64::MAX);
+            let answer = self.write("grantLease", "", |client| async move {
+                client.lease_client().grant(ttl_s, None).await
+            });
+            Ok(answer.await?.id())
+        })
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            let answer = self.write("revokeLease", "", |client| async move {
+                client.lease_client().revoke(lease).await
+            });
+            answer.await.map(drop)
+        })
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            let answer = self.write("compact", "", |client| async move {
+                client.kv_client().compact(revision, None).await
+            });
+            answer.await.map(drop)
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! A real etcd for tests: one process with its own data directory and ports.
+//!
+//! Callers: this room's integration tests and those of any room that wants a store to break.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, sleep},
+};
+
+use crate::{EtcdOptions, EtcdStore, Storage, StorageError};
+
+/// A busy machine may need seconds; a broken etcd must not hang the tests.
+const START_DEADLINE: Duration = Duration::from_secs(60);
+const MEMORY_DIR: &str = "/dev/shm";
+
+/// Certificates for an etcd that talks TLS and asks its clients for a certificate.
+#[derive(Debug, Clone)]
+pub struct EtcdTls {
+    /// The authority of both sides.
+    pub ca_pem: String,
+    /// The server's certificate, for `127.0.0.1`.
+    pub cert_pem: String,
+    /// Its key.
+    pub key_pem: String,
+}
+
+/// How to start an [`EtcdProcess`].
+#[derive(Debug, Clone, Default)]
+pub struct EtcdSetup {
+    /// Serve TLS.
+    pub tls: Option<EtcdTls>,
+    /// Further command-line arguments.
+    pub args: Vec<String>,
+}
+
+/// A running etcd; dropping it ends the process and removes its data.
+#[derive(Debug)]
+pub struct EtcdProcess {
+    child: Child,
+    dir: TempDir,
+    port: u16,
+    args: Vec<String>,
+    scheme: &'static str,
+}
+
+impl EtcdProcess {
+    /// Starts a plain etcd and waits until it serves.
+    pub async fn start() -> Result<Self, StorageError> {
+        let started = Self::start_with(EtcdSetup::default()).await?;
+        let store = EtcdStore::connect(EtcdOptions::new([started.endpoint()])).await?;
+        started.ready(&store).await
+    }
+
+    /// Starts an etcd. It may not serve yet: see [`Self::ready`].
+    pub async fn start_with(setup: EtcdSetup) -> Result<Self, StorageError> {
+        let dir = data_dir().map_err(|error| failed("cannot make a data directory", &error))?;
+        let scheme = if setup.tls.is_some() { "https" } else { "http" };
+        let (port, peer_port) = free_ports().map_err(|error| failed("no free port", &error))?;
+        let client_url = format!("{scheme}://127.0.0.1:{port}");
+        let peer_url = format!("http://127.0.0.1:{peer_port}");
+        let mut args = vec![
+            format!("--data-dir={}", dir.path().join("data").display()),
+            format!("--listen-client-urls={client_url}"),
+            format!("--advertise-client-urls={client_url}"),
+            format!("--listen-peer-urls={peer_url}"),
+            format!("--initial-advertise-peer-urls={peer_url}"),
+            format!("--initial-cluster=default={peer_url}"),
+        ];
+        if let Some(tls) = &setup.tls {
+            args.extend(tls_args(dir.path(), tls).map_err(|error| failed("cannot write certificates", &error))?);
+        }
+        args.extend(setup.args);
+        let child = spawn(dir.path(), &args)?;
+        Ok(Self {
+            child,
+            dir,
+            port,
+            args,
+            scheme,
+        })
+    }
+
+    /// Waits until etcd answers `store`.
+    pub async fn ready(mut self, store: &EtcdStore) -> Result<Self, StorageError> {
+        self.wait_for(store).await?;
+        Ok(self)
+    }
+
+    async fn wait_for(&mut self, store: &EtcdStore) -> Result<(), StorageError> {
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            let error = match store.read_index().await {
+                Ok(_) => return Ok(()),
+                Err(error) => error,
+            };
+            let exited = self
+                .child
+                .try_wait()
+                .map_err(|error| failed("cannot see etcd", &error))?;
+            if exited.is_some() || Instant::now() > deadline {
+                let log = std::fs::read_to_string(log_path(self.dir.path())).unwrap_or_default();
+                let tail = log.lines().rev().take(20).collect::<Vec<_>>().join("\n");
+                return Err(StorageError::Failed(format!(
+                    "etcd does not serve: {error}; its last lines:\n{tail}"
+                )));
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The client URL.
+    pub fn endpoint(&self) -> String {
+        format!("{}://127.0.0.1:{}", self.scheme, self.port)
+    }
+
+    /// The process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills the process without warning.
+    pub fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+
+    /// Starts a killed etcd again with its old data and ports, and waits until it answers `store`.
+    pub async fn restart(&mut self, store: &EtcdStore) -> Result<(), StorageError> {
+        self.child = spawn(self.dir.path(), &self.args)?;
+        self.wait_for(store).await
+    }
+
+    /// Freezes the process: its connections stay open and silent.
+    pub fn pause(&self) -> Result<(), StorageError> {
+        self.signal("STOP")
+    }
+
+    /// Lets a frozen process go on.
+    pub fn resume(&self) -> Result<(), StorageError> {
+        self.signal("CONT")
+    }
+
+    fn signal(&self, name: &str) -> Result<(), StorageError> {
+        let status = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.pid().to_string())
+            .status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(StorageError::Failed(format!("kill -{name}: {status}"))),
+            Err(error) => Err(failed("cannot run kill", &error)),
+        }
+    }
+
+    /// Reads one of etcd's metrics without labels. Only without TLS.
+    pub async fn metric(&self, name: &str) -> Result<f64, StorageError> {
+        let page = self
+            .metrics_page()
+            .await
+            .map_err(|error| failed("cannot read etcd's metrics", &error))?;
+        let mut values = page
+            .lines()
+            .filter_map(|line| line.split_once(' ').filter(|(found, _)| *found == name));
+        let value = values.next().and_then(|(_, value)| value.trim().parse().ok());
+        value.ok_or_else(|| StorageError::Failed(format!("etcd has no metric {name}")))
+    }
+
+    async fn metrics_page(&self) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        let mut page = String::new();
+        stream.read_to_string(&mut page).await?;
+        Ok(page)
+    }
+}
+
+impl Drop for EtcdProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn failed(what: &str, error: &std::io::Error) -> StorageError {
+    StorageError::Failed(format!("{what}: {error}"))
+}
+
+/// In memory where there is such a place: etcd's syncs are not what these tests are about.
+fn data_dir() -> std::io::Result<TempDir> {
+    if Path::new(MEMORY_DIR).is_dir() {
+        tempfile::tempdir_in(MEMORY_DIR)
+    } else {
+        tempfile::tempdir()
+    }
+}
+
+fn free_ports() -> std::io::Result<(u16, u16)> {
+    // Held together, so that they differ.
+    let (one, two) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
+    Ok((one.local_addr()?.port(), two.local_addr()?.port()))
+}
+
+fn tls_args(dir: &Path, tls: &EtcdTls) -> std::io::Result<Vec<String>> {
+    let mut args = vec!["--client-cert-auth".to_owned()];
+    let files = [
+        ("trusted-ca-file", &tls.ca_pem),
+        ("cert-file", &tls.cert_pem),
+        ("key-file", &tls.key_pem),
+    ];
+    for (flag, pem) in files {
+        let path = dir.join(flag);
+        std::fs::write(&path, pem)?;
+        args.push(format!("--{flag}={}", path.display()));
+    }
+    Ok(args)
+}
+
+fn log_path(dir: &Path) -> PathBuf {
+    dir.join("etcd.log")
+}
+
+fn spawn(dir: &Path, args: &[String]) -> Result<Child, StorageError> {
+    let log = std::fs::File::create(log_path(dir)).map_err(|error| failed("cannot write etcd's log", &error))?;
+    let mut command = Command::new("etcd");
+    command
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log);
+    command.spawn().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            StorageError::Failed("there is no etcd; install it: apt-get install etcd-server".to_owned())
+        }
+        _ => failed("cannot start etcd", &error),
+    })
+}
