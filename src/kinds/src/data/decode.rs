@@ -81,6 +81,7 @@ fn patch(strategies: &str, key: &str) -> Patch {
     let named = |strategy| strategies.split(',').any(|part| part == strategy);
     Patch {
         merge: named("merge"),
+        replace: named("replace"),
         retain_keys: named("retainKeys"),
         merge_key: Some(key).filter(|key| !key.is_empty()).map(str::to_owned),
     }

@@ -55,6 +55,7 @@ struct Known<'t> {
 
 const PLAIN: &Patch = &Patch {
     merge: false,
+    replace: false,
     retain_keys: false,
     merge_key: None,
 };
@@ -123,6 +124,7 @@ impl<'t> Merger<'t> {
         };
         let known = self.known(shape, &key);
         match (&mut *slot, value) {
+            (Value::Object(old), Value::Object(new)) if known.patch.replace => *old = new,
             (Value::Object(old), Value::Object(new)) => *old = self.map(mem::take(old), new, known.shape)?,
             (Value::Array(old), Value::Array(new)) => {
                 *old = self.list_field(mem::take(old), new, &known, deleting)?;

@@ -58,6 +58,11 @@ impl Field {
         self
     }
 
+    fn replaced(mut self) -> Self {
+        self.patch.replace = true;
+        self
+    }
+
     fn retaining_keys(mut self) -> Self {
         self.patch.retain_keys = true;
         self
@@ -148,6 +153,7 @@ pub(crate) fn pods() -> (TypeTable, TypeId) {
             optional("eventTime", Shape::String(StringFormat::MicroTime)),
             optional("ratio", Shape::Number),
             pointer("raw", Shape::Any),
+            optional("selector", map(string())).replaced(),
         ],
     );
     table.name_go_type(spec, "finalizers", "[]v1.FinalizerName");

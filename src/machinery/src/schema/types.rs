@@ -144,6 +144,8 @@ pub enum ListType {
 pub struct Patch {
     /// Lists are merged instead of replaced.
     pub merge: bool,
+    /// The struct is replaced as a whole instead of merged.
+    pub replace: bool,
     /// The struct's other keys are dropped unless the patch names them (`retainKeys`).
     pub retain_keys: bool,
     /// The field by which items of a merged list of structs are matched.

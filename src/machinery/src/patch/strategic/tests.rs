@@ -56,6 +56,17 @@ fn objects_merge_and_nulls_delete() {
 }
 
 #[test]
+fn objects_that_the_schema_says_are_replaced() {
+    check(
+        spec(json!({"selector": {"a": "1"}})),
+        &[(
+            spec(json!({"selector": {"b": "2"}})),
+            spec(json!({"selector": {"b": "2"}})),
+        )],
+    );
+}
+
+#[test]
 fn lists_of_objects_merge_by_key() {
     let image_of = |patch: Value| {
         let merged = patched(two_containers(), spec(json!({"containers": patch}))).expect("the patch fits");
