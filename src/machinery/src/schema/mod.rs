@@ -1,7 +1,7 @@
 //! The schema engine: what a kind's fields are, and what the server does to an object because of them.
 //!
-//! [`types`] is the data; it is made once at start for the built-in kinds and, later, for custom
-//! resources. The other modules are the engine:
+//! [`TypeTable`] is the data; it is made once at start for the built-in kinds and, later, for custom
+//! resources. The rest is the engine:
 //! - [`decode`] holds a freshly parsed value against its type, as Go's strict decoding into a struct does;
 //! - [`apply_defaults`] fills in what the client left out;
 //! - [`ordered_json`] prints a value as Go would, for messages;
