@@ -18,6 +18,9 @@ use crate::topology::{ActorKind, Caller, Entry, FIVE_A_MINUTE, Placement, Topolo
 /// How long a test waits for what must happen. Only a failing test ever waits that long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a test may take as a whole, so that one that hangs fails.
+const LIMIT: Duration = Duration::from_secs(60);
+
 /// What a test runs in.
 pub struct TestKit {
     /// The system, with one arbiter, so that all actors of a test share a thread.
@@ -112,12 +115,14 @@ fn run_with<F: Future>(
             .on_fatal(move |fatal| seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(fatal))
             .build()
             .expect("a test can start a thread");
-        let output = test(TestKit {
+        let test = test(TestKit {
             system: system.clone(),
             clock: manual,
             fatal,
-        })
-        .await;
+        });
+        let output = tokio::time::timeout(LIMIT, test)
+            .await
+            .expect("the test came to no end");
         let leaked = system.shutdown(PATIENCE).await;
         assert!(leaked.is_empty(), "the test leaks {leaked:?}");
         output
