@@ -1,1 +1,25 @@
-//! Integration tests and the harness that starts real servers.
+//! The harness of the integration tests: real `trireme serve` processes over both stores, and clients for them.
+//!
+//! A test starts a [`Server`] and speaks to it as any client would, over TLS, with a bearer token or the admin
+//! kubeconfig. Nothing is reached past the public API. When the test ends, well or not, every process it started is
+//! killed by its id; when it fails, the server's last log lines are printed.
+//!
+//! | module | what it is for |
+//! | --- | --- |
+//! | [`server`] | starts servers and etcd, finds free ports, waits until ready |
+//! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
+//! | [`recorded`] | replays recorded exchanges and tells what differs |
+//! | [`kubectl`] | runs scripts of kubectl commands and compares what a user sees |
+
+pub mod http;
+pub mod kubectl;
+pub mod process;
+pub mod recorded;
+pub mod server;
+
+pub use server::{Server, StoreChoice};
+
+/// The `tests` folder.
+pub fn folder() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+}

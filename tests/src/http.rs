@@ -1,0 +1,326 @@
+//! A small HTTP/1.1 client over TLS: one connection a request, everything sent exactly as written. Test cases hold
+//! paths, bodies and headers that a well-behaved client library would refuse to send.
+
+use std::io::{self, BufRead, BufReader, Read, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+/// No answer takes longer; a watch sets its own limit.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Speaks to one server as one user.
+#[derive(Debug, Clone)]
+pub struct Client {
+    port: u16,
+    tls: Arc<ClientConfig>,
+    token: Option<String>,
+}
+
+/// One request.
+#[derive(Debug, Clone, Default)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// Path and query, sent as they are.
+    pub path: &'a str,
+    /// The body, if any.
+    pub body: Option<Vec<u8>>,
+    /// `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// `Accept`.
+    pub accept: Option<&'a str>,
+    /// Read at most so many lines of a stream, for at most so long, in place of a whole body.
+    pub lines: Option<(usize, Duration)>,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The status code.
+    pub code: u16,
+    /// All headers in order, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// The body, or its lines if lines were asked for.
+    pub body: Body,
+}
+
+/// The body of an answer.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// The lines that came in time.
+    Lines(Vec<String>),
+}
+
+impl Answer {
+    /// The values of a header.
+    pub fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.headers
+            .iter()
+            .filter(move |(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> String {
+        match &self.body {
+            Body::Whole(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Body::Lines(lines) => lines.concat(),
+        }
+    }
+}
+
+type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+
+impl Client {
+    /// A client that believes the CA in `ca_file` and sends no token.
+    pub fn new(port: u16, ca_file: &Path) -> Result<Self, String> {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(ca_file).map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Self {
+            port,
+            tls: Arc::new(tls),
+            token: None,
+        })
+    }
+
+    /// The same client with a bearer token.
+    #[must_use]
+    pub fn with_token(&self, token: &str) -> Self {
+        Self {
+            token: Some(token.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The same client without a token.
+    #[must_use]
+    pub fn anonymous(&self) -> Self {
+        Self {
+            token: None,
+            ..self.clone()
+        }
+    }
+
+    /// A plain GET.
+    pub fn get(&self, path: &str) -> io::Result<Answer> {
+        self.send(&Request {
+            method: "GET",
+            path,
+            ..Request::default()
+        })
+    }
+
+    /// A request with a JSON body.
+    pub fn json(&self, method: &str, path: &str, body: &serde_json::Value) -> io::Result<Answer> {
+        self.send(&Request {
+            method,
+            path,
+            body: Some(body.to_string().into_bytes()),
+            content_type: Some("application/json"),
+            ..Request::default()
+        })
+    }
+
+    /// Sends a request and reads the answer.
+    pub fn send(&self, request: &Request<'_>) -> io::Result<Answer> {
+        let mut stream = self.connect(request.lines.map_or(PATIENCE, |(_, patience)| patience))?;
+        stream.get_mut().write_all(&self.head(request))?;
+        stream
+            .get_mut()
+            .write_all(request.body.as_deref().unwrap_or_default())?;
+        stream.get_mut().flush()?;
+        let (code, headers) = read_head(&mut stream)?;
+        let length = headers
+            .iter()
+            .find(|(name, _)| name == "content-length")
+            .map(|(_, value)| value.as_str());
+        let chunked = headers
+            .iter()
+            .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        let body: Box<dyn Read> = if chunked {
+            Box::new(Chunked::new(stream))
+        } else if let Some(length) = length {
+            Box::new(stream.take(length.parse().map_err(io::Error::other)?))
+        } else if code == 204 || code == 304 || request.method == "HEAD" {
+            Box::new(io::empty())
+        } else {
+            Box::new(stream)
+        };
+        let body = match request.lines {
+            Some((count, patience)) if code == 200 => Body::Lines(read_lines(body, count, patience)?),
+            _ => Body::Whole(read_whole(body)?),
+        };
+        Ok(Answer { code, headers, body })
+    }
+
+    fn connect(&self, patience: Duration) -> io::Result<Stream> {
+        let socket = TcpStream::connect(("127.0.0.1", self.port))?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(patience))?;
+        let name = ServerName::try_from("127.0.0.1").map_err(io::Error::other)?;
+        let connection = ClientConnection::new(self.tls.clone(), name).map_err(io::Error::other)?;
+        Ok(BufReader::new(StreamOwned::new(connection, socket)))
+    }
+
+    fn head(&self, request: &Request<'_>) -> Vec<u8> {
+        let mut head = format!(
+            "{} {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n",
+            request.method, request.path, self.port
+        );
+        let mut header = |name: &str, value: &str| {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        };
+        header("User-Agent", "reference");
+        header("Connection", "close");
+        if let Some(token) = &self.token {
+            header("Authorization", &format!("Bearer {token}"));
+        }
+        if let Some(content_type) = request.content_type {
+            header("Content-Type", content_type);
+        }
+        if let Some(accept) = request.accept {
+            header("Accept", accept);
+        }
+        match &request.body {
+            Some(body) => header("Content-Length", &body.len().to_string()),
+            None if matches!(request.method, "POST" | "PUT" | "PATCH") => header("Content-Length", "0"),
+            None => {}
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+}
+
+fn read_head(stream: &mut impl BufRead) -> io::Result<(u16, Vec<(String, String)>)> {
+    let line = read_line(stream)?;
+    let code = line.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let code = code.ok_or_else(|| io::Error::other(format!("not a status line: {line:?}")))?;
+    let mut headers = Vec::new();
+    loop {
+        let line = read_line(stream)?;
+        let Some((name, value)) = line.split_once(':') else {
+            return Ok((code, headers));
+        };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+}
+
+fn read_line(stream: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    if stream.read_line(&mut line)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn read_whole(mut body: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match body.read_to_end(&mut bytes) {
+        // A server that closes without close_notify has still sent all it had.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        _ => Ok(bytes),
+    }
+}
+
+/// Reads lines until there are enough, the stream ends, or time is up; the socket's timeout bounds each read.
+fn read_lines(body: Box<dyn Read>, count: usize, patience: Duration) -> io::Result<Vec<String>> {
+    let end = Instant::now() + patience;
+    let mut body = BufReader::new(body);
+    let mut lines = Vec::new();
+    while lines.len() < count && Instant::now() < end {
+        let mut line = String::new();
+        match body.read_line(&mut line) {
+            Ok(0) => break,
+            Ok(_) => lines.push(line),
+            Err(error) if is_over(error.kind()) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(lines)
+}
+
+fn is_over(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::UnexpectedEof
+    )
+}
+
+/// Undoes `Transfer-Encoding: chunked`.
+struct Chunked<R> {
+    inner: R,
+    left: u64,
+    done: bool,
+}
+
+impl<R: BufRead> Chunked<R> {
+    fn new(inner: R) -> Self {
+        Self {
+            inner,
+            left: 0,
+            done: false,
+        }
+    }
+
+    fn next_chunk(&mut self) -> io::Result<()> {
+        let line = read_line(&mut self.inner)?;
+        let size = line.split(';').next().unwrap_or_default().trim();
+        self.left = u64::from_str_radix(size, 16).map_err(io::Error::other)?;
+        self.done = self.left == 0;
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Chunked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 && !self.done {
+            self.next_chunk()?;
+        }
+        if self.done {
+            return Ok(0);
+        }
+        let read = (&mut self.inner).take(self.left).read(buffer)?;
+        self.left -= read as u64;
+        if read == 0 && !buffer.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if self.left == 0 {
+            read_line(&mut self.inner)?;
+        }
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_joined() {
+        let text = b"4\r\nabc\n\r\n3;x=y\r\ndef\r\n0\r\n\r\n";
+        assert_eq!(read_whole(Chunked::new(&text[..])).expect("read"), b"abc\ndef");
+    }
+
+    #[test]
+    fn a_head_is_read() {
+        let text = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nA:b\r\n\r\nrest";
+        let (code, headers) = read_head(&mut &text[..]).expect("read");
+        assert_eq!((code, headers.len()), (429, 2));
+        assert_eq!(headers[0], ("retry-after".to_owned(), "1".to_owned()));
+    }
+}

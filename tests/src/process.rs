@@ -1,0 +1,130 @@
+//! Child processes that never outlive their test, and ports for them.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Between two looks at a condition that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How much of a log is shown when a test fails.
+const LOG_LINES: usize = 60;
+
+/// A child process with its output in a file. Dropping it kills it and, if the test failed, prints the end of its log.
+#[derive(Debug)]
+pub struct Process {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command` with its output in `DIR/NAME.log`.
+    pub fn start(name: &'static str, command: &mut Command, dir: &Path) -> io::Result<Self> {
+        let log = dir.join(format!("{name}.log"));
+        let output = File::create(&log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()?;
+        Ok(Self { name, child, log })
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<String> {
+        self.child.try_wait().ok().flatten().map(|status| status.to_string())
+    }
+
+    /// The last lines it wrote.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// Waits until `ready`; fails with the log if the process ends first or time runs out.
+    pub fn wait_until(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        mut ready: impl FnMut() -> bool,
+    ) -> Result<(), String> {
+        let end = Instant::now() + patience;
+        while !ready() {
+            if let Some(status) = self.ended() {
+                return Err(format!(
+                    "{} ended ({status}) before {what}; its log:\n{}",
+                    self.name,
+                    self.log_tail()
+                ));
+            }
+            if Instant::now() >= end {
+                let log = self.log_tail();
+                return Err(format!(
+                    "{} was not {what} within {patience:?}; its log:\n{log}",
+                    self.name
+                ));
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    /// Asks it to end with SIGTERM and waits for it.
+    pub fn terminate(&mut self, patience: Duration) -> Result<String, String> {
+        let sent = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
+        sent.map_err(|error| format!("kill: {error}"))?;
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if Instant::now() >= end {
+                return Err(format!(
+                    "{} did not end within {patience:?}; its log:\n{}",
+                    self.name,
+                    self.log_tail()
+                ));
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only if the process has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
+        }
+    }
+}
+
+/// A port that nobody listened on a moment ago.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("the loopback has free ports")
+        .port()
+}
+
+/// A program on PATH or in `target/tools/bin`, the latter first.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let tools = crate::folder().parent()?.join("target/tools/bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::iter::once(tools)
+        .chain(std::env::split_paths(&path))
+        .map(|dir| dir.join(name))
+        .find(|candidate| candidate.is_file())
+}

@@ -1,0 +1,311 @@
+//! Replays recorded exchanges against a server and tells which scenarios do not match, and how.
+//!
+//! A file holds one scenario a line; a scenario is a list of steps, each a request with the answer that kube-apiserver
+//! gave. Both answers are normalised before they are compared, see [`normal`]. `tests/reference/README.md` explains the
+//! format.
+
+pub mod known;
+mod normal;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use regex::Regex;
+use serde_json::{Map, Value, json};
+
+use crate::http::{Answer, Body, Client, Request};
+use crate::server::ADMIN_TOKEN;
+use normal::Normalizer;
+
+/// Scenarios that run side by side; more only queue on a small machine.
+const SIDE_BY_SIDE: usize = 4;
+/// How many differences of one step are told.
+const DIFFERENCES_TOLD: usize = 4;
+/// For steps that read lines and do not say how long.
+const DEFAULT_SECONDS: u64 = 10;
+
+/// One line of a recorded file.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// Its name, unique in its file.
+    pub name: String,
+    own_namespace: bool,
+    steps: Vec<Value>,
+}
+
+/// A scenario that did not match.
+#[derive(Debug, Clone)]
+pub struct Mismatch {
+    /// The scenario.
+    pub name: String,
+    /// What differs, one line each.
+    pub differences: Vec<String>,
+}
+
+/// What became of the scenarios of one file.
+#[derive(Debug, Default)]
+pub struct Replayed {
+    /// Names of those that match.
+    pub matching: Vec<String>,
+    /// The others.
+    pub mismatches: Vec<Mismatch>,
+}
+
+/// Reads a recorded file.
+pub fn load(path: &Path) -> Vec<Scenario> {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    text.lines()
+        .map(|line| {
+            let mut value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+            Scenario {
+                name: value["name"].as_str().expect("a scenario has a name").to_owned(),
+                own_namespace: value["namespace"] != Value::Bool(false),
+                steps: match value["steps"].take() {
+                    Value::Array(steps) => steps,
+                    _ => panic!("{path:?}: a scenario has steps"),
+                },
+            }
+        })
+        .collect()
+}
+
+/// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
+pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
+    let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::new());
+    let note = |scenario: &Scenario, differences: Vec<String>| {
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.push((scenario.name.clone(), differences));
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..SIDE_BY_SIDE {
+            scope.spawn(|| {
+                while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    note(scenario, scenario.differences(client));
+                }
+            });
+        }
+    });
+    for scenario in others {
+        note(scenario, scenario.differences(client));
+    }
+    let mut replayed = Replayed::default();
+    for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if differences.is_empty() {
+            replayed.matching.push(name);
+        } else {
+            replayed.mismatches.push(Mismatch { name, differences });
+        }
+    }
+    replayed
+}
+
+impl Scenario {
+    /// Whether every step reads and writes below the scenario's own namespace only.
+    fn keeps_to_its_namespace(&self) -> bool {
+        let below = |step: &Value| {
+            step["do"]
+                .as_str()
+                .is_some_and(|request| request.contains("/namespaces/${ns}/"))
+        };
+        self.own_namespace && self.steps.iter().all(below)
+    }
+
+    /// Runs the scenario; what differs from the record, nothing if it matches.
+    fn differences(&self, client: &Client) -> Vec<String> {
+        let namespace = fresh_namespace();
+        let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
+        if self.own_namespace {
+            make_namespace(client, &namespace);
+        }
+        let normalizer = Normalizer::new(&namespace);
+        let mut told = Vec::new();
+        for (number, step) in self.steps.iter().enumerate() {
+            let differences = run_step(client, step, &mut variables, &normalizer);
+            let request = step["do"].as_str().unwrap_or_default();
+            let line = |difference: String| format!("step {number} {}: {difference}", before_query(request));
+            told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
+        }
+        if self.own_namespace {
+            // What is left over does no harm: every scenario has a namespace of its own.
+            let _ = client.send(&Request {
+                method: "DELETE",
+                path: &format!("/api/v1/namespaces/{namespace}"),
+                ..Request::default()
+            });
+        }
+        told
+    }
+}
+
+fn before_query(request: &str) -> &str {
+    request.split('?').next().unwrap_or(request)
+}
+
+/// Names like those of the recording: some expectations depend on their length.
+fn fresh_namespace() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!(
+        "ref-{:08x}",
+        (number << 16 | u64::from(std::process::id() & 0xffff)) & 0xffff_ffff
+    )
+}
+
+fn make_namespace(client: &Client, name: &str) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    // A failure shows in the first step.
+    let _ = client.json("POST", "/api/v1/namespaces", &namespace);
+    let _ = client.json("POST", &format!("/api/v1/namespaces/{name}/serviceaccounts"), &account);
+}
+
+fn run_step(
+    client: &Client,
+    step: &Value,
+    variables: &mut HashMap<String, String>,
+    normalizer: &Normalizer,
+) -> Vec<String> {
+    let answer = match send_step(client, step, variables) {
+        Ok(answer) => answer,
+        Err(error) => return vec![format!("no answer: {error}")],
+    };
+    let body = parsed_body(&answer);
+    if let Some(keep) = step["keep"].as_object() {
+        for (name, path) in keep {
+            let value = path.as_str().and_then(|path| dig(&body, path));
+            variables.insert(name.clone(), value.map_or_else(|| "None".to_owned(), plain_text));
+        }
+    }
+    let got = json!({
+        "code": answer.code,
+        "type": answer.header("content-type").next().unwrap_or_default().replace(' ', ""),
+        "warning": answer.header("warning").collect::<Vec<_>>(),
+        "body": body,
+    });
+    let mut differences = Vec::new();
+    compare(
+        &normalizer.apply(&step["expect"]),
+        &normalizer.apply(&got),
+        "",
+        &mut differences,
+    );
+    if let Some(seconds) = step["wait"].as_f64() {
+        // Part of the recording: the server was given this long before the next step.
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+    }
+    differences
+}
+
+fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+    let request = substitute_text(step["do"].as_str().unwrap_or_default(), variables);
+    let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
+    let body = match (step.get("raw"), step.get("body")) {
+        (Some(raw), _) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
+        (None, Some(body)) => Some(substitute(body, variables).to_string().into_bytes()),
+        (None, None) => None,
+    };
+    let has_body = body.is_some();
+    let client = match step["as"].as_str() {
+        None => client.with_token(ADMIN_TOKEN),
+        Some("none") => client.anonymous(),
+        Some(token) => client.with_token(token),
+    };
+    let lines = step["lines"].as_u64().unwrap_or_default();
+    let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    client.send(&Request {
+        method,
+        path,
+        body,
+        content_type: step["type"].as_str().or(has_body.then_some("application/json")),
+        accept: step["accept"].as_str(),
+        lines: (lines > 0).then(|| {
+            (
+                usize::try_from(lines).unwrap_or(usize::MAX),
+                Duration::from_secs(seconds),
+            )
+        }),
+    })
+}
+
+fn parsed_body(answer: &Answer) -> Value {
+    let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    match &answer.body {
+        Body::Whole(bytes) => parse(&String::from_utf8_lossy(bytes)),
+        Body::Lines(lines) => lines.iter().map(|line| parse(line)).collect(),
+    }
+}
+
+/// Puts kept values in place of `${name}`; unknown names stay.
+fn substitute_text(text: &str, variables: &HashMap<String, String>) -> String {
+    let variable = Regex::new(r"\$\{(\w+)\}").expect("a valid pattern");
+    let replaced = variable.replace_all(text, |found: &regex::Captures<'_>| {
+        variables.get(&found[1]).cloned().unwrap_or_else(|| found[0].to_owned())
+    });
+    replaced.into_owned()
+}
+
+fn substitute(value: &Value, variables: &HashMap<String, String>) -> Value {
+    match value {
+        Value::String(text) => Value::String(substitute_text(text, variables)),
+        Value::Array(items) => items.iter().map(|item| substitute(item, variables)).collect(),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, field)| (substitute_text(key, variables), substitute(field, variables)))
+            .collect::<Map<_, _>>()
+            .into(),
+        other => other.clone(),
+    }
+}
+
+/// Follows `a.b.0.c`: dots separate keys, numbers index lists.
+fn dig<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(value, |value, part| match value {
+        Value::Array(items) => items.get(part.parse::<usize>().ok()?),
+        Value::Object(fields) => fields.get(part),
+        _ => None,
+    })
+}
+
+fn plain_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn compare(want: &Value, got: &Value, path: &str, differences: &mut Vec<String>) {
+    match (want, got) {
+        (Value::Object(wanted), Value::Object(given)) => {
+            for (key, want) in wanted {
+                match given.get(key) {
+                    Some(got) => compare(want, got, &format!("{path}.{key}"), differences),
+                    None => differences.push(format!("{path}.{key}: missing, want {}", short(want))),
+                }
+            }
+            for (key, got) in given.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
+                differences.push(format!("{path}.{key}: not wanted, got {}", short(got)));
+            }
+        }
+        (Value::Array(wanted), Value::Array(given)) => {
+            if wanted.len() != given.len() {
+                differences.push(format!("{path}: want {} items, got {}", wanted.len(), given.len()));
+            }
+            for (number, (want, got)) in wanted.iter().zip(given).enumerate() {
+                compare(want, got, &format!("{path}[{number}]"), differences);
+            }
+        }
+        _ if want == got => {}
+        _ => differences.push(format!("{path}: want {}, got {}", short(want), short(got))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(160) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

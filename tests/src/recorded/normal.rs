@@ -1,0 +1,122 @@
+//! Takes out of an answer what no two servers share: uids, revisions, times, allotted addresses, tokens, ages.
+//! `managedFields` are left out of the comparison altogether.
+
+use regex::{NoExpand, Regex};
+use serde_json::{Map, Value};
+
+/// Replaces what varies by a placeholder.
+#[derive(Debug)]
+pub(super) struct Normalizer {
+    namespace: String,
+    patterns: Vec<(Regex, &'static str)>,
+    age: Regex,
+}
+
+/// Fields whose value is replaced as a whole when it is set.
+const VOLATILE: &[(&str, &str)] = &[
+    ("resourceVersion", "<rv>"),
+    ("continue", "<continue>"),
+    ("clusterIP", "<ip>"),
+    ("nodePort", "<port>"),
+    ("token", "<token>"),
+    ("healthCheckNodePort", "<port>"),
+    ("serverAddress", "<address>"),
+    ("storageVersionHash", "<hash>"),
+];
+
+/// Replaced wherever they occur in a text, in this order. The namespace is replaced after the first two.
+const PATTERNS: &[(&str, &str)] = &[
+    (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
+    (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+    (r"hash=[0-9A-F]{32,}", "hash=<hash>"),
+    (r"serverAddress: \S+", "serverAddress: <address>"),
+    (r"(kube-api-access-)[a-z0-9]{5}", "${1}<rand>"),
+    (
+        r"\b(too old resource version: |Too large resource version: |current: )\d+( \(\d+\))?",
+        "${1}<rv>",
+    ),
+    (r"(ResourceVersion in record \()\d+", "${1}<rv>"),
+    (r#"(\\*"resourceVersion\\*":\\*")\d+"#, "${1}<rv>"),
+];
+
+impl Normalizer {
+    /// For a scenario that ran in `namespace`.
+    pub(super) fn new(namespace: &str) -> Self {
+        let compile = |pattern: &str| Regex::new(pattern).expect("a valid pattern");
+        Self {
+            namespace: namespace.to_owned(),
+            patterns: PATTERNS
+                .iter()
+                .map(|(pattern, with)| (compile(pattern), *with))
+                .collect(),
+            age: compile(r"^(\d+[ydhms]|\d+ms)+$"),
+        }
+    }
+
+    /// A whole answer.
+    pub(super) fn apply(&self, value: &Value) -> Value {
+        self.value(value, None)
+    }
+
+    fn value(&self, value: &Value, key: Option<&str>) -> Value {
+        match value {
+            Value::Object(fields) => fields
+                .iter()
+                .filter(|(key, _)| *key != "managedFields")
+                .map(|(key, field)| (key.clone(), self.value(field, Some(key))))
+                .collect::<Map<_, _>>()
+                .into(),
+            Value::Array(items) if key == Some("clusterIPs") => items
+                .iter()
+                .map(|item| if item == "None" { item.clone() } else { "<ip>".into() })
+                .collect(),
+            Value::Array(items) => items.iter().map(|item| self.value(item, key)).collect(),
+            scalar => self.scalar(scalar, key),
+        }
+    }
+
+    fn scalar(&self, value: &Value, key: Option<&str>) -> Value {
+        let is_set = !value.is_null() && value != "" && value != "None" && *value != 0;
+        if let Some((_, with)) = VOLATILE.iter().find(|(name, _)| key == Some(name) && is_set) {
+            return (*with).into();
+        }
+        let Value::String(text) = value else {
+            return value.clone();
+        };
+        let mut text = text.clone();
+        for (number, (pattern, with)) in self.patterns.iter().enumerate() {
+            if number == 2 {
+                text = text.replace(&self.namespace, "<ns>");
+            }
+            text = pattern.replace_all(&text, *with).into_owned();
+        }
+        if matches!(key, None | Some("cells")) {
+            text = self.age.replace(&text, NoExpand("<age>")).into_owned();
+        }
+        text.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::Normalizer;
+
+    #[test]
+    fn what_varies_is_replaced_and_the_rest_stays() {
+        let answer = json!({
+            "metadata": {"name": "ref-1-x", "resourceVersion": "12", "managedFields": [1], "uid": "00000000-0000-4000-8000-00000000000a"},
+            "spec": {"clusterIP": "None", "clusterIPs": ["None", "10.96.0.9"], "nodePort": 30001, "replicas": 0},
+            "rows": [{"cells": ["a", "12m", 3]}],
+            "message": "too old resource version: 5 (9), at 2026-01-02T03:04:05Z",
+        });
+        let expected = json!({
+            "metadata": {"name": "<ns>-x", "resourceVersion": "<rv>", "uid": "<uid>"},
+            "spec": {"clusterIP": "None", "clusterIPs": ["None", "<ip>"], "nodePort": "<port>", "replicas": 0},
+            "rows": [{"cells": ["a", "<age>", 3]}],
+            "message": "too old resource version: <rv>, at <time>",
+        });
+        assert_eq!(Normalizer::new("ref-1").apply(&answer), expected);
+    }
+}

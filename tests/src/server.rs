@@ -1,0 +1,204 @@
+//! Real servers for tests: one `trireme serve` process each, on free ports, over either store.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::http::Client;
+use crate::process::{Process, find_program, free_port};
+
+/// Token of user `admin`, group `system:masters`.
+pub const ADMIN_TOKEN: &str = "admin-token";
+/// Token of user `alice`, group `dev`.
+pub const USER_TOKEN: &str = "user-token";
+const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nuser-token,alice,alice,dev\n";
+/// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a test server keeps its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreChoice {
+    /// In its own data directory.
+    Embedded,
+    /// In an etcd process of its own.
+    Etcd,
+}
+
+/// A server that runs until this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    // Dropped in this order: the server before its store, both before their files.
+    process: Process,
+    _etcd: Option<Etcd>,
+    dir: TempDir,
+    port: u16,
+}
+
+impl Server {
+    /// Starts a server and waits until it is ready. Panics with what to do if that fails.
+    pub fn start(store: StoreChoice) -> Self {
+        Self::try_start(store, &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts a server with more flags.
+    pub fn try_start(store: StoreChoice, flags: &[&str]) -> Result<Self, String> {
+        let binary = binary()?;
+        let dir = TempDir::with_prefix("trireme-test-").map_err(|error| error.to_string())?;
+        let etcd = match store {
+            StoreChoice::Embedded => None,
+            StoreChoice::Etcd => Some(Etcd::start()?),
+        };
+        let tokens = dir.path().join("tokens.csv");
+        fs::write(&tokens, TOKENS).map_err(|error| error.to_string())?;
+        let port = free_port();
+        let mut command = Command::new(binary);
+        command
+            .arg("serve")
+            .arg("--bind-address=127.0.0.1")
+            .arg(format!("--secure-port={port}"))
+            .arg(format!("--data-dir={}", dir.path().join("data").display()))
+            .arg(format!("--token-auth-file={}", tokens.display()))
+            .args(flags);
+        match &etcd {
+            Some(etcd) => command.arg(format!("--etcd-servers={}", etcd.url())),
+            None => command.arg("--unsafe-no-fsync"),
+        };
+        let process = Process::start("trireme", &mut command, dir.path()).map_err(|error| error.to_string())?;
+        let mut server = Self {
+            process,
+            _etcd: etcd,
+            dir,
+            port,
+        };
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self) -> Result<(), String> {
+        let (ca, port) = (self.ca_file(), self.port);
+        self.process.wait_until("ready", START_PATIENCE, || {
+            let client = Client::new(port, &ca);
+            client.is_ok_and(|client| client.get("/readyz").is_ok_and(|answer| answer.code == 200))
+        })
+    }
+
+    /// `https://127.0.0.1:PORT`.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// A client with the administrator's token.
+    pub fn client(&self) -> Client {
+        Client::new(self.port, &self.ca_file())
+            .expect("the CA was read when the server became ready")
+            .with_token(ADMIN_TOKEN)
+    }
+
+    /// The CA that signed the serving certificate.
+    pub fn ca_file(&self) -> PathBuf {
+        self.data_dir().join("pki/ca.crt")
+    }
+
+    /// The kubeconfig that the server made.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data_dir().join("admin.kubeconfig")
+    }
+
+    /// The server's data directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// The process, to signal it or to read its log.
+    pub fn process(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+/// The server's binary: built into the same profile folder as the running test.
+fn binary() -> Result<PathBuf, String> {
+    let test = std::env::current_exe().map_err(|error| error.to_string())?;
+    let folder = test
+        .parent()
+        .and_then(Path::parent)
+        .ok_or("the test runs outside a target folder")?;
+    let binary = folder.join("trireme");
+    if binary.is_file() {
+        return Ok(binary);
+    }
+    let flag = if folder.ends_with("release") { " --release" } else { "" };
+    Err(format!(
+        "there is no {}; run: cargo build{flag} -p trireme",
+        binary.display()
+    ))
+}
+
+/// An etcd process of its own, in a fresh directory.
+#[derive(Debug)]
+pub struct Etcd {
+    _process: Process,
+    _dir: TempDir,
+    port: u16,
+}
+
+impl Etcd {
+    /// Starts etcd and waits until it is healthy.
+    pub fn start() -> Result<Self, String> {
+        let program = find_program("etcd")
+            .ok_or("etcd is not installed; run: sudo apt-get update && sudo apt-get install -y etcd-server")?;
+        let dir = TempDir::with_prefix("trireme-etcd-").map_err(|error| error.to_string())?;
+        let (port, peer_port) = (free_port(), free_port());
+        let (url, peer_url) = (
+            format!("http://127.0.0.1:{port}"),
+            format!("http://127.0.0.1:{peer_port}"),
+        );
+        let mut command = Command::new(program);
+        command
+            .args([
+                "--name",
+                "test",
+                "--log-level",
+                "warn",
+                "--initial-cluster",
+                &format!("test={peer_url}"),
+            ])
+            .args(["--listen-client-urls", &url, "--advertise-client-urls", &url])
+            .args([
+                "--listen-peer-urls",
+                &peer_url,
+                "--initial-advertise-peer-urls",
+                &peer_url,
+            ])
+            .arg("--data-dir")
+            .arg(dir.path().join("data"));
+        let mut process = Process::start("etcd", &mut command, dir.path()).map_err(|error| error.to_string())?;
+        process.wait_until("healthy", START_PATIENCE, || is_healthy(port))?;
+        Ok(Self {
+            _process: process,
+            _dir: dir,
+            port,
+        })
+    }
+
+    /// Where it serves clients.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+fn is_healthy(port: u16) -> bool {
+    let ask = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    ask().is_ok_and(|answer| answer.contains("\"health\":\"true\""))
+}

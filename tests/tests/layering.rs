@@ -1,0 +1,217 @@
+//! The edges between rooms, and which room names which library, are those that ARCHITECTURE.md shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use trireme_tests::folder;
+
+/// Which rooms a room may depend on. Transitive edges are not implied.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("actors", &[]),
+    ("machinery", &[]),
+    ("storage", &[]),
+    ("registry", &["actors", "machinery", "storage"]),
+    ("kinds", &["machinery", "registry"]),
+    ("flow", &["actors", "machinery"]),
+    ("auth", &["actors", "machinery", "registry"]),
+    ("admission", &["actors", "machinery", "registry"]),
+    ("audit", &["actors", "machinery"]),
+    ("extensions", &["actors", "machinery", "registry"]),
+    ("aggregation", &["actors", "machinery", "registry"]),
+    ("duties", &["actors", "machinery", "registry", "cluster"]),
+    (
+        "edge",
+        &[
+            "actors",
+            "machinery",
+            "registry",
+            "kinds",
+            "flow",
+            "auth",
+            "admission",
+            "audit",
+            "extensions",
+            "aggregation",
+        ],
+    ),
+    ("cluster", &["actors"]),
+    ("chaos", &[]),
+    ("tests", &[]),
+];
+
+/// The composition root may name every room but the two that look at the server from outside.
+const ROOT: &str = "trireme";
+const OUTSIDE: &[&str] = &["chaos", "tests"];
+
+/// Libraries that only these rooms may name, so that what they bring stops there.
+const LIBRARIES: &[(&str, &[&str], &str)] = &[
+    (
+        "actix-web",
+        &["edge"],
+        "only edge knows HTTP; return a typed error or a value and let edge render it",
+    ),
+    ("actix-http", &["edge"], "only edge knows HTTP"),
+    ("hyper", &["edge"], "only edge knows HTTP"),
+    (
+        "etcd-client",
+        &["storage"],
+        "only storage speaks to etcd; go through the Storage trait",
+    ),
+    (
+        "redb",
+        &["storage", "cluster"],
+        "only stores know their files; go through the Storage trait",
+    ),
+    ("openraft", &["cluster"], "only cluster knows Raft; ask for a lease"),
+    (
+        "k8s-openapi",
+        &["kinds"],
+        "it takes a minute to build; kinds turns it into data for all",
+    ),
+    (
+        "clap",
+        &["trireme"],
+        "settings are read in one place; take what you need as an argument",
+    ),
+    (
+        "config",
+        &["trireme"],
+        "settings are read in one place; take what you need as an argument",
+    ),
+    ("rcgen", &["trireme"], "certificates are made in one place"),
+];
+
+/// A file is split by concern before it grows past this.
+const MOST_LINES: usize = 500;
+/// Files that are longer, each with the reason. The list only shrinks.
+const LONGER_FILES: &[(&str, &str)] = &[];
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
+        .current_dir(folder())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "cargo metadata: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
+}
+
+/// Which direct dependencies are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    All,
+    /// Without what only tests need.
+    Shipped,
+}
+
+/// Every crate's direct dependencies by the room's name.
+fn dependencies(which: Needs) -> BTreeMap<String, BTreeSet<String>> {
+    let room = |name: &str| name.strip_prefix("trireme-").unwrap_or(name).to_owned();
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    packages
+        .iter()
+        .map(|package| {
+            let name = room(package["name"].as_str().expect("a name"));
+            let needs = package["dependencies"].as_array().expect("dependencies");
+            let needs = needs.iter().filter(|need| which == Needs::All || need["kind"] != "dev");
+            let needs = needs.map(|need| need["name"].as_str().expect("a name"));
+            // A crate may name itself to switch on a feature for its own tests.
+            let needs = needs.map(room).filter(|need| *need != name).collect();
+            (name, needs)
+        })
+        .collect()
+}
+
+#[test]
+fn rooms_depend_on_allowed_rooms_only() {
+    let dependencies = dependencies(Needs::All);
+    let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
+    let mut faults = Vec::new();
+    for (room, needs) in &dependencies {
+        if room != ROOT && !allowed.contains_key(room.as_str()) {
+            faults.push(format!(
+                "{room} is not in the table of rooms: add it with its edges, here and in ARCHITECTURE.md"
+            ));
+        }
+        for need in needs.iter().filter(|need| dependencies.contains_key(*need)) {
+            let is_allowed = match allowed.get(room.as_str()) {
+                Some(edges) => edges.contains(&need.as_str()),
+                None => room == ROOT && !OUTSIDE.contains(&need.as_str()),
+            };
+            if !is_allowed {
+                faults.push(format!(
+                    "{room} depends on {need}, which the house does not allow: move what is shared down into a room that both \
+                     may use, or hand it in as a trait object from src/trireme/src/app.rs"
+                ));
+            }
+        }
+    }
+    for (room, _) in ROOMS {
+        assert!(
+            dependencies.contains_key(*room),
+            "{room} is in the table but not in the workspace: take it out"
+        );
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn libraries_are_named_where_they_belong_only() {
+    let mut faults = Vec::new();
+    for (room, needs) in dependencies(Needs::Shipped) {
+        for (library, rooms, why) in LIBRARIES {
+            // The composition root lists what it hands on; the outer crates are clients.
+            if needs.contains(*library) && !rooms.contains(&room.as_str()) && !OUTSIDE.contains(&room.as_str()) {
+                faults.push(format!("{room} names {library}: {why}"));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn files_stay_short() {
+    let root = folder().parent().expect("the tests are in the workspace");
+    let mut faults = Vec::new();
+    for top in ["src", "cluster", "chaos", "tests"] {
+        for file in rust_files(&root.join(top)) {
+            let lines = fs::read_to_string(&file).expect("the file can be read").lines().count();
+            let name = file
+                .strip_prefix(root)
+                .expect("below the root")
+                .to_string_lossy()
+                .into_owned();
+            let listed = LONGER_FILES.iter().any(|(longer, _)| *longer == name);
+            match (lines > MOST_LINES, listed) {
+                (true, false) => faults.push(format!(
+                    "{name} has {lines} lines: split it by concern below {MOST_LINES}"
+                )),
+                (false, true) => faults.push(format!("{name} is short enough now: take it out of LONGER_FILES")),
+                _ => {}
+            }
+        }
+    }
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("the folder can be read") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}

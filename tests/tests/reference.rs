@@ -1,0 +1,79 @@
+//! Every recorded exchange in scope gets the recorded answer, on both stores, but for the listed differences.
+
+use trireme_tests::recorded::known::KnownDifferences;
+use trireme_tests::recorded::{load, replay};
+use trireme_tests::{Server, StoreChoice, folder};
+
+/// Recorded files whose kinds and behaviours the server has. The others wait for theirs.
+const IN_SCOPE: &[&str] = &[
+    "core/namespaces",
+    "core/pods",
+    "core/configmaps",
+    "core/secrets",
+    "core/services",
+    "core/serviceaccounts",
+    "core/nodes",
+    "core/events",
+    "groups/apps_deployments",
+    "groups/apps_replicasets",
+    "groups/coordination_leases",
+    "api/create",
+    "api/delete",
+    "api/discovery",
+    "api/field-validation",
+    "api/json-patch",
+    "api/list",
+    "api/merge-patch",
+    "api/negotiation",
+    "api/strategic-merge-patch",
+    "api/subresources",
+    "api/update",
+    "api/watch",
+];
+
+fn check(store: StoreChoice) {
+    let reference = folder().join("reference");
+    let known = KnownDifferences::load(&reference.join("known-differences.txt"));
+    let server = Server::start(store);
+    let client = server.client();
+    let mut faults = Vec::new();
+    for file in IN_SCOPE {
+        let scenarios = load(&reference.join(format!("{file}.jsonl")));
+        let replayed = replay(&client, &scenarios);
+        println!(
+            "{store:?} {file}: {} of {} scenarios match",
+            replayed.matching.len(),
+            scenarios.len()
+        );
+        faults.extend(known.judge(file, &replayed));
+    }
+    assert!(
+        faults.is_empty(),
+        "{} faults over {store:?}:\n{}",
+        faults.len(),
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn answers_are_those_of_kube_apiserver_over_the_embedded_store() {
+    check(StoreChoice::Embedded);
+}
+
+#[test]
+fn answers_are_those_of_kube_apiserver_over_etcd() {
+    check(StoreChoice::Etcd);
+}
+
+#[test]
+fn every_recorded_file_can_be_read() {
+    let reference = folder().join("reference");
+    let mut scenarios = 0;
+    for group in ["core", "groups", "api"] {
+        let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
+        for file in files.map(|file| file.expect("a file").path()) {
+            scenarios += load(&file).len();
+        }
+    }
+    assert_eq!(scenarios, 566, "a recording was lost or added; say so here");
+}
