@@ -2,3 +2,13 @@
 
 pub mod data;
 pub mod discovery;
+
+mod builtin;
+mod columns;
+mod coordination;
+mod core;
+mod generic;
+mod kind;
+mod values;
+
+pub use builtin::{Settings, known_kinds, resources};

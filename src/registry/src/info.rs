@@ -36,7 +36,7 @@ pub struct ResourceInfo {
     pub has_status: bool,
     /// Where `/scale` reads and writes, if it is served.
     pub scale: Option<ScalePaths>,
-    /// The columns of a Table answer, after the name.
+    /// The columns of a Table answer in order, the name included.
     pub columns: Vec<Column>,
     /// The kind's own behaviour.
     pub strategy: Arc<dyn Strategy>,
@@ -67,12 +67,12 @@ pub trait Conversion: Send + Sync {
 }
 
 /// A field that selectors may name.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SelectableField {
     /// As the client writes it: `spec.nodeName`.
     pub label: Arc<str>,
     /// Reads the value; absent fields read as the empty string.
-    pub read: fn(&Value) -> String,
+    pub read: Arc<dyn Fn(&Value) -> String + Send + Sync>,
     /// Whether watchers that select on this field are woken by its value (`spec.nodeName` of pods).
     pub indexed: bool,
 }
@@ -92,17 +92,17 @@ pub struct ScalePaths {
 #[derive(Clone)]
 pub struct Column {
     /// The heading.
-    pub name: &'static str,
+    pub name: Arc<str>,
     /// `string`, `integer`, `number`, `boolean` or `date`.
     pub kind: &'static str,
-    /// OpenAPI format; `name` marks the first column.
+    /// OpenAPI format; `name` marks the column that tells the object's name.
     pub format: &'static str,
-    /// What it shows.
-    pub description: Arc<str>,
     /// 0 is always shown, 1 with `-o wide`.
     pub priority: i32,
-    /// Makes the cell; `now` is for ages.
-    pub cell: fn(&Value, now: jiff::Timestamp) -> Value,
+    /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
+    pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
+    /// Makes the cell; the time is for ages.
+    pub cell: Arc<dyn Fn(&Value, jiff::Timestamp) -> Value + Send + Sync>,
 }
 
 impl ResourceInfo {

@@ -5,6 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use trireme_storage::Revision;
 
+use crate::{
+    encode::BODY_TO_REVISION,
+    event::{EventKind, LINE_TAIL},
+};
+
 /// `namespace/name`, or `name` for cluster-scoped resources; ordered as the store orders its keys.
 pub type ItemKey = Arc<str>;
 
@@ -30,6 +35,10 @@ pub struct Item {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// Values of the resource's selectable fields, in the order of `ResourceInfo::selectable`.
     pub fields: Box<[Box<str>]>,
+    /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
+    pub(crate) line: Bytes,
+    /// What `line` says happened.
+    pub(crate) line_kind: EventKind,
 }
 
 impl Item {
@@ -48,8 +57,62 @@ impl Item {
         self.key.get(start..).unwrap_or("")
     }
 
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let place = self.labels.binary_search_by(|(label, _)| (**label).cmp(key)).ok()?;
+        self.labels.get(place).map(|(_, value)| &**value)
+    }
+
     /// The object as an item of a list, after its opening brace: `"metadata":{…},…}`.
     pub fn list_body(&self) -> Bytes {
         self.bytes.slice(self.body..)
     }
+
+    /// The same object at another revision: the last state of a deleted one.
+    pub fn with_revision(&self, revision: Revision) -> Self {
+        let digits = self.body + BODY_TO_REVISION.len();
+        let before = self.bytes.slice(..digits);
+        let after = self.bytes.slice(digits + self.revision.to_string().len()..);
+        let (line, bytes) = make_line(EventKind::Deleted, &[&before, revision.to_string().as_bytes(), &after]);
+        Self {
+            bytes,
+            body: self.body,
+            revision,
+            key: self.key.clone(),
+            namespace_len: self.namespace_len,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+            line,
+            line_kind: EventKind::Deleted,
+        }
+    }
+
+    /// Whether the line of a watch that says `kind` is at hand without a copy.
+    pub(crate) fn has_line(&self, kind: EventKind) -> bool {
+        self.line_kind == kind
+    }
+
+    /// The line of a watch that says `kind` of this object.
+    pub(crate) fn line(&self, kind: EventKind) -> Bytes {
+        if self.has_line(kind) {
+            return self.line.clone();
+        }
+        make_line(kind, &[&self.bytes]).0
+    }
+}
+
+/// Makes a watch line of the parts of an object; the second value is the object within it.
+pub(crate) fn make_line(kind: EventKind, object: &[&[u8]]) -> (Bytes, Bytes) {
+    let head = kind.line_head();
+    let object_len: usize = object.iter().map(|part| part.len()).sum();
+    let mut line = Vec::with_capacity(head.len() + object_len + LINE_TAIL.len());
+    line.extend_from_slice(head);
+    for part in object {
+        line.extend_from_slice(part);
+    }
+    line.extend_from_slice(LINE_TAIL);
+    let line = Bytes::from(line);
+    let bytes = line.slice(head.len()..head.len() + object_len);
+    (line, bytes)
 }

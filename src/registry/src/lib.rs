@@ -6,12 +6,37 @@
 //! is answered. Nothing here knows HTTP.
 
 pub mod admission;
+pub mod allocate;
+mod director;
+pub mod encode;
+mod event;
+#[cfg(test)]
+mod fixtures;
 pub mod info;
 pub mod item;
+pub mod list_options;
+mod read_index;
+mod reads;
+mod registry;
 pub mod request;
+mod store_error;
+mod store_watcher;
+mod stored;
 pub mod strategy;
+pub mod versions;
+mod watch_cache;
+mod write;
 
 pub use admission::{Admission, Attributes, Operation};
+pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
+pub use event::EventKind;
 pub use info::{Column, Conversion, ResourceInfo, SelectableField, ServedVersion};
 pub use item::{Item, ItemKey};
+pub use read_index::ReadIndexHandle;
+pub use reads::{ListPage, Reader, WatchFrame, Watcher};
+pub use registry::RegistryHandle;
+pub use store_error::store_error;
+pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
+pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
+pub use watch_cache::WatchCacheHandle;

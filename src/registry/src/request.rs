@@ -61,6 +61,18 @@ pub enum Subresource {
     Finalize,
 }
 
+impl Subresource {
+    /// As URLs name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
 /// Options that all writes share, already validated.
 #[derive(Debug, Clone, Default)]
 pub struct WriteOptions {
@@ -249,6 +261,9 @@ pub enum WatchStart {
     State(Freshness),
     /// Changes after this revision.
     After(Revision),
+    /// Changes after a state as fresh as asked for, which itself is not sent (`sendInitialEvents=false` without a
+    /// revision).
+    Now(Freshness),
 }
 
 /// GET with `watch`
@@ -273,8 +288,18 @@ pub struct WatchRequest {
 pub enum Answer {
     /// An object of the resource, as it is stored; [`crate::versions`] turns it into other served versions.
     Stored(Arc<Item>),
-    /// A view that is made on request, such as a `Scale`.
+    /// An object of the requested version, or a view such as a `Scale`, that is made on request.
     Made(Value),
+}
+
+impl Answer {
+    /// The object, if it is stored.
+    pub fn stored(&self) -> Option<Arc<Item>> {
+        match self {
+            Self::Stored(item) => Some(Arc::clone(item)),
+            Self::Made(_) => None,
+        }
+    }
 }
 
 /// A committed (or dry-run) write.
@@ -295,4 +320,6 @@ pub struct Deleted {
     pub object: Arc<Item>,
     /// Whether it is gone; else it waits for its finalizers or grace period.
     pub removed: bool,
+    /// Whether the client is told of it by a `Status` of success instead of the object.
+    pub as_status: bool,
 }

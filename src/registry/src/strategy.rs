@@ -3,7 +3,11 @@
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::Value;
-use trireme_machinery::{ApiError, field::ErrorList, names};
+use trireme_machinery::{
+    ApiError, GroupVersion, GroupVersionKind,
+    field::ErrorList,
+    names::{self, NameCheck},
+};
 
 use crate::request::UserInfo;
 
@@ -12,6 +16,8 @@ use crate::request::UserInfo;
 pub struct WriteContext {
     /// Who asks.
     pub user: UserInfo,
+    /// The version that the request is in; objects are in the stored one.
+    pub version: GroupVersion,
     /// The wall clock.
     pub now: Timestamp,
     /// Nothing will be stored.
@@ -37,9 +43,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
 
-    /// What makes a valid name; the second argument says that it is only the prefix of a generated one.
-    fn name_faults(&self, name: &str, prefix: bool) -> Vec<String> {
-        names::name_is_dns_subdomain(name, prefix)
+    /// What makes a valid name.
+    fn name_check(&self) -> NameCheck {
+        names::name_is_dns_subdomain
     }
 
     /// Sets what clients may not: clears the status, fills fields that the server owns.
@@ -59,10 +65,9 @@ pub trait Strategy: Send + Sync + 'static {
         self.validate(context, new)
     }
 
-    /// Carries over what an update of `/status` may not change: by default everything but the status and, of the
-    /// metadata, `managedFields`.
+    /// Carries over what an update of `/status` may not change: by default everything but status and metadata.
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
-        keep_all_but_status(new, old);
+        keep_all_but_status_and_metadata(new, old);
     }
 
     /// Faults of an update of `/status`, beyond its metadata.
@@ -70,17 +75,36 @@ pub trait Strategy: Send + Sync + 'static {
         ErrorList::new()
     }
 
+    /// Carries over what an update of `/finalize` may not change. Only namespaces have that subresource.
+    fn prepare_for_finalize(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
+
+    /// Faults of an update of `/finalize`, beyond its metadata.
+    fn validate_finalize(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
     /// Last touches after validation.
     fn canonicalize(&self, _object: &mut Value) {}
+
+    /// The words with which a field selector on `field` is refused in this version, where they are not the usual ones:
+    /// for kinds that speak of it in a way of their own or know other fields in other versions.
+    fn refuse_field(&self, _kind: &GroupVersionKind, _field: &str) -> Option<String> {
+        None
+    }
 
     /// `Warning` texts; `old` is there on update.
     fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether the kind has a `metadata.generation`, which grows when anything but metadata and status changes.
+    /// Whether the kind has a `metadata.generation`.
     fn has_generation(&self) -> bool {
         false
+    }
+
+    /// Whether an update makes the generation grow: by default, when anything but metadata and status changed.
+    fn is_new_generation(&self, new: &Value, old: &Value) -> bool {
+        differs_beyond_metadata_and_status(new, old)
     }
 
     /// Whether a PUT to a name that does not exist creates it.
@@ -108,29 +132,34 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Whether a delete that removes the object answers with the object instead of a `Status`.
+    fn returns_deleted_object(&self) -> bool {
+        false
+    }
+
     /// The finalizer policy of a delete without one asked for: whether dependents are orphaned by default.
     fn orphans_by_default(&self) -> bool {
         false
     }
 }
 
-/// Replaces everything in `new` but `status` and `metadata.managedFields` by what `old` has.
-pub fn keep_all_but_status(new: &mut Value, old: &Value) {
-    let status = new.get_mut("status").map(Value::take);
-    let managed = new.pointer_mut("/metadata/managedFields").map(Value::take);
-    let resource_version = new.pointer("/metadata/resourceVersion").cloned();
+/// Whether two objects differ in more than their metadata and status.
+pub fn differs_beyond_metadata_and_status(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
+    let matters = |name: &&String| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind");
+    new.keys().chain(old.keys()).filter(matters).any(|name| new.get(name) != old.get(name))
+}
+
+/// Replaces everything in `new` but its status and metadata by what `old` has.
+pub fn keep_all_but_status_and_metadata(new: &mut Value, old: &Value) {
+    let kept = ["status", "metadata"].map(|name| (name, new.get_mut(name).map(Value::take)));
     new.clone_from(old);
     let Some(fields) = new.as_object_mut() else { return };
-    match status {
-        Some(status) => fields.insert("status".into(), status),
-        None => fields.remove("status"),
-    };
-    if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
-        for (name, value) in [("managedFields", managed), ("resourceVersion", resource_version)] {
-            if let Some(value) = value {
-                metadata.insert(name.into(), value);
-            }
-        }
+    for (name, value) in kept {
+        match value {
+            Some(value) => fields.insert(name.to_owned(), value),
+            None => fields.remove(name),
+        };
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description};
+pub use read_resources::type_name;
 pub use resources::{
     ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources,
 };

@@ -80,8 +80,8 @@ fn resource(group: &Group, plural: &str, kind: &str, namespaced: bool, verbs: &s
     }
 }
 
-/// `io.k8s.api.rbac.v1.Role` of `rbac.authorization.k8s.io`.
-fn type_name(group: &str, version: &str, kind: &str) -> String {
+/// The name of a built-in kind's type: `io.k8s.api.rbac.v1.Role` of `rbac.authorization.k8s.io`.
+pub fn type_name(group: &str, version: &str, kind: &str) -> String {
     match group {
         "" => format!("io.k8s.api.core.{version}.{kind}"),
         "apiextensions.k8s.io" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"),

@@ -1,0 +1,42 @@
+//! Plugins in order.
+
+use std::sync::Arc;
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use trireme_machinery::ApiError;
+use trireme_registry::{Admission, Attributes};
+
+/// Runs its plugins in the order given: first all mutations, then all validations.
+#[derive(Clone, Default)]
+pub struct Chain {
+    plugins: Vec<Arc<dyn Admission>>,
+}
+
+impl Chain {
+    /// A chain of these plugins.
+    pub fn new(plugins: Vec<Arc<dyn Admission>>) -> Self {
+        Self { plugins }
+    }
+}
+
+impl Admission for Chain {
+    fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        async move {
+            for plugin in &self.plugins {
+                plugin.mutate(attributes).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        async move {
+            for plugin in &self.plugins {
+                plugin.validate(attributes).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,105 @@
+//! Puts the built-in resources together: the rows of the resource table with the parts that each kind adds.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
+use trireme_registry::{
+    Conversion, ResourceInfo, SelectableField, ServedVersion,
+    allocate::{AddressAllocator, PortAllocator},
+};
+
+use crate::{
+    coordination, core,
+    data::{self, ResourceData, StorageData},
+    generic,
+    kind::Kind,
+};
+
+/// What the kinds need to know of the server's settings.
+pub struct Settings {
+    /// Where all keys begin: `/registry`.
+    pub storage_root: String,
+    /// How long events live.
+    pub event_ttl: Duration,
+    /// Whom services' cluster IPs come from.
+    pub addresses: AddressAllocator,
+    /// Whom services' node ports come from.
+    pub ports: PortAllocator,
+}
+
+/// Every built-in resource that is stored. Two groups' kinds that share a storage are two resources.
+pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
+    data::resources().iter().filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings))).collect()
+}
+
+/// Every built-in kind that is served, stored or not.
+pub fn known_kinds() -> HashSet<GroupVersionKind> {
+    let kinds = data::resources().iter().flat_map(|row| {
+        row.versions.iter().map(|version| GroupVersion::new(&row.group, &version.name).with_kind(&row.kind))
+    });
+    kinds.chain([GroupVersion::new("autoscaling", "v1").with_kind("Scale")]).collect()
+}
+
+fn kind(row: &ResourceData, settings: &Settings) -> Kind {
+    match (row.group.as_str(), row.plural.as_str()) {
+        ("", "configmaps") => core::configmaps::kind(),
+        ("", "namespaces") => core::namespaces::kind(),
+        ("", "secrets") => core::secrets::kind(),
+        ("", "serviceaccounts") => core::serviceaccounts::kind(),
+        ("coordination.k8s.io", "leases") => coordination::leases::kind(),
+        _ => generic::kind(row),
+    }
+}
+
+fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> ResourceInfo {
+    let kind = kind(row, settings);
+    let versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
+    let stored = versions.iter().position(|version| *version.group_version.version == *storage.version);
+    ResourceInfo {
+        resource: GroupResource { group: row.group.as_str().into(), resource: row.plural.as_str().into() },
+        kind: row.kind.as_str().into(),
+        list_kind: row.list_kind.as_str().into(),
+        namespaced: row.namespaced,
+        storage_prefix: format!("{}/{}", settings.storage_root, storage.prefix).into(),
+        storage_version: stored.unwrap_or(0),
+        versions,
+        types: data::type_table(),
+        selectable: selectable(row, kind.selectable),
+        has_status: row.subresource("status").is_some(),
+        scale: kind.scale,
+        columns: kind.columns,
+        strategy: kind.strategy,
+        side_effects: kind.side_effects,
+        ttl: kind.ttl,
+    }
+}
+
+fn served(row: &ResourceData, version: &str) -> ServedVersion {
+    let types = data::type_table();
+    let type_name = row.version(version).map_or("", |version| version.type_name.as_str());
+    let type_id = types.find(type_name).expect("a test holds every row's type against the table");
+    let conversion: Option<&'static dyn Conversion> = None;
+    ServedVersion { group_version: GroupVersion::new(&row.group, version), type_id, conversion }
+}
+
+fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<SelectableField> {
+    let fields = row.selectable.iter().map(|field| {
+        match own.iter().position(|candidate| *candidate.label == *field.label) {
+            Some(at) => own.swap_remove(at),
+            None => at_path(&field.label, &field.path),
+        }
+    });
+    fields.collect()
+}
+
+/// A selectable field that is what stands at a dotted path, as text.
+fn at_path(label: &str, path: &str) -> SelectableField {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    let read = move |object: &Value| match object.pointer(&pointer) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    SelectableField { label: label.into(), read: Arc::new(read), indexed: false }
+}

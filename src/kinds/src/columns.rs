@@ -1,0 +1,77 @@
+//! Columns of Table answers, as `pkg/printers/internalversion` of Kubernetes prints them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trireme_machinery::time;
+use trireme_registry::Column;
+
+use crate::{data, values::text_at};
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+
+/// A column with a cell that depends on the object alone.
+pub(crate) fn column(
+    name: &str,
+    kind: &'static str,
+    description: impl Fn() -> Arc<str> + Send + Sync + 'static,
+    cell: impl Fn(&Value) -> Value + Send + Sync + 'static,
+) -> Column {
+    Column {
+        name: name.into(),
+        kind,
+        format: "",
+        priority: 0,
+        description: Arc::new(description),
+        cell: Arc::new(move |object, _| cell(object)),
+    }
+}
+
+/// A column that `-o wide` shows.
+pub(crate) fn wide(column: Column) -> Column {
+    Column { priority: 1, ..column }
+}
+
+/// The API documentation of a field, as a column's description.
+pub(crate) fn documented(type_name: &'static str, field: &'static str) -> impl Fn() -> Arc<str> + Send + Sync {
+    move || data::description(type_name, field).unwrap_or_default().into()
+}
+
+/// A description of its own.
+pub(crate) fn described(text: &'static str) -> impl Fn() -> Arc<str> + Send + Sync {
+    move || text.into()
+}
+
+/// The object's name.
+pub(crate) fn name() -> Column {
+    let cell = |object: &Value| Value::from(text_at(object, "/metadata/name"));
+    Column { format: "name", ..column("Name", "string", documented(OBJECT_META, "name"), cell) }
+}
+
+/// How old the object is.
+pub(crate) fn age() -> Column {
+    Column {
+        cell: Arc::new(|object, now| Value::from(since(text_at(object, "/metadata/creationTimestamp"), now))),
+        ..column("Age", "string", documented(OBJECT_META, "creationTimestamp"), |_| Value::Null)
+    }
+}
+
+/// When the object was made: what kinds without columns of their own show.
+pub(crate) fn created_at() -> Column {
+    let cell = |object: &Value| object.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null);
+    column("Created At", "date", documented(OBJECT_META, "creationTimestamp"), cell)
+}
+
+/// How long ago a time was, as kubectl shows ages.
+pub(crate) fn since(at: &str, now: Timestamp) -> String {
+    match at.parse::<Timestamp>() {
+        Ok(at) => time::human_duration(now.duration_since(at)),
+        Err(_) => "<unknown>".to_owned(),
+    }
+}
+
+/// A text, or `<none>` if there is none.
+pub(crate) fn or_none(text: &str) -> Value {
+    Value::from(if text.is_empty() { "<none>" } else { text })
+}

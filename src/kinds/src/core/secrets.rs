@@ -1,0 +1,142 @@
+//! Secrets (`pkg/registry/core/secret`).
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::configmaps::{decoded_len, immutable_faults, push_key_faults};
+use crate::{
+    columns::{self, column, documented},
+    kind::Kind,
+    values::{entries, set_default, struct_mut, text},
+};
+
+const TYPE: &str = "io.k8s.api.core.v1.Secret";
+/// The size of all values together.
+const MAX_BYTES: usize = 1024 * 1024;
+const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(Secrets).columns(vec![
+        columns::name(),
+        column("Type", "string", documented(TYPE, "type"), |object| Value::from(text(object, "type"))),
+        column("Data", "string", documented(TYPE, "data"), |object| Value::from(entries(object, "data").count())),
+        columns::age(),
+    ])
+}
+
+struct Secrets;
+
+impl Strategy for Secrets {
+    fn default(&self, object: &mut Value) {
+        move_string_data(object);
+        if let Some(fields) = object.as_object_mut() {
+            set_default(fields, "type", "Opaque");
+        }
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("data");
+        let mut bytes = 0;
+        for (key, value) in entries(object, "data") {
+            push_key_faults(&path.key(key), key, &mut errors);
+            bytes += decoded_len(value.as_str().unwrap_or_default());
+        }
+        if bytes > MAX_BYTES {
+            errors.push(Error::too_long(&path, MAX_BYTES));
+        }
+        push_type_faults(object, &path, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        // An empty type is taken for the old one.
+        let unset = text(new, "type").is_empty();
+        if let Some(kept) = old.get("type").filter(|_| unset) {
+            new["type"] = kept.clone();
+        }
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if new.get("type") != old.get("type") {
+            errors.push(Error::invalid_str(&Path::new("type"), text(new, "type"), "field is immutable"));
+        }
+        errors.extend(immutable_faults(new, old, &["data"]));
+        errors.extend(self.validate(context, new));
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let is_tls = text(new, "type") == "kubernetes.io/tls";
+        let value = |key: &str| new.get("data").map(|data| text(data, key)).and_then(|data| STANDARD.decode(data).ok());
+        match (is_tls, value("tls.crt")) {
+            (true, Some(certificate)) if !contains_pem(&certificate) => {
+                vec!["tls: failed to find any PEM data in certificate input".to_owned()]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// `stringData` is for writing only: it wins over `data` and is never seen again.
+fn move_string_data(object: &mut Value) {
+    let Some(Value::Object(given)) = object.as_object_mut().and_then(|fields| fields.remove("stringData")) else {
+        return;
+    };
+    if given.is_empty() {
+        return;
+    }
+    let data = struct_mut(object, "data");
+    for (key, value) in given {
+        data.insert(key, STANDARD.encode(value.as_str().unwrap_or_default()).into());
+    }
+}
+
+fn push_type_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let data = object.get("data");
+    let has = |key: &str| data.is_some_and(|data| data.get(key).is_some());
+    let is_empty = |key: &str| data.is_none_or(|data| text(data, key).is_empty());
+    let mut require = |key: &str| errors.push(Error::required(&path.key(key), ""));
+    match text(object, "type") {
+        "kubernetes.io/basic-auth" => {
+            if !has("username") && !has("password") {
+                require("username");
+                require("password");
+            }
+        }
+        "kubernetes.io/ssh-auth" if is_empty("ssh-privatekey") => require("ssh-privatekey"),
+        "kubernetes.io/tls" => {
+            ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)).for_each(&mut require);
+        }
+        "kubernetes.io/service-account-token" => {
+            let annotations = object.pointer("/metadata/annotations");
+            if annotations.is_none_or(|annotations| text(annotations, SERVICE_ACCOUNT_NAME).is_empty()) {
+                let path = Path::new("metadata.annotations");
+                errors.push(Error::required(&path.key(SERVICE_ACCOUNT_NAME), ""));
+            }
+        }
+        "kubernetes.io/dockercfg" => push_docker_faults(data, ".dockercfg", path, errors),
+        "kubernetes.io/dockerconfigjson" => push_docker_faults(data, ".dockerconfigjson", path, errors),
+        _ => {}
+    }
+}
+
+fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(value) = data.and_then(|data| data.get(key)).and_then(Value::as_str) else {
+        errors.push(Error::required(&path.key(key), ""));
+        return;
+    };
+    let decoded = STANDARD.decode(value).unwrap_or_default();
+    if let Err(error) = trireme_machinery::json::decode(&decoded) {
+        errors.push(Error::invalid_shown(&path.key(key), "\"<secret contents redacted>\"", &error.to_string()));
+    }
+}
+
+fn contains_pem(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    text.contains("-----BEGIN ") && text.contains("-----END ")
+}

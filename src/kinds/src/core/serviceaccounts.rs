@@ -1,0 +1,54 @@
+//! ServiceAccounts (`pkg/registry/core/serviceaccount`).
+
+use serde_json::Value;
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    columns,
+    kind::Kind,
+    values::{items, text, text_at},
+};
+
+const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(ServiceAccounts).columns(vec![columns::name(), columns::age()])
+}
+
+struct ServiceAccounts;
+
+impl Strategy for ServiceAccounts {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        clean_secret_references(object);
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, _old: &Value) {
+        clean_secret_references(new);
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let pointer = format!("/metadata/annotations/{}", ENFORCE_MOUNTABLE.replace('/', "~1"));
+        let enforced = |object: &Value| text_at(object, &pointer) == "true";
+        if enforced(new) && !old.is_some_and(enforced) {
+            return vec![format!(
+                "metadata.annotations[{ENFORCE_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate \
+                 access to mounted secrets"
+            )];
+        }
+        Vec::new()
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// Of a reference to a secret only its name counts.
+fn clean_secret_references(object: &mut Value) {
+    let names: Vec<Value> =
+        items(object, "secrets").iter().map(|secret| serde_json::json!({ "name": text(secret, "name") })).collect();
+    if !names.is_empty() {
+        object["secrets"] = names.into();
+    }
+}

@@ -1,0 +1,55 @@
+//! What a kind adds to its row in the resource table.
+
+use std::{sync::Arc, time::Duration};
+
+use trireme_registry::{Column, SelectableField, SideEffects, Strategy, info::ScalePaths};
+
+use crate::columns;
+
+/// A kind's own parts; the module of each kind makes one.
+pub(crate) struct Kind {
+    pub(crate) strategy: Arc<dyn Strategy>,
+    pub(crate) columns: Vec<Column>,
+    /// In place of the fields of the same label that the resource table lists.
+    pub(crate) selectable: Vec<SelectableField>,
+    pub(crate) scale: Option<ScalePaths>,
+    pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl Kind {
+    /// A kind with this behaviour, the columns that kinds without their own have, and nothing else.
+    pub(crate) fn new(strategy: impl Strategy) -> Self {
+        Self {
+            strategy: Arc::new(strategy),
+            columns: vec![columns::name(), columns::created_at()],
+            selectable: Vec::new(),
+            scale: None,
+            side_effects: None,
+            ttl: None,
+        }
+    }
+
+    /// With these columns.
+    pub(crate) fn columns(mut self, columns: Vec<Column>) -> Self {
+        self.columns = columns;
+        self
+    }
+
+    /// With these selectable fields in place of what stands at their paths.
+    pub(crate) fn selectable(mut self, selectable: Vec<SelectableField>) -> Self {
+        self.selectable = selectable;
+        self
+    }
+
+    /// With a scale subresource.
+    pub(crate) fn scale(mut self, scale: ScalePaths) -> Self {
+        self.scale = Some(scale);
+        self
+    }
+}
+
+/// A selectable field whose value is not simply what stands at its path.
+pub(crate) fn selectable(label: &str, read: fn(&serde_json::Value) -> String) -> SelectableField {
+    SelectableField { label: label.into(), read: Arc::new(read), indexed: false }
+}

@@ -1,0 +1,204 @@
+//! Cluster IPs.
+
+use std::{net::IpAddr, str::FromStr, sync::Arc};
+
+use bytes::Bytes;
+use rand::Rng as _;
+use serde_json::json;
+use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
+
+use super::AllocateError;
+use crate::{encode, store_error};
+
+/// How many random addresses are tried before the range is walked.
+const RANDOM_ATTEMPTS: usize = 16;
+
+/// A range of addresses in CIDR form. Its network address, and for IPv4 its broadcast address, are never allocated,
+/// nor is the first address, which is the `kubernetes` service's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressRange {
+    network: u128,
+    prefix: u8,
+    is_v4: bool,
+}
+
+/// The text is no CIDR.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be a range of addresses such as 10.96.0.0/12")]
+pub struct NotARange;
+
+impl FromStr for AddressRange {
+    type Err = NotARange;
+
+    fn from_str(text: &str) -> Result<Self, NotARange> {
+        let (address, prefix) = text.split_once('/').ok_or(NotARange)?;
+        let address: IpAddr = address.parse().map_err(|_| NotARange)?;
+        let prefix: u8 = prefix.parse().map_err(|_| NotARange)?;
+        let width = if address.is_ipv4() { 32 } else { 128 };
+        if prefix > width - 2 {
+            return Err(NotARange);
+        }
+        let range = Self { network: 0, prefix, is_v4: address.is_ipv4() };
+        Ok(Self { network: number(address) & !range.host_mask(), ..range })
+    }
+}
+
+impl std::fmt::Display for AddressRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address(0), self.prefix)
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}
+
+impl AddressRange {
+    fn host_mask(&self) -> u128 {
+        let bits = u32::from(if self.is_v4 { 32 } else { 128 } - self.prefix);
+        1_u128.checked_shl(bits).map_or(u128::MAX, |size| size - 1)
+    }
+
+    fn address(&self, offset: u128) -> IpAddr {
+        let number = self.network + offset;
+        if self.is_v4 {
+            IpAddr::from(u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes())
+        } else {
+            IpAddr::from(number.to_be_bytes())
+        }
+    }
+
+    /// Whether addresses of this range are IPv4.
+    pub fn is_ipv4(&self) -> bool {
+        self.is_v4
+    }
+
+    /// The first address, which belongs to the `kubernetes` service.
+    pub fn first(&self) -> IpAddr {
+        self.address(1)
+    }
+
+    /// Whether an address is one that services may have.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let offset = number(address).wrapping_sub(self.network);
+        address.is_ipv4() == self.is_v4 && offset >= 1 && offset <= self.last_offset()
+    }
+
+    fn last_offset(&self) -> u128 {
+        self.host_mask() - u128::from(self.is_v4)
+    }
+}
+
+/// Hands out cluster IPs of one range.
+#[derive(Clone)]
+pub struct AddressAllocator {
+    store: Arc<dyn Storage>,
+    prefix: Arc<str>,
+    range: AddressRange,
+}
+
+impl AddressAllocator {
+    /// Keeps its `IPAddress` objects under `prefix`, such as `/registry/ipaddresses`.
+    pub fn new(store: Arc<dyn Storage>, prefix: &str, range: AddressRange) -> Self {
+        Self { store, prefix: prefix.into(), range }
+    }
+
+    /// The range.
+    pub fn range(&self) -> AddressRange {
+        self.range
+    }
+
+    /// Reserves a certain address for the service `namespace/name`.
+    pub async fn reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<(), AllocateError> {
+        if !self.range.contains(address) {
+            let (address, range) = (address.to_string(), self.range.to_string());
+            return Err(AllocateError::AddressOutside { address, range });
+        }
+        if self.try_reserve(address, namespace, name).await? { Ok(()) } else { Err(AllocateError::AddressTaken) }
+    }
+
+    /// Reserves any free address for the service `namespace/name`.
+    pub async fn allocate(&self, namespace: &str, name: &str) -> Result<IpAddr, AllocateError> {
+        let last = self.range.last_offset();
+        for _ in 0..RANDOM_ATTEMPTS {
+            // Offset 1 is the `kubernetes` service's, which reserves it by name.
+            let address = self.range.address(rand::rng().random_range(2.min(last)..=last));
+            if self.try_reserve(address, namespace, name).await? {
+                return Ok(address);
+            }
+        }
+        for offset in 2..=last {
+            let address = self.range.address(offset);
+            if self.try_reserve(address, namespace, name).await? {
+                return Ok(address);
+            }
+        }
+        Err(AllocateError::Full)
+    }
+
+    /// Gives an address back. One that is not held is no fault.
+    pub async fn release(&self, address: &str) -> Result<(), AllocateError> {
+        let key = self.key(address);
+        let (found, _) = self.store.get(&key, None).await.map_err(|e| AllocateError::Store(store_error(e)))?;
+        if let Some(entry) = found {
+            let deleted = self.store.delete(&key, entry.mod_revision).await;
+            deleted.map_err(|error| AllocateError::Store(store_error(error)))?;
+        }
+        Ok(())
+    }
+
+    fn key(&self, address: &str) -> String {
+        format!("{}/{address}", self.prefix)
+    }
+
+    async fn try_reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<bool, AllocateError> {
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "IPAddress",
+            "metadata": {
+                "name": address.to_string(),
+                "uid": uuid::Uuid::new_v4().to_string(),
+                "labels": {
+                    "ipaddress.kubernetes.io/ip-family": family,
+                    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+                },
+            },
+            "spec": { "parentRef": { "group": "", "resource": "services", "namespace": namespace, "name": name } },
+        });
+        let bytes = Bytes::from(encode::object(&object));
+        let key = self.key(&address.to_string());
+        let written = self.store.put(&key, bytes, Compare::Absent, PutOptions::default()).await;
+        match written.map_err(|error| AllocateError::Store(store_error(error)))? {
+            WriteOutcome::Committed(_) => Ok(true),
+            WriteOutcome::Conflict(_) => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_know_what_services_may_have() {
+        let range: AddressRange = "10.96.0.9/30".parse().expect("a range");
+        assert_eq!(range.to_string(), "10.96.0.8/30");
+        assert_eq!(range.first().to_string(), "10.96.0.9");
+        let inside = ["10.96.0.8", "10.96.0.9", "10.96.0.10", "10.96.0.11", "10.96.0.12", "fd00::1"]
+            .map(|text| range.contains(text.parse().expect("an address")));
+        assert_eq!(inside, [false, true, true, false, false, false], "network and broadcast are not handed out");
+        let range: AddressRange = "fd00::/112".parse().expect("a range");
+        assert!(range.contains("fd00::ffff".parse().expect("an address")));
+    }
+
+    #[test]
+    fn what_is_no_range_is_refused() {
+        for text in ["", "10.0.0.0", "10.0.0.0/33", "10.0.0.0/31", "x/8", "10.0.0.0/"] {
+            assert_eq!(text.parse::<AddressRange>(), Err(NotARange), "{text}");
+        }
+    }
+}

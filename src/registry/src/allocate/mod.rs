@@ -1,0 +1,40 @@
+//! Addresses and ports that services hold: reserved in the store, so that all replicas agree.
+//!
+//! Layout as in kube-apiserver: a cluster IP is held by an `IPAddress` object of its own, made if it is absent; node
+//! ports are bits of one `RangeAllocation`, changed by compare-and-put. Callers: the service kind's side effects.
+
+mod addresses;
+mod ports;
+
+pub use addresses::{AddressAllocator, AddressRange};
+pub use ports::{PortAllocator, PortRange};
+
+use trireme_machinery::ApiError;
+
+/// Why nothing was allocated.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AllocateError {
+    /// The wanted address or port is held by somebody else.
+    #[error("provided IP is already allocated")]
+    AddressTaken,
+    /// The wanted port is held by somebody else.
+    #[error("provided port is already allocated")]
+    PortTaken,
+    /// The wanted address is outside the range.
+    #[error("the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}")]
+    AddressOutside {
+        /// The address.
+        address: String,
+        /// The range.
+        range: String,
+    },
+    /// The wanted port is outside the range.
+    #[error("provided port is not in the valid range. The range of valid ports is {0}")]
+    PortOutside(String),
+    /// Nothing is free.
+    #[error("range is full")]
+    Full,
+    /// The store refused.
+    #[error("{0}")]
+    Store(ApiError),
+}

@@ -1,0 +1,127 @@
+//! One change of one object, encoded once for all who watch.
+//!
+//! Made by the watch cache, shared by its log and its topics, read by watchers. An event knows up to three forms of
+//! itself on the wire: the change as it is, ADDED for a watcher whose selector the object enters, and DELETED for one
+//! whose selector it leaves. Each is made when the first watcher wants it.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use trireme_storage::Revision;
+
+use crate::item::Item;
+
+/// What happened to an object, from a watcher's point of view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// It was created, or now matches the selector.
+    Added,
+    /// It was changed.
+    Modified,
+    /// It was deleted, or no longer matches the selector.
+    Deleted,
+}
+
+impl EventKind {
+    /// The `type` of a watch event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted => "DELETED",
+        }
+    }
+
+    /// What stands on a watch line before the object.
+    pub(crate) fn line_head(self) -> &'static [u8] {
+        match self {
+            Self::Added => br#"{"type":"ADDED","object":"#,
+            Self::Modified => br#"{"type":"MODIFIED","object":"#,
+            Self::Deleted => br#"{"type":"DELETED","object":"#,
+        }
+    }
+}
+
+/// What stands on a watch line after the object.
+pub(crate) const LINE_TAIL: &[u8] = b"}\n";
+
+/// A change as the log keeps it.
+#[derive(Debug)]
+pub struct Event {
+    /// Counts the events of one resource on this replica, without gaps; several can share a revision.
+    pub(crate) sequence: u64,
+    /// The change.
+    pub(crate) kind: EventKind,
+    /// The object after the change; for a deletion as it was last, with the revision of the deletion.
+    pub(crate) item: Arc<Item>,
+    /// The object before the change.
+    pub(crate) previous: Option<Arc<Item>>,
+    forms: Forms,
+}
+
+/// The forms that are made on demand.
+#[derive(Debug, Default)]
+struct Forms {
+    own: OnceLock<Bytes>,
+    entered: OnceLock<Bytes>,
+    left: OnceLock<Arc<Item>>,
+}
+
+impl Event {
+    /// `item` was put in the place of `previous`.
+    pub(crate) fn put(sequence: u64, item: Arc<Item>, previous: Option<Arc<Item>>) -> Self {
+        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+        Self { sequence, kind, item, previous, forms: Forms::default() }
+    }
+
+    /// `previous` was deleted at `revision`.
+    pub(crate) fn delete(sequence: u64, previous: Arc<Item>, revision: Revision) -> Self {
+        let item = Arc::new(previous.with_revision(revision));
+        Self { sequence, kind: EventKind::Deleted, item, previous: Some(previous), forms: Forms::default() }
+    }
+
+    /// When it happened.
+    pub(crate) fn revision(&self) -> Revision {
+        self.item.revision
+    }
+
+    /// What a watcher with a filter gets to see of the change.
+    pub(crate) fn seen_by(&self, matches: impl Fn(&Item) -> bool) -> Option<Seen> {
+        let before = self.previous.as_deref().is_some_and(&matches);
+        let after = self.kind != EventKind::Deleted && matches(&self.item);
+        match (before, after) {
+            (false, false) => None,
+            (false, true) => Some(self.seen_as(EventKind::Added, &self.forms.entered)),
+            (true, true) => Some(self.seen_as(self.kind, &self.forms.own)),
+            (true, false) => Some(self.gone()),
+        }
+    }
+
+    fn seen_as(&self, kind: EventKind, form: &OnceLock<Bytes>) -> Seen {
+        let line = if self.item.has_line(kind) {
+            self.item.line(kind)
+        } else {
+            form.get_or_init(|| self.item.line(kind)).clone()
+        };
+        Seen { kind, item: self.item.clone(), line }
+    }
+
+    fn gone(&self) -> Seen {
+        let item = match &self.previous {
+            Some(previous) if self.kind != EventKind::Deleted => {
+                self.forms.left.get_or_init(|| Arc::new(previous.with_revision(self.revision()))).clone()
+            }
+            Some(_) | None => self.item.clone(),
+        };
+        let line = item.line(EventKind::Deleted);
+        Seen { kind: EventKind::Deleted, item, line }
+    }
+}
+
+/// A change as one watcher sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Seen {
+    pub(crate) kind: EventKind,
+    pub(crate) item: Arc<Item>,
+    pub(crate) line: Bytes,
+}

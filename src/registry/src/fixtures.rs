@@ -1,0 +1,274 @@
+//! For the tests of this room: resources, objects, and a whole read side over a real embedded store.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use trireme_actors::{ActorSystem, testkit::TestKit};
+use trireme_machinery::{
+    GroupResource, GroupVersion,
+    schema::{TypeDef, TypeId, TypeTable},
+};
+use trireme_storage::{
+    Compare, EmbeddedOptions, EmbeddedStore, PutOptions, Revision, Storage, StorageError, WriteOutcome,
+};
+
+use crate::{
+    encode,
+    info::{Conversion, ResourceInfo, SelectableField, ServedVersion},
+    item::Item,
+    read_index::ReadIndexHandle,
+    reads::Reader,
+    request::{GetRequest, ListRequest, Target, WatchRequest, WatchStart},
+    store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
+    strategy::Strategy,
+    watch_cache::OwnedWatchCache,
+};
+
+static TYPES: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
+    let mut types = TypeTable::default();
+    let id = types.define(TypeDef { name: "test.Any".to_owned(), ..TypeDef::default() });
+    (types, id)
+});
+
+struct Plain;
+
+impl Strategy for Plain {}
+
+/// Moves `spec` to `oldSpec` and back.
+struct OldSpec;
+
+fn rename(object: &mut Value, from: &str, to: &str) {
+    if let Some(fields) = object.as_object_mut()
+        && let Some(value) = fields.remove(from)
+    {
+        fields.insert(to.to_owned(), value);
+    }
+}
+
+impl Conversion for OldSpec {
+    fn to_stored(&self, object: &mut Value) {
+        rename(object, "oldSpec", "spec");
+    }
+
+    fn from_stored(&self, object: &mut Value) {
+        rename(object, "spec", "oldSpec");
+    }
+}
+
+fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> ResourceInfo {
+    ResourceInfo {
+        resource: GroupResource { group: group.into(), resource: plural.into() },
+        kind: kind.into(),
+        list_kind: format!("{kind}List").into(),
+        namespaced,
+        storage_prefix: format!("/registry/{plural}").into(),
+        storage_version: 0,
+        versions: vec![ServedVersion { group_version: GroupVersion::new(group, "v1"), type_id: TYPES.1, conversion: None }],
+        types: &TYPES.0,
+        selectable: Vec::new(),
+        has_status: false,
+        scale: None,
+        columns: Vec::new(),
+        strategy: Arc::new(Plain),
+        side_effects: None,
+        ttl: None,
+    }
+}
+
+/// A namespaced resource with an indexed field.
+pub(crate) fn pods() -> ResourceInfo {
+    let node = |object: &Value| object.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().to_owned();
+    ResourceInfo {
+        selectable: vec![SelectableField { label: "spec.nodeName".into(), read: Arc::new(node), indexed: true }],
+        ..resource("", "pods", "Pod", true)
+    }
+}
+
+/// A namespaced resource without fields of its own.
+pub(crate) fn configmaps() -> ResourceInfo {
+    resource("", "configmaps", "ConfigMap", true)
+}
+
+/// A cluster-scoped resource.
+pub(crate) fn nodes() -> ResourceInfo {
+    resource("", "nodes", "Node", false)
+}
+
+/// A resource in three versions: stored, same but for the name, and one with a conversion.
+pub(crate) fn widgets() -> ResourceInfo {
+    static OLD_SPEC: OldSpec = OldSpec;
+    let version = |name, conversion| ServedVersion {
+        group_version: GroupVersion::new("example.com", name),
+        type_id: TYPES.1,
+        conversion,
+    };
+    ResourceInfo {
+        versions: vec![version("v1", None), version("v1beta1", None), version("v1alpha1", Some(&OLD_SPEC as &dyn Conversion))],
+        ..resource("example.com", "widgets", "Widget", true)
+    }
+}
+
+/// An object of a resource; `key` is `namespace/name` or `name`.
+pub(crate) fn object(info: &ResourceInfo, key: &str, fields: Value) -> Value {
+    let mut metadata = json!({"uid": format!("uid-of-{key}")});
+    match key.split_once('/') {
+        Some((namespace, name)) => {
+            metadata["namespace"] = namespace.into();
+            metadata["name"] = name.into();
+        }
+        None => metadata["name"] = key.into(),
+    }
+    let mut object = json!({"apiVersion": info.stored().group_version.to_string(), "kind": &*info.kind});
+    for (name, value) in fields.as_object().expect("fields are an object") {
+        if name == "labels" {
+            metadata["labels"] = value.clone();
+        } else {
+            object[name] = value.clone();
+        }
+    }
+    object["metadata"] = metadata;
+    object
+}
+
+/// An item as if it had come from the store.
+pub(crate) fn item(info: &ResourceInfo, key: &str, fields: Value, revision: Revision) -> Arc<Item> {
+    let value = Bytes::from(encode::object(&object(info, key, fields)));
+    let full = format!("{}/{key}", info.storage_prefix);
+    Arc::new(Item::from_stored(info, &full, value, revision).expect("the object is sound"))
+}
+
+/// A store in a directory of its own.
+pub(crate) fn open_store() -> (TempDir, Arc<EmbeddedStore>) {
+    let dir = tempfile::tempdir().expect("a temporary directory can be made");
+    let options = EmbeddedOptions { fsync: false, ..EmbeddedOptions::default() };
+    let store = EmbeddedStore::open(dir.path(), options).expect("an empty store opens");
+    (dir, Arc::new(store))
+}
+
+/// The read side of some resources over one store.
+pub(crate) struct ReadSide {
+    pub(crate) store: Arc<EmbeddedStore>,
+    pub(crate) store_watcher: StoreWatcherHandle,
+    readers: BTreeMap<Arc<str>, Reader>,
+    _dir: Option<TempDir>,
+}
+
+impl ReadSide {
+    /// Starts over an empty store.
+    pub(crate) async fn start(kit: &TestKit, resources: Vec<ResourceInfo>) -> Self {
+        let (dir, store) = open_store();
+        let mut started = Self::start_over(&kit.system, store, resources).await;
+        started._dir = Some(dir);
+        started
+    }
+
+    /// Starts over a store that is there.
+    pub(crate) async fn start_over(system: &ActorSystem, store: Arc<EmbeddedStore>, resources: Vec<ResourceInfo>) -> Self {
+        let shared: Arc<dyn Storage> = store.clone();
+        let options = StoreWatcherOptions { history: 100, ..StoreWatcherOptions::default() };
+        let store_watcher = StoreWatcherHandle::spawn(system, shared.clone(), options).expect("it is the only one");
+        let read_index = ReadIndexHandle::spawn(system, shared.clone()).expect("it is the only one");
+        let mut readers = BTreeMap::new();
+        let mut feeds = Vec::new();
+        for info in resources {
+            let info = Arc::new(info);
+            let cache = OwnedWatchCache::spawn(system, &info, store_watcher.clone()).expect("names differ");
+            feeds.push((info.clone(), cache.feed().expect("the topology allows it")));
+            let reader = Reader::new(
+                info.clone(),
+                cache.handle().expect("the topology allows it"),
+                store_watcher.clone(),
+                read_index.clone(),
+                shared.clone(),
+                system.clock().clone(),
+            );
+            readers.insert(info.resource.resource.clone(), reader);
+        }
+        store_watcher.register(feeds).await.expect("the store watcher answers");
+        Self { store, store_watcher, readers, _dir: None }
+    }
+
+    /// The reader of a resource.
+    pub(crate) fn reader(&self, plural: &str) -> Reader {
+        self.readers.get(plural).expect("the resource was started").clone()
+    }
+
+    /// Writes whatever is at the key.
+    pub(crate) async fn put(&self, plural: &str, key: &str, fields: Value) -> Revision {
+        let info = self.reader(plural).info().clone();
+        put(&*self.store, &info, key, fields).await
+    }
+
+    /// Deletes the key.
+    pub(crate) async fn delete(&self, plural: &str, key: &str) -> Revision {
+        let full = format!("/registry/{plural}/{key}");
+        let (entry, _) = self.store.get(&full, None).await.expect("the store answers");
+        let revision = entry.expect("the key exists").mod_revision;
+        committed(self.store.delete(&full, revision).await)
+    }
+}
+
+/// Writes an object, whatever is at the key.
+pub(crate) async fn put(store: &dyn Storage, info: &ResourceInfo, key: &str, fields: Value) -> Revision {
+    let full = format!("{}/{key}", info.storage_prefix);
+    let value = Bytes::from(encode::object(&object(info, key, fields)));
+    loop {
+        let (entry, _) = store.get(&full, None).await.expect("the store answers");
+        let compare = entry.map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
+        let outcome = store.put(&full, value.clone(), compare, PutOptions::default()).await;
+        if !matches!(outcome, Ok(WriteOutcome::Conflict(_))) {
+            return committed(outcome);
+        }
+    }
+}
+
+fn committed(outcome: Result<WriteOutcome, StorageError>) -> Revision {
+    match outcome {
+        Ok(WriteOutcome::Committed(revision)) => revision,
+        other => panic!("the write was not committed: {other:?}"),
+    }
+}
+
+/// A target without a user.
+pub(crate) fn target(namespace: &str, name: &str) -> Target {
+    Target { namespace: namespace.to_owned(), name: name.to_owned(), ..Target::default() }
+}
+
+/// A GET of `namespace/name` or `name`, as of now.
+pub(crate) fn get(key: &str) -> GetRequest {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    GetRequest { target: target(namespace, name), freshness: crate::request::Freshness::Latest }
+}
+
+/// A list of everything in a namespace (or everywhere), as of now.
+pub(crate) fn list(namespace: &str) -> ListRequest {
+    ListRequest {
+        target: target(namespace, ""),
+        selection: crate::request::Selection::default(),
+        options: crate::request::ListOptions::default(),
+    }
+}
+
+/// A watch of everything in a namespace (or everywhere).
+pub(crate) fn watch(namespace: &str, start: WatchStart) -> WatchRequest {
+    WatchRequest {
+        target: target(namespace, ""),
+        selection: crate::request::Selection::default(),
+        start,
+        bookmarks: false,
+        initial_events_end: false,
+        timeout: Duration::from_secs(3600),
+    }
+}
+
+/// An instant to count from.
+pub(crate) fn epoch() -> Instant {
+    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    *EPOCH
+}

@@ -1,0 +1,284 @@
+//! From query parameters to what a read is asked for, with kube-apiserver's rules and words.
+//!
+//! The edge passes the first value of each parameter as it was given; nothing here knows URLs. The order of checks is
+//! the reference's: numbers and selectors are decoded first, then the options are held against each other
+//! (`ValidateListOptions`), then against the resource, and the resource version is read last.
+
+use std::time::Duration;
+
+use trireme_machinery::{
+    ApiError, GroupKind,
+    field::{Error, ErrorList, Path, quote},
+    selector::{FieldSelector, LabelSelector},
+};
+use trireme_storage::Revision;
+
+use crate::{
+    info::ResourceInfo,
+    request::{Freshness, ListOptions, Selection, WatchStart},
+};
+
+/// The query parameters of lists and watches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListQuery<'a> {
+    /// `limit`
+    pub limit: Option<&'a str>,
+    /// `continue`
+    pub continue_token: Option<&'a str>,
+    /// `resourceVersion`
+    pub resource_version: Option<&'a str>,
+    /// `resourceVersionMatch`
+    pub resource_version_match: Option<&'a str>,
+    /// `labelSelector`
+    pub label_selector: Option<&'a str>,
+    /// `fieldSelector`
+    pub field_selector: Option<&'a str>,
+    /// `timeoutSeconds`
+    pub timeout_seconds: Option<&'a str>,
+    /// `watch`
+    pub watch: Option<&'a str>,
+    /// `allowWatchBookmarks`
+    pub allow_watch_bookmarks: Option<&'a str>,
+    /// `sendInitialEvents`
+    pub send_initial_events: Option<&'a str>,
+}
+
+/// What a watch is asked for.
+#[derive(Debug, Clone)]
+pub struct WatchOptions {
+    /// Which objects.
+    pub selection: Selection,
+    /// From where.
+    pub start: WatchStart,
+    /// Whether to send bookmarks.
+    pub bookmarks: bool,
+    /// Whether to mark the end of the initial state.
+    pub initial_events_end: bool,
+    /// `timeoutSeconds`; `None` leaves the choice to the server.
+    pub timeout: Option<Duration>,
+}
+
+impl ListQuery<'_> {
+    /// Whether a watch is asked for: anything but no, in Go's sense.
+    pub fn is_watch(&self) -> bool {
+        truth(self.watch).unwrap_or(false)
+    }
+
+    /// The options of a list, for the version at this index.
+    pub fn list(&self, info: &ResourceInfo, version: usize) -> Result<(Selection, ListOptions), ApiError> {
+        let decoded = self.decode()?;
+        check(self.list_faults())?;
+        let selection = decoded.selection(info, version)?;
+        let token = self.continue_token.unwrap_or_default();
+        let resource_version = self.resource_version.unwrap_or_default();
+        if !token.is_empty() && !matches!(resource_version, "" | "0") {
+            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let limit = if resource_version == "0" { 0 } else { decoded.limit };
+        let freshness = self.list_freshness(limit)?;
+        let continue_token = (!token.is_empty()).then(|| token.to_owned());
+        Ok((selection, ListOptions { freshness, limit, continue_token }))
+    }
+
+    fn list_freshness(&self, limit: usize) -> Result<Freshness, ApiError> {
+        let text = self.resource_version.unwrap_or_default();
+        let invalid = |why| ApiError::bad_request(format!("invalid resource version: {why}"));
+        let Some(revision) = parse_revision(text).map_err(invalid)? else { return Ok(Freshness::Latest) };
+        Ok(match self.resource_version_match.unwrap_or_default() {
+            _ if revision == 0 => Freshness::Any,
+            "Exact" => Freshness::Exact(revision),
+            // What a limit with a resource version meant before there was a match to say so.
+            "" if limit > 0 => Freshness::Exact(revision),
+            _ => Freshness::NotOlderThan(revision),
+        })
+    }
+
+    /// The options of a watch, for the version at this index.
+    pub fn watch(&self, info: &ResourceInfo, version: usize) -> Result<WatchOptions, ApiError> {
+        let decoded = self.decode()?;
+        check(self.watch_faults())?;
+        let selection = decoded.selection(info, version)?;
+        let text = self.resource_version.unwrap_or_default();
+        let revision = parse_revision(text).map_err(ApiError::bad_request)?;
+        let state = match revision {
+            None => Freshness::Latest,
+            Some(0) => Freshness::Any,
+            Some(revision) => Freshness::NotOlderThan(revision),
+        };
+        let wants_state = truth(self.send_initial_events);
+        let start = match (wants_state, revision) {
+            (Some(true), _) | (None, None | Some(0)) => WatchStart::State(state),
+            (Some(false), None | Some(0)) => WatchStart::Now(state),
+            (Some(false) | None, Some(revision)) => WatchStart::After(revision),
+        };
+        Ok(WatchOptions {
+            selection,
+            start,
+            bookmarks: truth(self.allow_watch_bookmarks).unwrap_or(false),
+            initial_events_end: matches!(start, WatchStart::State(_)),
+            timeout: decoded.timeout_seconds.filter(|seconds| *seconds != 0).map(seconds),
+        })
+    }
+
+    fn decode(&self) -> Result<Decoded, ApiError> {
+        let number = |text: Option<&str>| text.map(parse_int).transpose().map_err(ApiError::bad_request);
+        let limit = number(self.limit)?.unwrap_or_default();
+        let timeout_seconds = number(self.timeout_seconds)?;
+        let refused = |error: trireme_machinery::selector::SelectorError| ApiError::bad_request(error.to_string());
+        Ok(Decoded {
+            limit: usize::try_from(limit).unwrap_or_default(),
+            timeout_seconds,
+            labels: LabelSelector::parse(self.label_selector.unwrap_or_default()).map_err(refused)?,
+            fields: FieldSelector::parse(self.field_selector.unwrap_or_default()).map_err(refused)?,
+        })
+    }
+
+    fn list_faults(&self) -> ErrorList {
+        let mut faults = ErrorList::new();
+        let path = Path::new("resourceVersionMatch");
+        let resource_version = self.resource_version.unwrap_or_default();
+        let wanted = self.resource_version_match.unwrap_or_default();
+        if !wanted.is_empty() {
+            if resource_version.is_empty() {
+                let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                faults.push(Error::forbidden(&path, why));
+            }
+            if self.continues() {
+                faults.push(Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+            }
+            if !matches!(wanted, "Exact" | "NotOlderThan") {
+                faults.push(Error::not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]));
+            }
+            if wanted == "Exact" && resource_version == "0" {
+                let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                faults.push(Error::forbidden(&path, why));
+            }
+        }
+        if self.send_initial_events.is_some() {
+            let path = Path::new("sendInitialEvents");
+            faults.push(Error::forbidden(&path, "sendInitialEvents is forbidden for list"));
+        }
+        faults
+    }
+
+    fn watch_faults(&self) -> ErrorList {
+        let mut faults = ErrorList::new();
+        let path = Path::new("resourceVersionMatch");
+        let wanted = self.resource_version_match.unwrap_or_default();
+        if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
+            let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            faults.push(Error::forbidden(&path, why));
+        }
+        if !wanted.is_empty() {
+            if self.send_initial_events.is_none() {
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                faults.push(Error::forbidden(&path, why));
+            }
+            if wanted != "NotOlderThan" {
+                faults.push(Error::not_supported(&path, wanted, &["NotOlderThan"]));
+            }
+            if self.continues() {
+                faults.push(Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+            }
+        }
+        faults
+    }
+
+    fn continues(&self) -> bool {
+        self.continue_token.is_some_and(|token| !token.is_empty())
+    }
+}
+
+/// How fresh a GET of one object must be.
+pub fn get_freshness(resource_version: Option<&str>) -> Result<Freshness, ApiError> {
+    let revision = parse_revision(resource_version.unwrap_or_default()).map_err(ApiError::bad_request)?;
+    Ok(match revision {
+        None => Freshness::Latest,
+        Some(0) => Freshness::Any,
+        Some(revision) => Freshness::NotOlderThan(revision),
+    })
+}
+
+struct Decoded {
+    limit: usize,
+    timeout_seconds: Option<i64>,
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Decoded {
+    fn selection(&self, info: &ResourceInfo, version: usize) -> Result<Selection, ApiError> {
+        for term in self.fields.terms() {
+            if let Some(why) = refuse_field(info, version, &term.field) {
+                return Err(ApiError::bad_request(why));
+            }
+        }
+        Ok(Selection { labels: self.labels.clone(), fields: self.fields.clone() })
+    }
+}
+
+/// Why a field cannot be selected on, if it cannot.
+fn refuse_field(info: &ResourceInfo, version: usize, field: &str) -> Option<String> {
+    if matches!(field, "metadata.name" | "metadata.namespace") {
+        return None;
+    }
+    let version = info.versions.get(version).unwrap_or_else(|| info.stored());
+    if let Some(why) = info.strategy.refuse_field(&info.kind_in(version), field) {
+        return Some(why);
+    }
+    if info.selectable.iter().any(|selectable| &*selectable.label == field) {
+        return None;
+    }
+    if info.selectable.is_empty() {
+        let field = quote(field);
+        return Some(format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""));
+    }
+    Some(format!("field label not supported: {field}"))
+}
+
+fn check(faults: ErrorList) -> Result<(), ApiError> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind { group: "meta.k8s.io".into(), kind: "ListOptions".into() };
+    Err(ApiError::invalid(&kind, "", &faults))
+}
+
+/// A Go boolean of a query: `None` if it is not there.
+fn truth(text: Option<&str>) -> Option<bool> {
+    text.map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
+}
+
+/// Go's `ParseInt` in base 10.
+fn parse_int(text: &str) -> Result<i64, String> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let fault = |why| format!("strconv.ParseInt: parsing {}: {why}", quote(text));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(fault("invalid syntax"));
+    }
+    text.parse().map_err(|_| fault("value out of range"))
+}
+
+/// A resource version as the store's revision; `None` for the empty string. What is beyond any revision is cut to the
+/// highest one.
+fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let fault = |why| {
+        let shown = quote(text);
+        format!("resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}")
+    };
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(fault("invalid syntax"));
+    }
+    let number: u64 = text.parse().map_err(|_| fault("value out of range"))?;
+    Ok(Some(Revision::try_from(number).unwrap_or(Revision::MAX)))
+}
+
+fn seconds(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,31 @@
+//! Counting rounds: which one a reader must wait for, and when the next may begin.
+
+/// Rounds of reading the store's revision. A round serves the readers that came before it began, and no later ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Rounds {
+    /// How many have begun.
+    pub(super) begun: u64,
+    /// How many have ended.
+    pub(super) ended: u64,
+}
+
+impl Rounds {
+    /// The round that a reader who comes now waits for: one under way may have been answered already.
+    pub(super) fn next(self) -> u64 {
+        self.begun + 1
+    }
+
+    /// Begins a round if one is wanted and none is under way.
+    pub(super) fn begin(&mut self, wanted: u64) -> bool {
+        let begins = self.begun == self.ended && wanted > self.begun;
+        if begins {
+            self.begun += 1;
+        }
+        begins
+    }
+
+    /// Ends the round under way.
+    pub(super) fn end(&mut self) {
+        self.ended = self.begun;
+    }
+}

@@ -1,0 +1,22 @@
+//! What reaches the read index's mailbox.
+
+use trireme_actors::Message;
+use trireme_storage::{Revision, StorageError};
+
+/// Somebody waits for a round that has not begun. Carries nothing: what is wanted stands in the shared counter.
+pub(super) struct Look;
+
+impl Message for Look {
+    type Reply = ();
+}
+
+/// The store has answered.
+pub(super) struct Answered {
+    pub(super) outcome: Result<Revision, StorageError>,
+    /// It could answer without waiting.
+    pub(super) immediate: bool,
+}
+
+impl Message for Answered {
+    type Reply = ();
+}

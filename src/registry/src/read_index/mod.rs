@@ -1,0 +1,14 @@
+//! The read index: how fresh a linearizable read has to be.
+//!
+//! All readers that wait share one read of the store's revision, as Raft's read index does: a reader joins the next
+//! round, never the one under way, whose answer may be older than a write the reader knows of. Every reader of a
+//! resource asks here; nobody else.
+
+mod actor;
+mod handle;
+mod logic;
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub use handle::ReadIndexHandle;

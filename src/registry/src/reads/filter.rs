@@ -1,0 +1,167 @@
+//! Which objects a list or watch is about: where to look, whom to listen to, what to let through.
+
+use std::{ops::Bound, sync::Arc};
+
+use trireme_machinery::selector::LabelSelector;
+
+use crate::{
+    info::ResourceInfo,
+    item::{Item, ItemKey},
+    request::{Selection, Target},
+    watch_cache::Topic,
+};
+
+/// The part of the key space that can match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    All,
+    Namespace(Arc<str>),
+    Object(ItemKey),
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Name,
+    Namespace,
+    Selectable(usize),
+    /// Not a field of the resource: reads as empty.
+    Unknown,
+}
+
+#[derive(Debug, Clone)]
+struct Term {
+    place: Place,
+    value: Box<str>,
+    negated: bool,
+}
+
+/// A selection, made ready to be held against many objects.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter {
+    scope: Scope,
+    /// The namespace of the request itself, which tokens are relative to.
+    namespace: Option<Arc<str>>,
+    labels: LabelSelector,
+    terms: Box<[Term]>,
+    topic: Topic,
+}
+
+impl Filter {
+    pub(crate) fn new(info: &ResourceInfo, target: &Target, selection: &Selection) -> Self {
+        let place = |field: &str| match field {
+            "metadata.name" => Place::Name,
+            "metadata.namespace" => Place::Namespace,
+            other => {
+                let known = info.selectable.iter().position(|selectable| &*selectable.label == other);
+                known.map_or(Place::Unknown, Place::Selectable)
+            }
+        };
+        let terms = selection.fields.terms().iter();
+        let terms: Box<[Term]> = terms
+            .map(|term| Term {
+                place: place(&term.field),
+                value: term.value.as_str().into(),
+                negated: term.negated,
+            })
+            .collect();
+        let own_namespace = (info.namespaced && !target.namespace.is_empty()).then(|| target.namespace.as_str());
+        let scope = scope(info, target, selection, own_namespace);
+        Self {
+            topic: topic(info, &scope, &terms),
+            scope,
+            namespace: own_namespace.map(Arc::from),
+            labels: selection.labels.clone(),
+            terms,
+        }
+    }
+
+    /// Whether the object is selected.
+    pub(crate) fn matches(&self, item: &Item) -> bool {
+        let within = match &self.scope {
+            Scope::All => true,
+            Scope::Namespace(namespace) => item.namespace() == &**namespace,
+            Scope::Object(key) => item.key == *key,
+        };
+        within && self.labels_match(item) && self.terms.iter().all(|term| term.matches(item))
+    }
+
+    fn labels_match(&self, item: &Item) -> bool {
+        self.labels.is_everything() || self.labels.matches_with(|key| item.label(key))
+    }
+
+    /// Whether everything in the namespace (or everywhere) is selected.
+    pub(crate) fn selects_all(&self) -> bool {
+        self.labels.is_everything() && self.terms.is_empty()
+    }
+
+    /// Whose events to listen to.
+    pub(crate) fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// The keys that can match, as bounds of a range of the index.
+    pub(crate) fn bounds(&self) -> (Bound<String>, Bound<String>) {
+        match &self.scope {
+            Scope::All => (Bound::Unbounded, Bound::Unbounded),
+            Scope::Namespace(namespace) => namespace_bounds(namespace),
+            Scope::Object(key) => (Bound::Included(key.to_string()), Bound::Included(key.to_string())),
+        }
+    }
+
+    /// The keys that the URL names, selectors aside.
+    pub(crate) fn collection_bounds(&self) -> (Bound<String>, Bound<String>) {
+        self.namespace.as_deref().map_or((Bound::Unbounded, Bound::Unbounded), namespace_bounds)
+    }
+
+    /// What all keys that the URL names start with: `namespace/` or nothing. Continue tokens are relative to it.
+    pub(crate) fn collection_prefix(&self) -> String {
+        self.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default()
+    }
+}
+
+/// All keys that start with `namespace/`; `0` is the character after the slash.
+fn namespace_bounds(namespace: &str) -> (Bound<String>, Bound<String>) {
+    (Bound::Included(format!("{namespace}/")), Bound::Excluded(format!("{namespace}0")))
+}
+
+fn scope(info: &ResourceInfo, target: &Target, selection: &Selection, own_namespace: Option<&str>) -> Scope {
+    let selected_name = selection.fields.requires_exact_match("metadata.name");
+    let name = if target.name.is_empty() { selected_name } else { Some(target.name.as_str()) };
+    if !info.namespaced {
+        return name.map_or(Scope::All, |name| Scope::Object(Arc::from(name)));
+    }
+    let namespace = own_namespace.or_else(|| selection.fields.requires_exact_match("metadata.namespace"));
+    match (namespace, name) {
+        (None, _) => Scope::All,
+        (Some(namespace), None) => Scope::Namespace(Arc::from(namespace)),
+        (Some(namespace), Some(name)) => Scope::Object(Arc::from(format!("{namespace}/{name}"))),
+    }
+}
+
+fn topic(info: &ResourceInfo, scope: &Scope, terms: &[Term]) -> Topic {
+    if let Scope::Object(key) = scope {
+        return Topic::Object(key.clone());
+    }
+    let indexed = terms.iter().filter(|term| !term.negated).find_map(|term| match term.place {
+        Place::Selectable(field) if info.selectable.get(field).is_some_and(|selectable| selectable.indexed) => {
+            Some(Topic::Field { field, value: term.value.clone() })
+        }
+        _ => None,
+    });
+    indexed.unwrap_or_else(|| match scope {
+        Scope::Namespace(namespace) => Topic::Namespace(namespace.clone()),
+        Scope::All | Scope::Object(_) => Topic::All,
+    })
+}
+
+impl Term {
+    fn matches(&self, item: &Item) -> bool {
+        let value = match self.place {
+            Place::Name => item.name(),
+            Place::Namespace => item.namespace(),
+            Place::Selectable(field) => item.fields.get(field).map(|value| &**value).unwrap_or_default(),
+            Place::Unknown => "",
+        };
+        (value == &*self.value) != self.negated
+    }
+}

@@ -1,0 +1,98 @@
+//! How fresh a read is and has to be.
+//!
+//! The state of a resource is exact at the revision of its snapshot, but also at any later revision up to which nothing
+//! happened to it. The clock of the store watcher says up to where it is known that nothing did: once the cache has
+//! applied what was dispatched to it before the clock showed R, its snapshot is the state at R.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Instant,
+};
+
+use trireme_actors::Clock;
+use trireme_storage::Revision;
+
+use crate::{
+    store_watcher::StoreWatcherHandle,
+    watch_cache::{Snapshot, WatchCacheHandle},
+};
+
+/// A snapshot, and the revision whose exact state it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Fresh {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) revision: Revision,
+}
+
+/// Why a wait for freshness ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// The cache was never loaded.
+    NotLoaded,
+    /// It is only here.
+    At(Revision),
+}
+
+/// Tells how far one cache is on the clock of its store. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Progress {
+    cache: WatchCacheHandle,
+    store_watcher: StoreWatcherHandle,
+    clock: Clock,
+    /// The highest revision that was ever told, so that none is told later that is lower.
+    told: Arc<AtomicI64>,
+}
+
+impl Progress {
+    pub(crate) fn new(cache: WatchCacheHandle, store_watcher: StoreWatcherHandle, clock: Clock) -> Self {
+        Self { cache, store_watcher, clock, told: Arc::new(AtomicI64::new(0)) }
+    }
+
+    /// Up to which revision everything is in the snapshot and has been sent to the topics.
+    pub(crate) fn reached(&self) -> Revision {
+        // In this order: what is dispatched after the clock was read is later than what it showed.
+        let clock = self.store_watcher.revision();
+        let dispatched = self.cache.dispatched();
+        let applied = self.cache.applied_revision();
+        let reached = if applied >= dispatched { applied.max(clock) } else { applied };
+        self.told.fetch_max(reached, Ordering::AcqRel).max(reached)
+    }
+
+    /// The state now, if it is not older than `revision`, which is the case most of the time.
+    pub(crate) fn at_hand(&self, revision: Revision) -> Option<Fresh> {
+        if !self.cache.is_loaded() {
+            return None;
+        }
+        let reached = self.reached();
+        if reached < revision.max(self.store_watcher.floor()) {
+            return None;
+        }
+        let snapshot = self.cache.snapshot();
+        let revision = reached.max(snapshot.revision);
+        Some(Fresh { snapshot, revision })
+    }
+
+    /// Waits until the state is not older than `revision`.
+    pub(crate) async fn wait(&self, revision: Revision, deadline: Instant) -> Result<Fresh, Late> {
+        if let Some(fresh) = self.at_hand(revision) {
+            return Ok(fresh);
+        }
+        let fresh = self.clock.timeout_at(deadline, self.catch_up(revision)).await.flatten();
+        fresh.ok_or_else(|| if self.cache.is_loaded() { Late::At(self.reached()) } else { Late::NotLoaded })
+    }
+
+    async fn catch_up(&self, revision: Revision) -> Option<Fresh> {
+        let (mut clock, mut applied) = (self.store_watcher.clock(), self.cache.applied());
+        applied.wait_for(|applied| *applied >= 0).await.ok()?;
+        let needed = revision.max(self.store_watcher.floor());
+        let reached = *clock.wait_for(|clock| *clock >= needed).await.ok()?;
+        let dispatched = self.cache.dispatched();
+        applied.wait_for(|applied| *applied >= dispatched).await.ok()?;
+        self.told.fetch_max(reached, Ordering::AcqRel);
+        let snapshot = self.cache.snapshot();
+        Some(Fresh { revision: self.reached().max(snapshot.revision), snapshot })
+    }
+}

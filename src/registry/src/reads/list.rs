@@ -1,0 +1,216 @@
+//! Pages of lists: from a snapshot of the index, or for revisions that are no longer at hand from the store.
+
+use std::{ops::Bound, sync::Arc};
+
+use trireme_machinery::{ApiError, Reason};
+use trireme_storage::{KeyValue, RangePage, RangeRequest, Revision, Storage, StorageError};
+
+use super::{errors, filter::Filter, token::Continuation};
+use crate::{info::ResourceInfo, item::Item, store_error, watch_cache::Index};
+
+/// How many objects are looked at before others get their turn on the thread: some 100 µs.
+const SCAN_AT_ONCE: usize = 4_096;
+/// Page sizes of reads from the store when a selector lets an unknown part through.
+const STORE_PAGE_LEAST: usize = 500;
+const STORE_PAGE_MOST: usize = 10_000;
+
+/// One answer to a list.
+#[derive(Debug, Clone)]
+pub struct ListPage {
+    /// The objects in the order of their keys.
+    pub items: Vec<Arc<Item>>,
+    /// The revision of which they are the exact state.
+    pub revision: Revision,
+    /// Where the next page begins, if there is one.
+    pub continue_token: Option<String>,
+    /// How many objects follow, where that is known.
+    pub remaining: Option<u64>,
+    /// There were objects, but the selectors left none: kube-apiserver writes `"items":null` then.
+    pub all_filtered: bool,
+}
+
+/// What to put on a page.
+pub(super) struct PageRequest<'a> {
+    pub(super) filter: &'a Filter,
+    /// Where to begin, relative to the collection.
+    pub(super) start: Option<&'a str>,
+    /// 0 is no limit.
+    pub(super) limit: usize,
+}
+
+/// A position in a range of the index, and what was found up to there.
+struct Scan {
+    items: Vec<Arc<Item>>,
+    from: Bound<String>,
+    to: Bound<String>,
+    done: bool,
+}
+
+impl PageRequest<'_> {
+    /// Makes the page of an index that is the state at `revision`.
+    pub(super) async fn from_index(&self, index: &Index, revision: Revision) -> ListPage {
+        let prefix = self.filter.collection_prefix();
+        let (mut from, to) = self.filter.bounds();
+        if let Some(start) = self.start {
+            from = later(from, format!("{prefix}{start}"));
+        }
+        let mut scan = Scan { items: Vec::new(), from, to, done: false };
+        while !scan.done && !self.is_full(scan.items.len()) {
+            self.scan_some(index, &mut scan);
+            if !scan.done {
+                tokio::task::yield_now().await;
+            }
+        }
+        let more = !scan.done && index.range::<_, str>(as_range(&scan.from, &scan.to)).next().is_some();
+        let last = scan.items.last().filter(|_| more);
+        let continue_token =
+            last.map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
+        let remaining = (more && self.filter.selects_all()).then(|| count(index, &scan));
+        let all_filtered = scan.items.is_empty() && self.limit == 0 && {
+            let (from, to) = self.filter.collection_bounds();
+            index.range::<_, str>(as_range(&from, &to)).next().is_some()
+        };
+        ListPage { items: scan.items, revision, continue_token, remaining, all_filtered }
+    }
+
+    fn is_full(&self, items: usize) -> bool {
+        self.limit > 0 && items >= self.limit
+    }
+
+    /// Looks at a bounded number of objects and moves on behind them.
+    fn scan_some(&self, index: &Index, scan: &mut Scan) {
+        let mut last = None;
+        let mut looked_at = 0;
+        for (key, item) in index.range::<_, str>(as_range(&scan.from, &scan.to)) {
+            if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
+                scan.from = Bound::Excluded(last.map(|key: &Arc<str>| key.to_string()).unwrap_or_default());
+                return;
+            }
+            looked_at += 1;
+            last = Some(key);
+            if self.filter.matches(item) {
+                scan.items.push(item.clone());
+            }
+        }
+        scan.done = true;
+    }
+}
+
+fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> (Bound<&'a str>, Bound<&'a str>) {
+    (from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))
+}
+
+fn count(index: &Index, scan: &Scan) -> u64 {
+    u64::try_from(index.range::<_, str>(as_range(&scan.from, &scan.to)).count()).unwrap_or(u64::MAX)
+}
+
+/// The later of a lower bound and a key that is included.
+fn later(from: Bound<String>, start: String) -> Bound<String> {
+    match from {
+        Bound::Included(from) | Bound::Excluded(from) if from > start => Bound::Included(from),
+        _ => Bound::Included(start),
+    }
+}
+
+/// Reads a page of an old state from the store.
+pub(super) struct History<'a> {
+    pub(super) store: &'a Arc<dyn Storage>,
+    pub(super) info: &'a Arc<ResourceInfo>,
+    pub(super) revision: Revision,
+}
+
+impl History<'_> {
+    /// Makes the page.
+    pub(super) async fn page(&self, request: &PageRequest<'_>) -> Result<ListPage, ApiError> {
+        let within = request.filter.collection_prefix();
+        let prefix = format!("{}/{within}", self.info.storage_prefix);
+        let mut start = request.start.map(|start| format!("{prefix}{start}"));
+        let mut items: Vec<Arc<Item>> = Vec::new();
+        let mut size = if request.limit == 0 { STORE_PAGE_MOST } else { request.limit.max(STORE_PAGE_LEAST) };
+        let mut any = false;
+        loop {
+            let range = RangeRequest {
+                prefix: prefix.clone(),
+                start: start.take(),
+                limit: size.min(STORE_PAGE_MOST),
+                revision: Some(self.revision),
+            };
+            let page = self.store.range(range).await.map_err(|error| self.explain(error, request))?;
+            let RangePage { entries, more, count, .. } = page;
+            any |= !entries.is_empty();
+            let fetched = entries.len();
+            let next = entries.last().map(|entry| format!("{}\0", entry.key));
+            let (found, used) = self.select(entries, request, items.len()).await?;
+            items.extend(found);
+            let left = count.saturating_sub(used);
+            if request.is_full(items.len()) || !more || next.is_none() {
+                let more = used < fetched || more;
+                return Ok(self.finish(request, items, more.then_some(left), any, &within));
+            }
+            start = next;
+            size = size.saturating_mul(2);
+        }
+    }
+
+    fn finish(
+        &self,
+        request: &PageRequest<'_>,
+        items: Vec<Arc<Item>>,
+        left: Option<usize>,
+        any: bool,
+        within: &str,
+    ) -> ListPage {
+        let last = items.last().filter(|_| left.is_some());
+        let continue_token = last
+            .map(|item| Continuation::after(item.key.strip_prefix(within).unwrap_or_default(), self.revision).encode());
+        let remaining = left.filter(|_| request.filter.selects_all()).and_then(|left| u64::try_from(left).ok());
+        let all_filtered = items.is_empty() && request.limit == 0 && any;
+        ListPage { items, revision: self.revision, continue_token, remaining, all_filtered }
+    }
+
+    /// Decodes entries until the page is full; says how many were used up.
+    async fn select(
+        &self,
+        entries: Vec<KeyValue>,
+        request: &PageRequest<'_>,
+        have: usize,
+    ) -> Result<(Vec<Arc<Item>>, usize), ApiError> {
+        let (info, filter) = (self.info.clone(), request.filter.clone());
+        let room = if request.limit == 0 { usize::MAX } else { request.limit.saturating_sub(have) };
+        let selecting = tokio::task::spawn_blocking(move || {
+            let mut found = Vec::new();
+            let mut used = 0;
+            for entry in entries {
+                if found.len() == room {
+                    break;
+                }
+                used += 1;
+                // What cannot be read is left out, as the cache leaves it out.
+                let item = Item::from_stored(&info, &entry.key, entry.value, entry.mod_revision);
+                if let Some(item) = item.ok().filter(|item| filter.matches(item)) {
+                    found.push(Arc::new(item));
+                }
+            }
+            (found, used)
+        });
+        selecting.await.map_err(|_| ApiError::internal("the list was interrupted"))
+    }
+
+    fn explain(&self, error: StorageError, request: &PageRequest<'_>) -> ApiError {
+        match (error, request.start) {
+            (StorageError::Compacted { .. }, Some(start)) => {
+                let anew = Continuation { start: start.to_owned(), revision: -1 };
+                errors::continue_expired(anew.encode())
+            }
+            (StorageError::Compacted { .. }, None) => errors::list_expired(),
+            (StorageError::Future { current }, _) => errors::too_large(self.revision, current),
+            (other, _) => {
+                let mut error = store_error(other);
+                if error.reason == Reason::ServiceUnavailable {
+                    error.message = "the store is unavailable".to_owned();
+                }
+                error
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads: get, list and the start of watches, answered from snapshots of the watch cache.
+//!
+//! A read without a resource version asks the read index how far the store is and waits until the cache is there; with
+//! one it waits for that revision at most. Nothing here takes a turn in a mailbox but a subscription, and nothing asks
+//! the store for objects but a list at a revision that has left the cache's history.
+
+pub(crate) mod errors;
+mod filter;
+mod freshness;
+mod list;
+#[cfg(test)]
+mod tests;
+mod token;
+mod watch;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Semaphore;
+use trireme_actors::Clock;
+use trireme_machinery::ApiError;
+use trireme_storage::{Revision, Storage};
+
+pub use self::{
+    list::ListPage,
+    watch::{WatchFrame, Watcher},
+};
+use self::{
+    filter::Filter,
+    freshness::{Fresh, Late, Progress},
+    list::{History, PageRequest},
+    token::Continuation,
+};
+use crate::{
+    info::ResourceInfo,
+    item::{Item, ItemKey},
+    read_index::ReadIndexHandle,
+    request::{Freshness, GetRequest, ListRequest, WatchRequest, WatchStart},
+    store_watcher::StoreWatcherHandle,
+    watch_cache::WatchCacheHandle,
+};
+
+/// How long a read waits for the cache to be fresh enough, as in kube-apiserver.
+const FRESH_WITHIN: Duration = Duration::from_secs(3);
+/// Lists that may be read from the store at a time, for each resource: they are rare and dear, and a crowd of them
+/// must not take the store down.
+const LISTS_FROM_STORE: usize = 4;
+
+/// Answers the reads of one resource. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    info: Arc<ResourceInfo>,
+    cache: WatchCacheHandle,
+    progress: Progress,
+    read_index: ReadIndexHandle,
+    store: Arc<dyn Storage>,
+    clock: Clock,
+    from_store: Arc<Semaphore>,
+}
+
+impl Reader {
+    /// A reader of the resource that `cache` holds.
+    pub fn new(
+        info: Arc<ResourceInfo>,
+        cache: WatchCacheHandle,
+        store_watcher: StoreWatcherHandle,
+        read_index: ReadIndexHandle,
+        store: Arc<dyn Storage>,
+        clock: Clock,
+    ) -> Self {
+        let progress = Progress::new(cache.clone(), store_watcher, clock.clone());
+        let from_store = Arc::new(Semaphore::new(LISTS_FROM_STORE));
+        Self { info, cache, progress, read_index, store, clock, from_store }
+    }
+
+    /// What the resource is.
+    pub fn info(&self) -> &Arc<ResourceInfo> {
+        &self.info
+    }
+
+    /// The object as the cache has it now, however old that is.
+    pub fn cached(&self, key: &ItemKey) -> Option<Arc<Item>> {
+        self.cache.snapshot().index.get(key).cloned()
+    }
+
+    /// Whether the resource has been loaded and has caught up with where the store was then.
+    pub fn is_ready(&self) -> bool {
+        self.progress.at_hand(0).is_some()
+    }
+
+    /// Reads one object.
+    pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
+        let fresh = self.fresh(request.freshness).await?;
+        let target = &request.target;
+        let found = if self.info.namespaced {
+            fresh.snapshot.index.get(&*format!("{}/{}", target.namespace, target.name))
+        } else {
+            fresh.snapshot.index.get(&*target.name)
+        };
+        found.cloned().ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
+    }
+
+    /// Reads a collection or a page of it.
+    pub async fn list(&self, request: ListRequest) -> Result<ListPage, ApiError> {
+        let ListRequest { target, selection, options } = request;
+        let filter = Filter::new(&self.info, &target, &selection);
+        let continuation = options.continue_token.as_deref().filter(|token| !token.is_empty());
+        let continuation = continuation.map(Continuation::decode).transpose()?;
+        let freshness = match &continuation {
+            Some(continuation) if continuation.revision > 0 => Freshness::Exact(continuation.revision),
+            Some(_) => Freshness::Latest,
+            None => options.freshness,
+        };
+        let start = continuation.as_ref().map(|continuation| continuation.start.as_str());
+        let page = PageRequest { filter: &filter, start, limit: options.limit };
+        if let Freshness::Exact(revision) = freshness {
+            return self.list_at(revision, &page).await;
+        }
+        let fresh = self.fresh(freshness).await?;
+        Ok(page.from_index(&fresh.snapshot.index, fresh.revision).await)
+    }
+
+    async fn list_at(&self, revision: Revision, page: &PageRequest<'_>) -> Result<ListPage, ApiError> {
+        let fresh = self.not_older_than(revision).await?;
+        if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
+            return Ok(page.from_index(&index, revision).await);
+        }
+        let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
+        metrics::counter!("trireme_lists_from_store_total", "resource" => self.info.resource.to_string()).increment(1);
+        History { store: &self.store, info: &self.info, revision }.page(page).await
+    }
+
+    /// Follows a collection.
+    pub async fn watch(&self, request: WatchRequest) -> Result<Watcher, ApiError> {
+        let opened = self.clock.now();
+        let filter = Filter::new(&self.info, &request.target, &request.selection);
+        let reached = match request.start {
+            WatchStart::State(freshness) | WatchStart::Now(freshness) => self.fresh(freshness).await?.revision,
+            WatchStart::After(revision) => self.not_older_than(revision).await.map(|_| revision)?,
+        };
+        let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
+        let subscription = subscribing.await.map_err(errors::ask)?;
+        let source = watch::Source { cache: self.cache.clone(), progress: self.progress.clone(), filter };
+        Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
+    }
+
+    async fn fresh(&self, freshness: Freshness) -> Result<Fresh, ApiError> {
+        match freshness {
+            Freshness::Any => self.wait(0, errors::lagging).await,
+            Freshness::NotOlderThan(revision) | Freshness::Exact(revision) => self.not_older_than(revision).await,
+            Freshness::Latest => {
+                let revision = self.read_index.revision(self.deadline()).await?;
+                self.wait(revision, errors::lagging).await
+            }
+        }
+    }
+
+    async fn not_older_than(&self, revision: Revision) -> Result<Fresh, ApiError> {
+        self.wait(revision, errors::too_large).await
+    }
+
+    async fn wait(&self, revision: Revision, late: fn(Revision, Revision) -> ApiError) -> Result<Fresh, ApiError> {
+        if let Some(fresh) = self.progress.at_hand(revision) {
+            return Ok(fresh);
+        }
+        self.progress.wait(revision, self.deadline()).await.map_err(|error| match error {
+            Late::NotLoaded => errors::initializing(),
+            Late::At(current) => late(revision, current),
+        })
+    }
+
+    fn deadline(&self) -> Instant {
+        self.clock.now() + FRESH_WITHIN
+    }
+}

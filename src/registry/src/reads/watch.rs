@@ -1,0 +1,287 @@
+//! A watch: a cursor into the events of a resource, and a filter.
+//!
+//! A watcher holds no queue. It first sends the state it started from (if asked to), then reads the shared log up to its
+//! end, then waits on its topic. If it falls behind what the topic keeps it goes back to the log; if it falls behind
+//! the log, too, it ends with 410, and the client lists again. Events are told apart by their sequence, so that nothing
+//! is sent twice or left out on the way between the three.
+
+use std::{
+    ops::Bound,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use tokio::sync::broadcast::{
+    Receiver,
+    error::{RecvError, TryRecvError},
+};
+use trireme_actors::{AskError, Clock};
+use trireme_machinery::ApiError;
+use trireme_storage::Revision;
+
+use super::{FRESH_WITHIN, errors, filter::Filter, freshness::Progress};
+use crate::{
+    event::{Event, EventKind},
+    item::{Item, ItemKey},
+    request::{WatchRequest, WatchStart},
+    watch_cache::{Snapshot, Subscription, WatchCacheHandle},
+};
+
+/// How many objects or events are looked at between two answers: bounds the memory of a slow client.
+const LOOK_AT_ONCE: usize = 256;
+/// How often a client that wants bookmarks gets one, give or take a quarter so that they spread.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How often a watcher that hears nothing notes how far the log is, well within the time that history is kept: else a
+/// burst after a long silence could not be told from a hole in the log.
+const REFRESH_EVERY: Duration = Duration::from_secs(30);
+/// The last bookmark comes so long before the end.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// What a watch sends.
+#[derive(Debug, Clone)]
+pub enum WatchFrame {
+    /// An object has changed.
+    Event {
+        /// How, as seen through the selector.
+        kind: EventKind,
+        /// The object after the change, or as it was last.
+        item: Arc<Item>,
+        /// The event as a line of JSON in the stored version, shared with all other watchers.
+        frame: Bytes,
+    },
+    /// Everything up to this revision has been sent.
+    Bookmark {
+        /// The revision.
+        revision: Revision,
+        /// The initial state is complete.
+        initial_events_end: bool,
+    },
+    /// The watch has failed. Always the last frame.
+    Error(ApiError),
+}
+
+/// Where a watcher gets its events.
+pub(super) struct Source {
+    pub(super) cache: WatchCacheHandle,
+    pub(super) progress: Progress,
+    pub(super) filter: Filter,
+}
+
+enum Phase {
+    /// Sends the objects after `after` of a snapshot.
+    State { snapshot: Arc<Snapshot>, after: Option<ItemKey>, mark_end: bool },
+    /// Reads the log.
+    Log,
+    /// Waits on the topic.
+    Live,
+    /// Has ended.
+    Over,
+}
+
+/// A running watch.
+pub struct Watcher {
+    source: Source,
+    events: Receiver<Arc<Event>>,
+    phase: Phase,
+    /// The sequence of the next event to look at.
+    cursor: u64,
+    /// Everything up to here has been sent.
+    sent: Revision,
+    next_bookmark: Option<Instant>,
+    deadline: Instant,
+    clock: Clock,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        source: Source,
+        subscription: Subscription,
+        request: &WatchRequest,
+        reached: Revision,
+        opened: Instant,
+        clock: Clock,
+    ) -> Result<Self, ApiError> {
+        let Subscription { snapshot, events } = subscription;
+        let next = snapshot.log.next_sequence();
+        let newest = reached.max(snapshot.revision);
+        let (phase, cursor, sent) = match request.start {
+            WatchStart::After(revision) => {
+                let expired = || errors::watch_expired(revision, snapshot.log.start());
+                (Phase::Log, snapshot.log.after(revision).ok_or_else(expired)?, revision)
+            }
+            WatchStart::Now(_) => (Phase::Live, next, newest),
+            WatchStart::State(_) => {
+                let mark_end = request.initial_events_end && request.bookmarks;
+                (Phase::State { snapshot, after: None, mark_end }, next, newest)
+            }
+        };
+        let deadline = opened + request.timeout;
+        let next_bookmark = request.bookmarks.then(|| next_bookmark(opened, deadline)).flatten();
+        Ok(Self { source, events, phase, cursor, sent, next_bookmark, deadline, clock })
+    }
+
+    /// The next frames, at least one; `None` is a clean end. May be dropped at any time without losing anything.
+    pub async fn next(&mut self) -> Option<Vec<WatchFrame>> {
+        loop {
+            if !matches!(self.phase, Phase::Over) && self.clock.now() >= self.deadline {
+                self.phase = Phase::Over;
+            }
+            let frames = match self.phase {
+                Phase::Over => return None,
+                Phase::State { .. } => self.read_state(),
+                Phase::Log => self.read_log(),
+                Phase::Live => self.read_topic().await,
+            };
+            if !frames.is_empty() {
+                return Some(frames);
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    fn read_state(&mut self) -> Vec<WatchFrame> {
+        let Phase::State { snapshot, after, mark_end } = &mut self.phase else { return Vec::new() };
+        let newest = self.source.cache.snapshot();
+        if !newest.log.reaches(self.cursor) {
+            return self.expire(&newest);
+        }
+        let (from, to) = self.source.filter.bounds();
+        let from = after.as_deref().map_or(from.as_ref().map(String::as_str), Bound::Excluded);
+        let mut frames = Vec::new();
+        let mut last = None;
+        let range = (from, to.as_ref().map(String::as_str));
+        for (key, item) in snapshot.index.range::<_, str>(range).take(LOOK_AT_ONCE) {
+            last = Some(key.clone());
+            if self.source.filter.matches(item) {
+                let frame = item.line(EventKind::Added);
+                frames.push(WatchFrame::Event { kind: EventKind::Added, item: item.clone(), frame });
+            }
+        }
+        if last.is_some() {
+            *after = last;
+            return frames;
+        }
+        if *mark_end {
+            frames.push(WatchFrame::Bookmark { revision: self.sent, initial_events_end: true });
+        }
+        self.phase = Phase::Log;
+        frames
+    }
+
+    fn read_log(&mut self) -> Vec<WatchFrame> {
+        let newest = self.source.cache.snapshot();
+        if !newest.log.reaches(self.cursor) {
+            return self.expire(&newest);
+        }
+        let mut frames = Vec::new();
+        for _ in 0..LOOK_AT_ONCE {
+            let Some(event) = newest.log.get(self.cursor) else {
+                self.phase = Phase::Live;
+                break;
+            };
+            self.look_at(event, &mut frames);
+        }
+        frames
+    }
+
+    async fn read_topic(&mut self) -> Vec<WatchFrame> {
+        let mut frames = Vec::new();
+        let bookmark = self.due_bookmark();
+        let told = self.source.cache.told_sequence();
+        let drained = self.drain(&mut frames);
+        if drained {
+            // All that concerns this watcher was in the topic before it was drained.
+            self.cursor = self.cursor.max(told);
+        }
+        if let (Some(revision), true) = (bookmark, drained) {
+            self.sent = self.sent.max(revision);
+            frames.push(WatchFrame::Bookmark { revision: self.sent, initial_events_end: false });
+            self.next_bookmark = next_bookmark(self.clock.now(), self.deadline);
+        }
+        if !frames.is_empty() || !drained {
+            return frames;
+        }
+        let wake_at = self.next_bookmark.map_or(self.deadline, |at| at.min(self.deadline));
+        let wake_at = wake_at.min(self.clock.now() + REFRESH_EVERY);
+        match self.clock.timeout_at(wake_at, self.events.recv()).await {
+            Some(Ok(event)) => {
+                self.look_at(&event, &mut frames);
+                self.drain(&mut frames);
+            }
+            Some(Err(RecvError::Lagged(_))) => self.phase = Phase::Log,
+            Some(Err(RecvError::Closed)) => return self.subscribe_again().await,
+            None => {}
+        }
+        frames
+    }
+
+    /// The revision for a bookmark that is due: told before the topic is drained, so that all events up to it are in
+    /// the topic by then.
+    fn due_bookmark(&self) -> Option<Revision> {
+        let due = self.next_bookmark.is_some_and(|at| at <= self.clock.now());
+        due.then(|| self.source.progress.reached())
+    }
+
+    /// Takes what has arrived; says whether that was all.
+    fn drain(&mut self, frames: &mut Vec<WatchFrame>) -> bool {
+        for _ in 0..LOOK_AT_ONCE {
+            match self.events.try_recv() {
+                Ok(event) => self.look_at(&event, frames),
+                Err(TryRecvError::Lagged(_)) => {
+                    self.phase = Phase::Log;
+                    return false;
+                }
+                // A closed topic is found out about when there is nothing else to send.
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return true,
+            }
+        }
+        false
+    }
+
+    fn look_at(&mut self, event: &Event, frames: &mut Vec<WatchFrame>) {
+        if event.sequence < self.cursor {
+            return;
+        }
+        self.cursor = event.sequence + 1;
+        if let Some(seen) = event.seen_by(|item| self.source.filter.matches(item)) {
+            self.sent = event.revision();
+            frames.push(WatchFrame::Event { kind: seen.kind, item: seen.item, frame: seen.line });
+        }
+    }
+
+    /// The topic was closed: the cache has lost its history or was rebuilt or removed.
+    async fn subscribe_again(&mut self) -> Vec<WatchFrame> {
+        let topic = self.source.filter.topic().clone();
+        match self.source.cache.subscribe(topic, self.clock.now() + FRESH_WITHIN).await {
+            Ok(Subscription { snapshot, events }) => {
+                self.events = events;
+                if !snapshot.log.reaches(self.cursor) {
+                    return self.expire(&snapshot);
+                }
+                self.phase = Phase::Log;
+                Vec::new()
+            }
+            Err(AskError::Stopped { .. }) => {
+                self.phase = Phase::Over;
+                Vec::new()
+            }
+            Err(error) => {
+                self.phase = Phase::Over;
+                vec![WatchFrame::Error(errors::ask(error))]
+            }
+        }
+    }
+
+    fn expire(&mut self, newest: &Snapshot) -> Vec<WatchFrame> {
+        self.phase = Phase::Over;
+        vec![WatchFrame::Error(errors::watch_expired(self.sent, newest.log.start()))]
+    }
+}
+
+/// When the bookmark after `now` is due, if there is one before the end.
+fn next_bookmark(now: Instant, deadline: Instant) -> Option<Instant> {
+    let periodic = now + BOOKMARK_EVERY.mul_f64(rand::random_range(0.75..1.25));
+    let last = deadline.checked_sub(BOOKMARK_BEFORE_END).filter(|last| *last > now)?;
+    Some(periodic.min(last))
+}

@@ -1,0 +1,155 @@
+//! What callers hold of a registry.
+
+use std::{collections::HashSet, future::Future, sync::Arc};
+
+use serde_json::Value;
+use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned};
+use trireme_machinery::{ApiError, GroupVersionKind, Reason};
+use trireme_storage::Storage;
+
+use super::{
+    actor::Registry,
+    messages::{KeyTurn, TakeKey},
+};
+use crate::{
+    admission::Admission,
+    director::DirectorError,
+    info::ResourceInfo,
+    item::Item,
+    reads::{ListPage, Reader, Watcher},
+    request::{
+        CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, GetRequest, ListRequest, PatchRequest, Target,
+        UpdateRequest, WatchRequest, Written,
+    },
+    write::Writer,
+};
+
+/// One resource, ready to serve. Cheap to clone.
+#[derive(Clone)]
+pub struct RegistryHandle {
+    actor: Handle<Registry>,
+    owned: Arc<Owned<Registry>>,
+    writer: Arc<Writer>,
+}
+
+impl RegistryHandle {
+    /// Spawns the registry of a resource.
+    pub fn spawn(
+        system: &ActorSystem,
+        reader: Reader,
+        store: Arc<dyn Storage>,
+        admission: Arc<dyn Admission>,
+        known_kinds: Arc<HashSet<GroupVersionKind>>,
+    ) -> Result<Self, DirectorError> {
+        let info = Arc::clone(reader.info());
+        let instance = info.resource.to_string();
+        let owned = system.spawn(instance, Registry::default)?;
+        let actor = owned.for_caller(Caller::Outside)?;
+        let clock = system.clock().clone();
+        Ok(Self { actor, owned: Arc::new(owned), writer: Arc::new(Writer { info, reader, store, admission, clock, known_kinds }) })
+    }
+
+    /// What the resource is.
+    pub fn info(&self) -> &Arc<ResourceInfo> {
+        &self.writer.info
+    }
+
+    /// Whether reads can be answered: the watch cache has loaded.
+    pub fn is_ready(&self) -> bool {
+        self.writer.reader.is_ready()
+    }
+
+    /// Stops the actor for good, when the resource is served no longer.
+    pub(crate) async fn stop(&self) {
+        self.owned.stop().await;
+    }
+
+    /// Reads one object.
+    pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
+        self.writer.reader.get(request).await
+    }
+
+    /// Reads the scale of one object.
+    pub async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
+        self.writer.scale(request).await
+    }
+
+    /// Reads a collection.
+    pub async fn list(&self, request: ListRequest) -> Result<ListPage, ApiError> {
+        self.writer.reader.list(request).await
+    }
+
+    /// Follows a collection.
+    pub async fn watch(&self, request: WatchRequest) -> Result<Watcher, ApiError> {
+        self.writer.reader.watch(request).await
+    }
+
+    /// Creates an object.
+    pub async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.create(request).await }).await
+    }
+
+    /// Replaces an object or part of it.
+    pub async fn update(&self, request: UpdateRequest) -> Result<Written, ApiError> {
+        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
+        to_the_end(async move {
+            let result = writer.update(request, turn.latest()).await;
+            turn.finish(result.as_ref().ok().and_then(|written| written.object.stored()));
+            result
+        })
+        .await
+    }
+
+    /// Changes part of an object.
+    pub async fn patch(&self, request: PatchRequest) -> Result<Written, ApiError> {
+        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
+        to_the_end(async move {
+            let result = writer.patch(request, turn.latest()).await;
+            turn.finish(result.as_ref().ok().and_then(|written| written.object.stored()));
+            result
+        })
+        .await
+    }
+
+    /// Deletes an object, or marks it for deletion.
+    pub async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ApiError> {
+        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
+        to_the_end(async move {
+            let result = writer.delete(request, turn.latest()).await;
+            drop(turn);
+            result
+        })
+        .await
+    }
+
+    /// Deletes what is selected.
+    pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.delete_collection(request).await }).await
+    }
+
+    async fn take_turn(&self, target: &Target) -> Result<KeyTurn, ApiError> {
+        let key = self.writer.item_key(target);
+        self.actor.ask(TakeKey(key)).await.map_err(ask_error)
+    }
+}
+
+/// A write that has begun goes on to its end even if the client is gone, so that nothing is left half done.
+async fn to_the_end<T: Send + 'static>(
+    write: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    #[expect(clippy::disallowed_methods, reason = "one short task a write, which ends by itself and reports by its result")]
+    let task = tokio::spawn(write);
+    task.await.unwrap_or_else(|_| Err(ApiError::internal("the write was interrupted")))
+}
+
+/// What an actor's refusal means to a client. Nothing has been written yet when a turn is refused.
+fn ask_error(error: AskError) -> ApiError {
+    let reason = match error {
+        AskError::Overloaded => Reason::TooManyRequests,
+        AskError::Restarting { .. } | AskError::Stopped { .. } => Reason::ServiceUnavailable,
+        AskError::Deadline { .. } => Reason::Timeout,
+    };
+    ApiError::new(reason, format!("{error}, please try again later")).with_retry_after(1)
+}

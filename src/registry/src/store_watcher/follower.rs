@@ -1,0 +1,235 @@
+//! The task that follows the store: load, then watch, then go on from where it was after every failure.
+//!
+//! ```text
+//!            ┌──────── history lost ────────┐
+//!            ▼                              │
+//!  load all at R ─▶ watch after R ─▶ batch: caches, then clock ─▶ …
+//!                        ▲                  │
+//!                        └─ back-off ◀─ error
+//! ```
+//! Order of promises: a cache knows what is on its way to it before the clock shows the revision, so a reader that sees
+//! the clock at R and a cache that has applied all that was dispatched has everything up to R.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::StreamExt as _;
+use tokio::sync::watch;
+use trireme_actors::Clock;
+use trireme_storage::{RangeRequest, Revision, StorageError, WatchBatch, WatchStream};
+
+use super::{
+    actor::Wanted,
+    handle::Source,
+    logic::{self, Backoff, Loaded, Part, Routes},
+};
+use crate::watch_cache::Feed;
+
+/// Keys a page of a load: what kube-apiserver takes, too.
+const LOAD_PAGE: usize = 10_000;
+/// So many caches at once are loaded by one read of everything.
+const LOAD_ALL_AT: usize = 8;
+/// So many events are decoded in place (some 300 µs); more go to the pool of blocking threads.
+const DECODE_IN_PLACE: usize = 32;
+
+pub(super) struct Follower {
+    source: Source,
+    clock: Clock,
+    wanted: watch::Receiver<Wanted>,
+    routes: Arc<Routes>,
+    feeds: BTreeMap<Arc<str>, Followed>,
+    /// Up to where the caches are fed; `None` before the first load and after history was lost.
+    position: Option<Revision>,
+    backoff: Backoff,
+}
+
+struct Followed {
+    feed: Feed,
+    epoch: u64,
+}
+
+impl Follower {
+    pub(super) fn new(source: Source, clock: Clock, wanted: watch::Receiver<Wanted>) -> Self {
+        Self {
+            source,
+            clock,
+            wanted,
+            routes: Arc::default(),
+            feeds: BTreeMap::new(),
+            position: None,
+            backoff: Backoff::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            let Err(error) = self.follow().await;
+            if let StorageError::Compacted { oldest } = error {
+                tracing::warn!(oldest, position = self.position, "history is lost: loading everything again");
+                self.position = None;
+            } else {
+                tracing::warn!(%error, position = self.position, "the store cannot be followed");
+            }
+            metrics::counter!("trireme_store_watch_failures_total").increment(1);
+            self.clock.sleep(self.backoff.next(rand::random())).await;
+        }
+    }
+
+    async fn follow(&mut self) -> Result<std::convert::Infallible, StorageError> {
+        let mut position = match self.position {
+            Some(position) => position,
+            None => self.load_all().await?,
+        };
+        let store = self.source.store.clone();
+        let watch_prefix = self.source.options.watch_prefix.clone();
+        let mut stream = store.watch(&watch_prefix, position).await?;
+        loop {
+            self.take_up_wanted(position).await?;
+            let Some(batch) = self.next_batch(&mut stream).await? else { continue };
+            position = batch.revision;
+            self.dispatch(batch).await;
+            self.backoff.reset();
+        }
+    }
+
+    /// The next batch, or `None` if the set of caches has changed.
+    async fn next_batch(&mut self, stream: &mut WatchStream) -> Result<Option<WatchBatch>, StorageError> {
+        tokio::select! {
+            biased;
+            batch = stream.next() => match batch {
+                Some(batch) => batch.map(Some),
+                None => Err(StorageError::Unavailable("the watch has ended".to_owned())),
+            },
+            // The sender lives as long as the actor, and this task no longer than that.
+            _ = self.wanted.changed() => Ok(None),
+        }
+    }
+
+    /// Loads every wanted cache as of one revision.
+    async fn load_all(&mut self) -> Result<Revision, StorageError> {
+        let some = self.wanted.wait_for(|wanted| !wanted.is_empty()).await;
+        let wanted = some.map_err(|_| StorageError::Unavailable("nobody wants the store followed".to_owned()))?.clone();
+        self.routes = Arc::new(Routes::new(wanted.values().map(|registration| registration.info.clone())));
+        let now = self.source.store.read_index().await?;
+        // Never back behind what readers have seen, also after this task was started anew.
+        let seen = self.source.shared.revision();
+        let mut at = (now - self.source.options.history).max(seen).max(1).min(now);
+        let prefix = self.source.options.objects_prefix.clone();
+        let mut loaded = self.load(&prefix, at).await;
+        if let Err(StorageError::Compacted { oldest }) = loaded {
+            at = oldest.clamp(at, now);
+            loaded = self.load(&prefix, at).await;
+        }
+        if let Err(StorageError::Compacted { .. }) = loaded {
+            at = now;
+            loaded = self.load(&prefix, at).await;
+        }
+        let mut loaded = loaded?;
+        self.feeds.clear();
+        for (prefix, registration) in wanted.iter() {
+            let index = loaded.remove(prefix).unwrap_or_default();
+            self.hand_over(&registration.feed, index, at).await;
+            let followed = Followed { feed: registration.feed.clone(), epoch: registration.epoch };
+            self.feeds.insert(prefix.clone(), followed);
+        }
+        self.source.shared.set_floor(now);
+        self.reached(at);
+        tracing::info!(revision = now, history_from = at, caches = self.feeds.len(), "the caches are loaded");
+        Ok(at)
+    }
+
+    /// Loads the caches that are new or want to be loaded again, as of where the others are.
+    async fn take_up_wanted(&mut self, position: Revision) -> Result<(), StorageError> {
+        let wanted = self.wanted.borrow_and_update().clone();
+        self.feeds.retain(|prefix, _| wanted.contains_key(prefix));
+        let behind: Vec<_> = wanted
+            .iter()
+            .filter(|(prefix, registration)| {
+                self.feeds.get(*prefix).is_none_or(|followed| followed.epoch != registration.epoch)
+            })
+            .collect();
+        if behind.is_empty() {
+            return Ok(());
+        }
+        self.routes = Arc::new(Routes::new(wanted.values().map(|registration| registration.info.clone())));
+        let mut all = if behind.len() >= LOAD_ALL_AT {
+            Some(self.load(&self.source.options.objects_prefix, position).await?)
+        } else {
+            None
+        };
+        for (prefix, registration) in behind {
+            let index = match &mut all {
+                Some(all) => all.remove(prefix),
+                None => self.load(&format!("{prefix}/"), position).await?.remove(prefix),
+            };
+            let index = index.unwrap_or_default();
+            self.hand_over(&registration.feed, index, position).await;
+            let followed = Followed { feed: registration.feed.clone(), epoch: registration.epoch };
+            self.feeds.insert(prefix.clone(), followed);
+        }
+        Ok(())
+    }
+
+    async fn load(&self, prefix: &str, revision: Revision) -> Result<Loaded, StorageError> {
+        let mut loaded = Loaded::new();
+        let mut start = None;
+        loop {
+            let request = RangeRequest {
+                prefix: prefix.to_owned(),
+                start: start.take(),
+                limit: LOAD_PAGE,
+                revision: Some(revision),
+            };
+            let page = self.source.store.range(request).await?;
+            let next = page.entries.last().filter(|_| page.more).map(|last| format!("{}\0", last.key));
+            let routes = self.routes.clone();
+            loaded = computed(move || {
+                logic::load_entries(&routes, &page.entries, &mut loaded);
+                loaded
+            })
+            .await?;
+            if next.is_none() {
+                return Ok(loaded);
+            }
+            start = next;
+        }
+    }
+
+    async fn hand_over(&self, feed: &Feed, index: crate::watch_cache::Index, revision: Revision) {
+        if let Err(error) = feed.replace(index, revision).await {
+            // A cache that is being rebuilt asks for a reload when it is back.
+            tracing::debug!(%error, "a cache did not take its load");
+        }
+    }
+
+    async fn dispatch(&mut self, batch: WatchBatch) {
+        let WatchBatch { events, revision } = batch;
+        let parts = if events.len() <= DECODE_IN_PLACE {
+            logic::route_events(&self.routes, &events)
+        } else {
+            let routes = self.routes.clone();
+            match computed(move || logic::route_events(&routes, &events)).await {
+                Ok(parts) => parts,
+                Err(error) => panic!("decoding events failed: {error}"),
+            }
+        };
+        for Part { prefix, changes } in parts {
+            let Some(followed) = self.feeds.get(&prefix) else { continue };
+            for (changes, revision) in logic::into_turns(changes) {
+                if let Err(error) = followed.feed.apply(changes, revision).await {
+                    tracing::debug!(%error, %prefix, "a cache did not take a batch");
+                }
+            }
+        }
+        self.reached(revision);
+    }
+
+    fn reached(&mut self, revision: Revision) {
+        self.position = Some(revision);
+        self.source.shared.advance(revision);
+    }
+}
+
+async fn computed<T: Send + 'static>(compute: impl FnOnce() -> T + Send + 'static) -> Result<T, StorageError> {
+    let computed = tokio::task::spawn_blocking(compute).await;
+    computed.map_err(|error| StorageError::Failed(format!("decoding failed: {error}")))
+}

@@ -1,0 +1,133 @@
+//! The public face of the store watcher.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+};
+
+use tokio::sync::watch;
+use trireme_actors::{ActorKind, ActorSystem, AskError, Caller, Handle, SpawnError};
+use trireme_storage::{Revision, Storage};
+
+use super::{
+    actor::{StoreWatcher, Wanted},
+    messages::{Register, Reload, Unregister},
+};
+use crate::{info::ResourceInfo, watch_cache::Feed};
+
+/// What to follow.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) store: Arc<dyn Storage>,
+    pub(super) options: StoreWatcherOptions,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// How to follow a store.
+#[derive(Debug, Clone)]
+pub struct StoreWatcherOptions {
+    /// Where all objects are stored.
+    pub objects_prefix: String,
+    /// What is watched. The whole keyspace (the empty string) of a store of our own, since then every revision shows
+    /// up and moves the clock; the objects' prefix of a shared one.
+    pub watch_prefix: String,
+    /// With so many revisions of history the caches start, if the store still has them, so that watches that were
+    /// cut by a restart can resume.
+    pub history: Revision,
+}
+
+impl Default for StoreWatcherOptions {
+    fn default() -> Self {
+        Self { objects_prefix: "/registry/".to_owned(), watch_prefix: String::new(), history: 5_000 }
+    }
+}
+
+/// What the follower publishes; outlives the actor's instances.
+#[derive(Debug)]
+pub(super) struct Shared {
+    clock: watch::Sender<Revision>,
+    floor: AtomicI64,
+}
+
+impl Shared {
+    /// Where the clock is.
+    pub(super) fn revision(&self) -> Revision {
+        *self.clock.borrow()
+    }
+
+    /// Everything up to `revision` is in the caches or on its way to them.
+    pub(super) fn advance(&self, revision: Revision) {
+        self.clock.send_replace(revision);
+    }
+
+    /// Where the store was when the caches were loaded: older states are history and nothing to answer with.
+    pub(super) fn set_floor(&self, revision: Revision) {
+        self.floor.store(revision, Ordering::Release);
+    }
+}
+
+/// The revision clock of a store, and the way to have a cache filled. Cheap to clone.
+#[derive(Clone)]
+pub struct StoreWatcherHandle {
+    handle: Handle<StoreWatcher>,
+    cache_handle: Handle<StoreWatcher>,
+    shared: Arc<Shared>,
+}
+
+impl StoreWatcherHandle {
+    /// Starts to follow a store.
+    ///
+    /// # Panics
+    /// If the topology does not let the director and the watch caches ask the store watcher.
+    pub fn spawn(
+        system: &ActorSystem,
+        store: Arc<dyn Storage>,
+        options: StoreWatcherOptions,
+    ) -> Result<Self, SpawnError> {
+        let shared = Arc::new(Shared { clock: watch::Sender::new(-1), floor: AtomicI64::new(0) });
+        let source = Source { store, options, shared: shared.clone() };
+        let wanted = Arc::new(watch::Sender::new(Wanted::new(BTreeMap::new())));
+        let tasks = system.tasks().clone();
+        let owned =
+            system.spawn("", move || StoreWatcher::new(source.clone(), tasks.clone(), wanted.clone()))?;
+        let allowed = "the topology lets the store watcher be asked";
+        Ok(Self {
+            handle: owned.for_caller(Caller::Outside).expect(allowed),
+            cache_handle: owned.for_caller(ActorKind::WATCH_CACHE).expect(allowed),
+            shared,
+        })
+    }
+
+    /// The clock's time; negative before the caches are loaded.
+    pub fn revision(&self) -> Revision {
+        self.shared.revision()
+    }
+
+    /// The clock: every change up to the revision it shows is in the caches or on its way to them.
+    pub fn clock(&self) -> watch::Receiver<Revision> {
+        self.shared.clock.subscribe()
+    }
+
+    /// The oldest revision that any read may be answered with.
+    pub(crate) fn floor(&self) -> Revision {
+        self.shared.floor.load(Ordering::Acquire)
+    }
+
+    /// Has caches loaded and kept up to date.
+    pub(crate) async fn register(&self, caches: Vec<(Arc<ResourceInfo>, Feed)>) -> Result<(), AskError> {
+        self.handle.ask(Register(caches)).await
+    }
+
+    /// Has a cache loaded again that lost its state.
+    pub(crate) async fn reload(&self, prefix: Arc<str>) -> Result<(), AskError> {
+        self.cache_handle.ask(Reload(prefix)).await
+    }
+
+    /// Leaves a cache alone.
+    pub(crate) async fn unregister(&self, prefix: Arc<str>) -> Result<(), AskError> {
+        self.handle.ask(Unregister(prefix)).await
+    }
+}

@@ -1,0 +1,155 @@
+//! Which resource a key belongs to, what a batch means for each, and how long to wait after a failure.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
+
+use crate::{
+    event::EventKind,
+    info::ResourceInfo,
+    item::Item,
+    stored::{self, ItemError},
+    watch_cache::{Change, Index},
+};
+
+/// Resources by storage prefix.
+#[derive(Clone, Default)]
+pub(super) struct Routes {
+    by_prefix: HashMap<Arc<str>, Arc<ResourceInfo>>,
+}
+
+impl Routes {
+    pub(super) fn new(resources: impl IntoIterator<Item = Arc<ResourceInfo>>) -> Self {
+        let by_prefix = resources.into_iter().map(|info| (info.storage_prefix.clone(), info)).collect();
+        Self { by_prefix }
+    }
+
+    /// The resource with the longest prefix of whole segments of `key`.
+    pub(super) fn find(&self, key: &str) -> Option<&Arc<ResourceInfo>> {
+        let mut rest = key;
+        while let Some((shorter, _)) = rest.rsplit_once('/') {
+            if let Some(info) = self.by_prefix.get(shorter) {
+                return Some(info);
+            }
+            rest = shorter;
+        }
+        None
+    }
+}
+
+/// Changes of one resource, in order.
+pub(super) struct Part {
+    pub(super) prefix: Arc<str>,
+    pub(super) changes: Vec<(Revision, Change)>,
+}
+
+/// Sorts a batch by resource and decodes it.
+pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for event in events {
+        let Some(info) = routes.find(key_of(event)) else { continue };
+        let Some(change) = decode_event(info, event) else { continue };
+        let part = match parts.iter_mut().find(|part| part.prefix == info.storage_prefix) {
+            Some(part) => part,
+            None => {
+                parts.push(Part { prefix: info.storage_prefix.clone(), changes: Vec::new() });
+                parts.last_mut().expect("one was just pushed")
+            }
+        };
+        part.changes.push((revision_of(event), change));
+    }
+    parts
+}
+
+fn key_of(event: &StoreEvent) -> &str {
+    match event {
+        StoreEvent::Put { entry, .. } => &entry.key,
+        StoreEvent::Delete { key, .. } => key,
+    }
+}
+
+fn revision_of(event: &StoreEvent) -> Revision {
+    match event {
+        StoreEvent::Put { entry, .. } => entry.mod_revision,
+        StoreEvent::Delete { revision, .. } => *revision,
+    }
+}
+
+fn decode_event(info: &ResourceInfo, event: &StoreEvent) -> Option<Change> {
+    let revision = revision_of(event);
+    if let StoreEvent::Put { entry, previous } = event {
+        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+        match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
+            Ok(item) => return Some(Change::Put(Arc::new(item))),
+            Err(error) => report_undecodable(info, &entry.key, revision, &error),
+        }
+    }
+    // What was there before must not be shown as the present state.
+    let (key, _) = stored::item_key(info, key_of(event)).ok()?;
+    Some(Change::Delete { key, revision })
+}
+
+/// Objects of one page of a load, by resource.
+pub(super) type Loaded = HashMap<Arc<str>, Index>;
+
+/// Decodes a page of a load into what is loaded so far.
+pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut Loaded) {
+    for entry in entries {
+        let Some(info) = routes.find(&entry.key) else { continue };
+        match Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision) {
+            Ok(item) => {
+                let index = loaded.entry(info.storage_prefix.clone()).or_default();
+                index.insert(item.key.clone(), Arc::new(item));
+            }
+            Err(error) => report_undecodable(info, &entry.key, entry.mod_revision, &error),
+        }
+    }
+}
+
+fn report_undecodable(info: &ResourceInfo, key: &str, revision: Revision, error: &ItemError) {
+    let resource = info.resource.to_string();
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    tracing::error!(%resource, key, revision, %error, cause, "a stored object cannot be read and is left out");
+    metrics::counter!("trireme_store_undecodable_objects_total", "resource" => resource).increment(1);
+}
+
+/// How many changes a cache takes in one turn: about 300 µs of work.
+const CHANGES_A_TURN: usize = 96;
+
+/// Cuts changes into turns that end with whole revisions.
+pub(super) fn into_turns(changes: Vec<(Revision, Change)>) -> Vec<(Vec<Change>, Revision)> {
+    let mut turns: Vec<(Vec<Change>, Revision)> = Vec::new();
+    for (revision, change) in changes {
+        match turns.last_mut() {
+            Some((turn, last)) if turn.len() < CHANGES_A_TURN || *last == revision => {
+                turn.push(change);
+                *last = revision;
+            }
+            Some(_) | None => turns.push((vec![change], revision)),
+        }
+    }
+    turns
+}
+
+/// Waits after failures: short at first, so that a restarted store is noticed at once.
+#[derive(Debug, Default)]
+pub(super) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    const FIRST: Duration = Duration::from_millis(50);
+    const LONGEST: Duration = Duration::from_secs(2);
+
+    /// The wait before the next attempt; `jitter` is between 0 and 1.
+    pub(super) fn next(&mut self, jitter: f64) -> Duration {
+        let doubled = Self::FIRST.saturating_mul(1 << self.failures.min(10));
+        self.failures = self.failures.saturating_add(1);
+        doubled.min(Self::LONGEST).mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0))
+    }
+
+    /// All is well again.
+    pub(super) fn reset(&mut self) {
+        self.failures = 0;
+    }
+}

@@ -1,0 +1,44 @@
+//! What reaches the store watcher's mailbox.
+
+use std::sync::Arc;
+
+use trireme_actors::Message;
+
+use crate::{info::ResourceInfo, watch_cache::Feed};
+
+/// A resource and the cache to fill with it.
+#[derive(Clone)]
+pub(super) struct Registration {
+    pub(super) info: Arc<ResourceInfo>,
+    pub(super) feed: Feed,
+    /// Grows with each (re)load that is wanted.
+    pub(super) epoch: u64,
+}
+
+/// From now on the caches are to be loaded and kept up to date.
+pub(super) struct Register(pub(super) Vec<(Arc<ResourceInfo>, Feed)>);
+
+impl Message for Register {
+    type Reply = ();
+}
+
+/// The cache with this storage prefix has lost its state.
+pub(super) struct Reload(pub(super) Arc<str>);
+
+impl Message for Reload {
+    type Reply = ();
+}
+
+/// The cache with this storage prefix is no more.
+pub(super) struct Unregister(pub(super) Arc<str>);
+
+impl Message for Unregister {
+    type Reply = ();
+}
+
+/// The task that follows the store has ended, which it only does by a panic or at the end of all.
+pub(super) struct FollowerEnded;
+
+impl Message for FollowerEnded {
+    type Reply = ();
+}

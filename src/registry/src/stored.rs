@@ -1,0 +1,230 @@
+//! From stored bytes to an [`Item`]: one cheap pass, one copy.
+//!
+//! Called for every entry that comes from the store, so it borrows what it can and builds a tree only for resources
+//! with selectable fields. Objects that we stored are canonical and only get their `resourceVersion` spliced in;
+//! what others stored in another layout or version is encoded anew. What cannot be read is a typed error: the caller
+//! leaves such an object out and says so, since one bad entry must not take a whole resource down.
+
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+
+use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::Value;
+use trireme_machinery::{Object, json};
+use trireme_storage::Revision;
+
+use crate::{
+    encode,
+    event::EventKind,
+    info::ResourceInfo,
+    item::{Item, ItemKey, make_line},
+};
+
+/// Why a stored entry is not an object of the resource.
+#[derive(Debug, thiserror::Error)]
+pub enum ItemError {
+    /// The key is not `prefix/namespace/name` or `prefix/name`.
+    #[error("key {0:?} does not belong to the resource")]
+    Key(String),
+    /// The value is not a JSON object with metadata.
+    #[error("value cannot be decoded")]
+    Undecodable(#[source] serde_json::Error),
+    /// The value is not JSON within our caps.
+    #[error("value cannot be decoded: {0}")]
+    Unparsable(String),
+    /// The value is of another kind, or of a version that is not served.
+    #[error("value is a {kind:?} of {api_version:?}")]
+    Foreign {
+        /// Its `apiVersion`.
+        api_version: String,
+        /// Its `kind`.
+        kind: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(rename = "apiVersion", borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    #[serde(default)]
+    uid: Option<Box<str>>,
+    #[serde(default)]
+    labels: Option<BTreeMap<Box<str>, Option<Box<str>>>>,
+    #[serde(rename = "resourceVersion", default)]
+    resource_version: Option<IgnoredAny>,
+}
+
+impl Item {
+    /// Makes an item of a stored entry; `key` is the full key in the store.
+    pub fn from_stored(info: &ResourceInfo, key: &str, value: Bytes, revision: Revision) -> Result<Self, ItemError> {
+        Self::from_stored_as(EventKind::Added, info, key, &value, revision)
+    }
+
+    /// Makes an item of an object that is not in the store, such as the outcome of a dry run; the revision is the
+    /// object's own `resourceVersion`.
+    pub fn from_object(info: &ResourceInfo, object: &Value) -> Result<Self, ItemError> {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let key = info.storage_key(text("/metadata/namespace"), text("/metadata/name"));
+        let revision = text("/metadata/resourceVersion").parse().unwrap_or_default();
+        Self::from_stored_as(EventKind::Added, info, &key, &encode::object(object), revision)
+    }
+
+    /// As [`from_stored`](Self::from_stored), with the watch line that is most likely wanted.
+    pub(crate) fn from_stored_as(
+        line_kind: EventKind,
+        info: &ResourceInfo,
+        key: &str,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Self, ItemError> {
+        let (key, namespace_len) = item_key(info, key)?;
+        let head: Head<'_> = serde_json::from_slice(value).map_err(ItemError::Undecodable)?;
+        let canonical = is_stored_version(info, &head) && head.metadata.resource_version.is_none();
+        let body = if canonical { canonical_body(value, &head) } else { None };
+        let (line, bytes, body) = match body {
+            Some(body) => splice(line_kind, value, body, revision),
+            None => encode_anew(line_kind, info, &head, value, revision)?,
+        };
+        let labels = head.metadata.labels.unwrap_or_default();
+        Ok(Self {
+            fields: read_fields(info, &bytes)?,
+            bytes,
+            body,
+            revision,
+            key,
+            namespace_len,
+            uid: head.metadata.uid.unwrap_or_default(),
+            labels: labels.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect(),
+            line,
+            line_kind,
+        })
+    }
+}
+
+/// The key within the resource, and the length of the namespace in it.
+pub(crate) fn item_key(info: &ResourceInfo, key: &str) -> Result<(ItemKey, usize), ItemError> {
+    let malformed = || ItemError::Key(key.to_owned());
+    let within = key.strip_prefix(&*info.storage_prefix).and_then(|rest| rest.strip_prefix('/')).ok_or_else(malformed)?;
+    let namespace_len = match (info.namespaced, within.split_once('/')) {
+        (true, Some((namespace, name))) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+            namespace.len()
+        }
+        (false, None) if !within.is_empty() => 0,
+        _ => return Err(malformed()),
+    };
+    Ok((Arc::from(within), namespace_len))
+}
+
+fn is_stored_version(info: &ResourceInfo, head: &Head<'_>) -> bool {
+    let group_version = &info.stored().group_version;
+    let version = head.api_version.strip_prefix(&*group_version.group);
+    let version = version.and_then(|rest| if group_version.group.is_empty() { Some(rest) } else { rest.strip_prefix('/') });
+    version == Some(&*group_version.version) && head.kind == *info.kind
+}
+
+/// Where `"metadata"` begins, if the value is laid out as [`encode::object`] does it.
+fn canonical_body(value: &[u8], head: &Head<'_>) -> Option<usize> {
+    let rest = value.strip_prefix(br#"{"apiVersion":""#)?.strip_prefix(head.api_version.as_bytes())?;
+    let rest = rest.strip_prefix(br#"","kind":""#)?.strip_prefix(head.kind.as_bytes())?;
+    let rest = rest.strip_prefix(br#"","#)?;
+    rest.strip_prefix(br#""metadata":{""#)?;
+    Some(value.len() - rest.len())
+}
+
+fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> (Bytes, Bytes, usize) {
+    let (before, after) = value.split_at(body);
+    let fields = after.get(br#""metadata":{"#.len()..).unwrap_or_default();
+    let digits = revision.to_string();
+    let parts = [before, encode::BODY_TO_REVISION.as_bytes(), digits.as_bytes(), b"\",", fields];
+    let (line, bytes) = make_line(kind, &parts);
+    (line, bytes, body)
+}
+
+fn encode_anew(
+    kind: EventKind,
+    info: &ResourceInfo,
+    head: &Head<'_>,
+    value: &[u8],
+    revision: Revision,
+) -> Result<(Bytes, Bytes, usize), ItemError> {
+    let foreign = || ItemError::Foreign { api_version: head.api_version.to_string(), kind: head.kind.to_string() };
+    let mut object = parse(value)?;
+    if !is_stored_version(info, head) {
+        let same = |group_version: &dyn std::fmt::Display| group_version.to_string() == head.api_version;
+        let served = info.versions.iter().find(|version| same(&version.group_version));
+        let served = served.filter(|_| head.kind == *info.kind).ok_or_else(foreign)?;
+        if let Some(conversion) = served.conversion {
+            conversion.to_stored(&mut object);
+        }
+        if let Some(fields) = object.as_object_mut() {
+            fields.insert("apiVersion".into(), info.stored().group_version.to_string().into());
+        }
+    }
+    let api_version = info.stored().group_version.to_string();
+    let body = br#"{"apiVersion":"","kind":"","#.len() + api_version.len() + info.kind.len();
+    let (line, bytes) = make_line(kind, &[&encode::object_at(&object, revision)]);
+    Ok((line, bytes, body))
+}
+
+/// Reads a whole object into a tree.
+pub(crate) fn parse(value: &[u8]) -> Result<Value, ItemError> {
+    let decoded = json::decode(value).map_err(|error| ItemError::Unparsable(error.to_string()))?;
+    Ok(decoded.value)
+}
+
+fn read_fields(info: &ResourceInfo, object: &[u8]) -> Result<Box<[Box<str>]>, ItemError> {
+    if info.selectable.is_empty() {
+        return Ok(Box::default());
+    }
+    let object = match serde_json::from_slice(object) {
+        Ok(WithoutMetadata(object)) => object,
+        // Deeper than serde_json goes: the decoder with caps of its own has the last word.
+        Err(_) => parse(object)?,
+    };
+    Ok(info.selectable.iter().map(|field| (field.read)(&object).into_boxed_str()).collect())
+}
+
+/// An object's tree but for `metadata`, which is half of many objects and in which nothing is selectable that an item
+/// does not know anyway.
+struct WithoutMetadata(Value);
+
+impl<'de> Deserialize<'de> for WithoutMetadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut object = Object::new();
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "metadata" {
+                        map.next_value::<IgnoredAny>()?;
+                    } else {
+                        object.insert(key, map.next_value()?);
+                    }
+                }
+                Ok(object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields).map(|object| Self(Value::Object(object)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

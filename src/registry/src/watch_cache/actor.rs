@@ -1,0 +1,147 @@
+//! The actor around [`State`] and [`Topics`].
+
+use std::sync::Arc;
+
+use metrics::Gauge;
+use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
+
+use super::{
+    handle::Published,
+    logic::State,
+    messages::{Apply, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
+    topics::{Topic, Topics},
+};
+use crate::{info::ResourceInfo, store_watcher::StoreWatcherHandle};
+
+/// Owns the objects and the event log of one resource.
+pub(super) struct WatchCache {
+    info: Arc<ResourceInfo>,
+    published: Arc<Published>,
+    store_watcher: StoreWatcherHandle,
+    state: State,
+    topics: Topics,
+    /// Who came before the first load.
+    early: Option<Vec<(Topic, Reply<Subscription>)>>,
+    meters: Meters,
+}
+
+struct Meters {
+    objects: Gauge,
+    events: Gauge,
+    topics: Gauge,
+    watchers: Gauge,
+}
+
+impl Meters {
+    fn new(info: &ResourceInfo) -> Self {
+        let resource = info.resource.to_string();
+        Self {
+            objects: metrics::gauge!("trireme_watch_cache_objects", "resource" => resource.clone()),
+            events: metrics::gauge!("trireme_watch_cache_log_events", "resource" => resource.clone()),
+            topics: metrics::gauge!("trireme_watch_cache_topics", "resource" => resource.clone()),
+            watchers: metrics::gauge!("trireme_watch_cache_watchers", "resource" => resource),
+        }
+    }
+}
+
+impl WatchCache {
+    pub(super) fn new(
+        info: Arc<ResourceInfo>,
+        published: Arc<Published>,
+        store_watcher: StoreWatcherHandle,
+    ) -> Self {
+        Self {
+            state: State::after(&published.snapshot()),
+            topics: Topics::new(&info),
+            meters: Meters::new(&info),
+            early: Some(Vec::new()),
+            info,
+            published,
+            store_watcher,
+        }
+    }
+
+    fn subscribe(&mut self, topic: Topic, reply: Reply<Subscription>) {
+        let events = self.topics.subscribe(topic);
+        reply.send(Subscription { snapshot: self.published.snapshot(), events });
+    }
+
+    fn measure(&self) {
+        let count = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
+        self.meters.objects.set(count(self.state.snapshot().index.len()));
+        self.meters.events.set(count(self.state.snapshot().log.len()));
+        self.meters.topics.set(count(self.topics.len()));
+        self.meters.watchers.set(count(self.topics.receivers()));
+    }
+}
+
+impl Actor for WatchCache {
+    const KIND: ActorKind = ActorKind::WATCH_CACHE;
+
+    fn started(&mut self, turn: &mut Turn<'_, Self>) {
+        if !self.published.begin_life() {
+            // The first instance is loaded when it is registered at the store watcher.
+            return;
+        }
+        let (store_watcher, prefix) = (self.store_watcher.clone(), self.info.storage_prefix.clone());
+        let asking = async move { store_watcher.reload(prefix).await.map_err(|error| error.to_string()) };
+        turn.detach(asking, |outcome| ReloadAsked(outcome.map_err(|lost| lost.to_string()).and_then(|asked| asked)));
+    }
+}
+
+impl Receive<ReloadAsked> for WatchCache {
+    fn receive(&mut self, ReloadAsked(outcome): ReloadAsked, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        if let Err(cause) = outcome {
+            turn.fail(format!("cannot reload: {cause}"));
+        }
+    }
+}
+
+impl Receive<Replace> for WatchCache {
+    fn receive(&mut self, replace: Replace, _: Reply<()>, _: &mut Turn<'_, Self>) {
+        self.state.replace(replace.index, replace.revision);
+        // Whoever watches has lost history; a watcher finds that out when its topic ends.
+        self.topics.close();
+        self.published.publish(self.state.snapshot());
+        for (topic, reply) in self.early.take().unwrap_or_default() {
+            self.subscribe(topic, reply);
+        }
+        self.published.mark_applied(replace.revision, self.state.snapshot().log.next_sequence());
+        self.measure();
+    }
+}
+
+impl Receive<Apply> for WatchCache {
+    fn receive(&mut self, apply: Apply, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        if self.early.is_some() {
+            // The load that is under way, or the reload that was asked for, will bring these.
+            return;
+        }
+        let events = self.state.apply(apply.changes, apply.revision, turn.now());
+        // The snapshot first: a receiver that lags finds what it lost in its log.
+        self.published.publish(self.state.snapshot());
+        for event in &events {
+            self.topics.publish(event);
+        }
+        // And this last: who waits for it knows that receivers have all events up to here.
+        self.published.mark_applied(apply.revision, self.state.snapshot().log.next_sequence());
+    }
+}
+
+impl Receive<Subscribe> for WatchCache {
+    fn receive(&mut self, Subscribe(topic): Subscribe, reply: Reply<Subscription>, _: &mut Turn<'_, Self>) {
+        match &mut self.early {
+            Some(early) => early.push((topic, reply)),
+            None => self.subscribe(topic, reply),
+        }
+    }
+}
+
+impl Receive<TrimLog> for WatchCache {
+    fn receive(&mut self, _: TrimLog, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        if self.early.is_none() && self.state.trim(turn.now()) {
+            self.published.publish(self.state.snapshot());
+        }
+        self.measure();
+    }
+}

@@ -1,0 +1,183 @@
+//! The public face of a watch cache: snapshots for readers, subscriptions for watchers, a feed for the store watcher.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use trireme_actors::{
+    ActorKind, ActorSystem, AskError, Caller, Handle, NoteError, Notes, Owned, SpawnError, TaskHandle,
+    topology::TopologyError,
+};
+use trireme_storage::Revision;
+
+use super::{
+    actor::WatchCache,
+    log::Index,
+    logic::{Change, Snapshot},
+    messages::{Apply, Replace, Subscribe, Subscription, TrimLog},
+    topics::Topic,
+};
+use crate::{info::ResourceInfo, store_watcher::StoreWatcherHandle};
+
+/// How often history is looked through although nothing happens; a few times within the time it is kept.
+const TRIM_EVERY: Duration = Duration::from_secs(30);
+/// No revision is below this: nothing has been loaded.
+const NOT_LOADED: Revision = -1;
+
+/// What the actor publishes; outlives its instances.
+#[derive(Debug)]
+pub(crate) struct Published {
+    snapshot: ArcSwap<Snapshot>,
+    applied: watch::Sender<Revision>,
+    dispatched: AtomicI64,
+    told_sequence: AtomicU64,
+    lives: AtomicU64,
+}
+
+impl Published {
+    fn new() -> Self {
+        Self {
+            snapshot: ArcSwap::default(),
+            applied: watch::Sender::new(NOT_LOADED),
+            dispatched: AtomicI64::new(NOT_LOADED),
+            told_sequence: AtomicU64::new(0),
+            lives: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    pub(super) fn publish(&self, snapshot: &Snapshot) {
+        self.snapshot.store(Arc::new(snapshot.clone()));
+    }
+
+    pub(super) fn mark_applied(&self, revision: Revision, next_sequence: u64) {
+        self.told_sequence.store(next_sequence, Ordering::Release);
+        self.applied.send_replace(revision);
+    }
+
+    /// Counts the actor's instances; says whether this one takes over from another.
+    pub(super) fn begin_life(&self) -> bool {
+        self.lives.fetch_add(1, Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn is_loaded(&self) -> bool {
+        *self.applied.borrow() != NOT_LOADED
+    }
+}
+
+/// One resource's cache. Cheap to clone.
+#[derive(Clone)]
+pub struct WatchCacheHandle {
+    handle: Handle<WatchCache>,
+    published: Arc<Published>,
+}
+
+/// A running watch cache, as its owner holds it.
+pub(crate) struct OwnedWatchCache {
+    owned: Owned<WatchCache>,
+    published: Arc<Published>,
+    trimming: TaskHandle,
+}
+
+impl OwnedWatchCache {
+    /// Starts the cache of a resource; it is empty until the store watcher feeds it.
+    pub(crate) fn spawn(
+        system: &ActorSystem,
+        info: &Arc<ResourceInfo>,
+        store_watcher: StoreWatcherHandle,
+    ) -> Result<Self, SpawnError> {
+        let published = Arc::new(Published::new());
+        let (made_of, shown) = (info.clone(), published.clone());
+        let make = move || WatchCache::new(made_of.clone(), shown.clone(), store_watcher.clone());
+        let name = info.resource.to_string();
+        let owned = system.spawn(name.clone(), make)?;
+        let tick = owned.own_notes().ticker(|| TrimLog);
+        let trimming = system.tasks().every(format!("watch-cache-trim/{name}"), TRIM_EVERY, tick);
+        Ok(Self { owned, published, trimming })
+    }
+
+    /// A handle for request handlers.
+    pub(crate) fn handle(&self) -> Result<WatchCacheHandle, TopologyError> {
+        let handle = self.owned.for_caller(Caller::Outside)?;
+        Ok(WatchCacheHandle { handle, published: self.published.clone() })
+    }
+
+    /// The end that the store watcher fills.
+    pub(crate) fn feed(&self) -> Result<Feed, TopologyError> {
+        let notes = self.owned.notes_for(ActorKind::STORE_WATCHER)?;
+        Ok(Feed { notes, published: self.published.clone() })
+    }
+
+    /// Ends the cache; its watches end too.
+    pub(crate) async fn stop(&self) {
+        self.trimming.cancel();
+        self.owned.stop().await;
+    }
+}
+
+impl WatchCacheHandle {
+    /// The newest snapshot.
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.snapshot()
+    }
+
+    /// Up to which revision the cache has applied what it was given and told its topics.
+    pub(crate) fn applied_revision(&self) -> Revision {
+        *self.published.applied.borrow()
+    }
+
+    /// As [`applied_revision`](Self::applied_revision), to wait for; changes with every batch.
+    pub(crate) fn applied(&self) -> watch::Receiver<Revision> {
+        self.published.applied.subscribe()
+    }
+
+    /// The sequence before which all events have been sent to their topics.
+    pub(crate) fn told_sequence(&self) -> u64 {
+        self.published.told_sequence.load(Ordering::Acquire)
+    }
+
+    /// The revision of the last batch that is on its way to the cache or applied.
+    pub(crate) fn dispatched(&self) -> Revision {
+        self.published.dispatched.load(Ordering::Acquire)
+    }
+
+    /// Whether the first load is done.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.published.is_loaded()
+    }
+
+    /// A place in the stream of events of a topic.
+    pub(crate) async fn subscribe(&self, topic: Topic, deadline: Instant) -> Result<Subscription, AskError> {
+        self.handle.ask_until(Subscribe(topic), deadline).await
+    }
+}
+
+/// The end of a cache that the store watcher fills. One at a time may be in use, so that order is kept.
+#[derive(Clone)]
+pub(crate) struct Feed {
+    notes: Notes<WatchCache>,
+    published: Arc<Published>,
+}
+
+impl Feed {
+    /// Hands over whole revisions of changes; waits while the cache has enough to do.
+    pub(crate) async fn apply(&self, changes: Vec<Change>, revision: Revision) -> Result<(), NoteError> {
+        self.published.dispatched.store(revision, Ordering::Release);
+        self.notes.deliver(Apply { changes, revision }).await
+    }
+
+    /// Hands over the whole state.
+    pub(crate) async fn replace(&self, index: Index, revision: Revision) -> Result<(), NoteError> {
+        self.published.dispatched.store(revision, Ordering::Release);
+        self.notes.deliver(Replace { index, revision }).await
+    }
+}

@@ -1,0 +1,61 @@
+//! What reaches a watch cache's mailbox.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+use trireme_actors::Message;
+use trireme_storage::Revision;
+
+use super::{
+    log::Index,
+    logic::{Change, Snapshot},
+    topics::Topic,
+};
+use crate::event::Event;
+
+/// Whole revisions of changes, in order.
+pub(super) struct Apply {
+    pub(super) changes: Vec<Change>,
+    pub(super) revision: Revision,
+}
+
+impl Message for Apply {
+    type Reply = ();
+}
+
+/// The whole state as of a revision, after which nothing is missing.
+pub(super) struct Replace {
+    pub(super) index: Index,
+    pub(super) revision: Revision,
+}
+
+impl Message for Replace {
+    type Reply = ();
+}
+
+/// Somebody wants to hear of a topic.
+pub(super) struct Subscribe(pub(super) Topic);
+
+impl Message for Subscribe {
+    type Reply = Subscription;
+}
+
+/// A place from which nothing is missed: all events after `snapshot` that concern the topic arrive in `events`.
+pub(crate) struct Subscription {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) events: broadcast::Receiver<Arc<Event>>,
+}
+
+/// Old history may go.
+pub(super) struct TrimLog;
+
+impl Message for TrimLog {
+    type Reply = ();
+}
+
+/// The reload that a rebuilt cache asked for has been queued, or failed.
+pub(super) struct ReloadAsked(pub(super) Result<(), String>);
+
+impl Message for ReloadAsked {
+    type Reply = ();
+}

@@ -1,0 +1,26 @@
+//! The watch cache: all objects of one resource in memory, with their recent history.
+//!
+//! ```text
+//! store watcher ──batches──▶ State ──▶ Snapshot {index, log} ──▶ get, list, start of a watch (no mailbox)
+//!                              └─────▶ Topics ──▶ watchers that wait
+//! ```
+//!
+//! Promises: events keep the store's order; a snapshot is the exact state at its revision; once `applied` shows a
+//! revision, the snapshot and all topics have everything up to it. The index and the log are persistent structures, so
+//! that a snapshot costs O(1) and history is part of it.
+
+mod actor;
+mod handle;
+mod log;
+mod logic;
+mod messages;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+pub use handle::WatchCacheHandle;
+pub(crate) use handle::{Feed, OwnedWatchCache};
+pub(crate) use log::Index;
+pub(crate) use logic::{Change, Snapshot};
+pub(crate) use messages::Subscription;
+pub(crate) use topics::Topic;

@@ -1,0 +1,191 @@
+//! From a request body to an object of the wanted kind, or to the error that kube-apiserver would give.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, GroupVersion, GroupVersionKind, json,
+    schema::{self, TypeId, TypeTable},
+    yaml,
+};
+
+use crate::request::{Body, BodyFormat, FieldValidation};
+
+/// What a body must be.
+pub(super) struct Wanted<'a> {
+    pub(super) types: &'static TypeTable,
+    pub(super) type_id: TypeId,
+    pub(super) kind: GroupVersionKind,
+    pub(super) known_kinds: &'a HashSet<GroupVersionKind>,
+}
+
+/// An object with what is to be said about its unknown and duplicate fields.
+#[derive(Debug)]
+pub(super) struct Decoded {
+    pub(super) object: Value,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Strict faults of a document, in the two forms in which they are told.
+struct Parsed {
+    value: Value,
+    /// For `Warning` headers.
+    duplicates: Vec<String>,
+    /// For the one error of strict mode.
+    strict: Vec<String>,
+}
+
+impl Wanted<'_> {
+    /// Decodes a whole body.
+    pub(super) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
+        let parsed = match parse(body) {
+            Ok(parsed) => parsed,
+            Err(why) => return Err(self.unrecognized(&why, &body.bytes)),
+        };
+        let Parsed { mut value, duplicates, strict } = parsed;
+        let given = self.given_kind(&value).map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        set_kind(&mut value, &self.kind);
+        let checked =
+            schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
+        let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        match validation {
+            FieldValidation::Ignore => Ok(Decoded { object: checked.value, warnings: Vec::new() }),
+            FieldValidation::Warn => {
+                let warnings = duplicates.into_iter().chain(unknown).collect();
+                Ok(Decoded { object: checked.value, warnings })
+            }
+            FieldValidation::Strict => {
+                let faults: Vec<String> = strict.into_iter().chain(unknown).collect();
+                if faults.is_empty() {
+                    return Ok(Decoded { object: checked.value, warnings: Vec::new() });
+                }
+                Err(self.unfit(&given, &format!("strict decoding error: {}", faults.join(", "))))
+            }
+        }
+    }
+
+    /// The kind that the body says it is; what it leaves out is taken from the URL.
+    fn given_kind(&self, value: &Value) -> Result<GroupVersionKind, String> {
+        let Some(fields) = value.as_object() else {
+            let target = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+            return match value {
+                Value::Null => Ok(self.kind.clone()),
+                other => Err(interpret_error(format!(
+                    "json: cannot unmarshal {} into Go value of type {target}",
+                    go_type(other)
+                ))),
+            };
+        };
+        let text = |name: &str| match fields.get(name) {
+            None | Some(Value::Null) => Ok(""),
+            Some(Value::String(text)) => Ok(text.as_str()),
+            Some(other) => Err(interpret_error(format!(
+                "json: cannot unmarshal {} into Go struct field .{name} of type string",
+                go_type(other)
+            ))),
+        };
+        let (api_version, kind) = (text("apiVersion")?, text("kind")?);
+        let group_version = match api_version {
+            "" => self.kind.group_version(),
+            given => {
+                GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?
+            }
+        };
+        Ok(group_version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind }))
+    }
+
+    fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {
+        if *given == self.kind {
+            return Ok(());
+        }
+        if self.known_kinds.contains(given) {
+            let package = self.kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            return Err(format!(
+                "converting ({}.{}) to ({package}.{}): unknown conversion",
+                given.version, given.kind, self.kind.kind
+            ));
+        }
+        Err(format!(
+            "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+            given.kind,
+            given.group_version()
+        ))
+    }
+
+    fn unfit(&self, given: &GroupVersionKind, why: &str) -> ApiError {
+        ApiError::bad_request(format!(
+            "{} in version \"{}\" cannot be handled as a {}: {why}",
+            given.kind, given.version, self.kind.kind
+        ))
+    }
+
+    fn unrecognized(&self, why: &str, body: &[u8]) -> ApiError {
+        ApiError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {}): {why} ({})",
+            self.kind.kind,
+            summary(body)
+        ))
+    }
+}
+
+fn interpret_error(why: String) -> String {
+    format!("couldn't get version/kind; json parse error: {why}")
+}
+
+fn parse(body: &Body) -> Result<Parsed, String> {
+    match body.format {
+        BodyFormat::Json => {
+            let decoded = json::decode(&body.bytes).map_err(|error| interpret_error(error.to_string()))?;
+            let duplicates: Vec<String> =
+                decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+            Ok(Parsed { value: decoded.value, strict: duplicates.clone(), duplicates })
+        }
+        BodyFormat::Yaml => {
+            let decoded = yaml::decode(&body.bytes).map_err(|error| error.to_string())?;
+            let mut strict = Vec::new();
+            if !decoded.duplicates.is_empty() {
+                strict.push(format!("yaml: unmarshal errors:\n  {}", decoded.duplicates.join("\n  ")));
+            }
+            Ok(Parsed { value: decoded.value, duplicates: decoded.duplicates, strict })
+        }
+    }
+}
+
+/// Writes the kind's names into an object that left them out.
+pub(super) fn set_kind(value: &mut Value, kind: &GroupVersionKind) {
+    if value.is_null() {
+        *value = Value::Object(trireme_machinery::Object::new());
+    }
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("apiVersion".into(), kind.group_version().to_string().into());
+        fields.insert("kind".into(), Value::from(&*kind.kind));
+    }
+}
+
+/// What Go's decoder calls a JSON value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The beginning of a body as error texts show it: JSON as it is, anything else in hex.
+fn summary(body: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 30;
+    let (shown, dots) = match body.get(..SHOWN_BYTES) {
+        Some(head) if body.len() > SHOWN_BYTES => (head, " ..."),
+        _ => (body, ""),
+    };
+    let text = match shown.first() {
+        None => return "<empty>".to_owned(),
+        Some(b'{') => String::from_utf8_lossy(shown).into_owned(),
+        Some(_) => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+    };
+    text + dots
+}

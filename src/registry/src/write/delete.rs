@@ -1,0 +1,186 @@
+//! DELETE of one object: preconditions, grace periods, finalizers.
+//!
+//! The rules are those of `rest.BeforeDelete` and of the generic store's `Delete` in `k8s.io/apiserver`.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use trireme_machinery::{ApiError, GroupResource};
+
+use super::{
+    Writer, finalizers, metadata, object,
+    update_loop::{Change, Current, Outcome, Step},
+};
+use crate::{
+    admission::Operation,
+    encode,
+    item::Item,
+    request::{DeleteOptions, DeleteRequest, Deleted, Subresource, Target},
+    strategy::{Deletion, WriteContext},
+};
+
+impl Writer {
+    /// Deletes an object, or marks it for deletion.
+    pub(crate) async fn delete(&self, request: DeleteRequest, latest: Option<Arc<Item>>) -> Result<Deleted, ApiError> {
+        let context = self.context(&request.target, request.options.dry_run);
+        let mut step = Delete { writer: self, target: &request.target, options: &request.options, context, before: None };
+        let outcome = self.update_loop(&request.target, latest, &mut step).await?;
+        let returns_object = self.info.strategy.returns_deleted_object();
+        Ok(match outcome {
+            Outcome::Is(object) => Deleted { object, removed: false, as_status: false },
+            Outcome::Gone(object) => Deleted { object, removed: true, as_status: !returns_object },
+            Outcome::WouldBe(object) => {
+                let removed = step.before.is_some();
+                let key = self.storage_key(&request.target.namespace, &request.target.name);
+                let bytes = encode::object(&object).into();
+                let revision = metadata::text(&object, "resourceVersion").parse().unwrap_or_default();
+                let item = Item::from_stored(&self.info, &key, bytes, revision).map_err(ApiError::internal)?;
+                Deleted { object: Arc::new(item), removed, as_status: removed && !returns_object }
+            }
+        })
+    }
+}
+
+struct Delete<'w> {
+    writer: &'w Writer,
+    target: &'w Target,
+    options: &'w DeleteOptions,
+    context: WriteContext,
+    /// Set when a dry run would have removed the object.
+    before: Option<Arc<Item>>,
+}
+
+impl Step for Delete<'_> {
+    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+        Box::pin(async move {
+            self.check_preconditions(current)?;
+            self.admit(current).await?;
+            let change = self.decide(current);
+            Ok(if self.context.dry_run { self.pretend(current, change) } else { change })
+        })
+    }
+}
+
+/// What the grace period comes to.
+enum Grace {
+    /// Deletion is under way already, with no longer a period than asked for.
+    Pending,
+    /// The kind does not wait.
+    None,
+    /// The object is marked with this time and period.
+    Marked(Timestamp, i64),
+}
+
+impl Delete<'_> {
+    fn check_preconditions(&self, current: &Current) -> Result<(), ApiError> {
+        let actual_version = current.item.revision.to_string();
+        let checks = [
+            ("UID", self.options.uid.as_deref(), &*current.item.uid, " and then recreated"),
+            ("ResourceVersion", self.options.resource_version.as_deref(), actual_version.as_str(), ""),
+        ];
+        for (what, given, actual, recreated) in checks {
+            let Some(given) = given.filter(|given| *given != actual) else { continue };
+            let happened = if recreated.is_empty() { "modified" } else { "deleted" };
+            // Kubernetes names the kind here, where all other conflicts name the resource.
+            let kind = &self.writer.info.kind;
+            let resource = GroupResource { group: self.writer.info.resource.group.clone(), resource: kind.clone() };
+            return Err(ApiError::conflict(
+                &resource,
+                &self.target.name,
+                format!(
+                    "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The \
+                     object might have been {happened}{recreated}"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    async fn admit(&self, current: &Current) -> Result<(), ApiError> {
+        let writer = self.writer;
+        let mut attributes =
+            writer.attributes(Operation::Delete, self.target, Subresource::None, self.context.dry_run);
+        attributes.old_object = Some(current.object.clone());
+        writer.admission.mutate(&mut attributes).await?;
+        writer.admission.validate(&attributes).await
+    }
+
+    fn decide(&self, current: &Current) -> Change {
+        let grace = self.grace(&current.object);
+        if matches!(grace, Grace::Pending) {
+            return if self.is_free(&current.object) && self.grace_is_over(&current.object) {
+                Change::Remove
+            } else {
+                Change::Nothing
+            };
+        }
+        let mut object = current.object.clone();
+        let names = metadata::finalizers(&object);
+        let strategy = &self.writer.info.strategy;
+        let updated = finalizers::after_delete(&names, self.options.propagation, strategy.orphans_by_default());
+        if let Some(updated) = updated {
+            metadata::set_finalizers(&mut object, updated);
+        }
+        let free = self.is_free(&object);
+        match grace {
+            Grace::Marked(at, seconds) => {
+                metadata::mark_deleted(&mut object, at, seconds);
+                strategy.mark_deleted(&mut object);
+                if free && seconds == 0 { Change::PutAndRemove(object) } else { Change::Put(object) }
+            }
+            _ if free => Change::Remove,
+            _ => {
+                let at = metadata::deletion_time(&object).filter(|at| *at <= self.context.now);
+                metadata::mark_deleted(&mut object, at.unwrap_or(self.context.now), 0);
+                strategy.mark_deleted(&mut object);
+                if object::same(&object, &current.object) { Change::Nothing } else { Change::Put(object) }
+            }
+        }
+    }
+
+    fn is_free(&self, object: &Value) -> bool {
+        metadata::finalizers(object).is_empty() && self.writer.info.strategy.may_be_removed(object)
+    }
+
+    fn grace_is_over(&self, object: &Value) -> bool {
+        metadata::integer(object, "deletionGracePeriodSeconds").is_none_or(|seconds| seconds == 0)
+    }
+
+    fn grace(&self, object: &Value) -> Grace {
+        // A negative period means one second.
+        let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let deletion = self.writer.info.strategy.deletion(object, asked);
+        let Deletion::Graceful(seconds) = deletion else { return Grace::None };
+        if !metadata::is_terminating(object) {
+            return Grace::Marked(later(self.context.now, seconds), seconds);
+        }
+        let Some(set_before) = metadata::integer(object, "deletionGracePeriodSeconds") else { return Grace::None };
+        match (asked, metadata::deletion_time(object)) {
+            (Some(shorter), Some(at)) if shorter < set_before => {
+                Grace::Marked(later(at, shorter - set_before), shorter)
+            }
+            _ => Grace::Pending,
+        }
+    }
+
+    fn pretend(&mut self, current: &Current, change: Change) -> Change {
+        match change {
+            Change::Remove => {
+                self.before = Some(current.item.clone());
+                Change::Pretend(current.object.clone())
+            }
+            Change::PutAndRemove(object) => {
+                self.before = Some(current.item.clone());
+                Change::Pretend(object)
+            }
+            Change::Put(object) => Change::Pretend(object),
+            other => other,
+        }
+    }
+}
+
+fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+}

@@ -1,0 +1,49 @@
+//! Objects as trees, on their way between two byte forms.
+
+use serde_json::Value;
+use trireme_machinery::ApiError;
+
+use crate::item::Item;
+
+/// An item as a tree, in the stored version and with its `resourceVersion`.
+pub(super) fn parse(item: &Item) -> Result<Value, ApiError> {
+    serde_json::from_slice(&item.bytes).map_err(|error| {
+        tracing::error!(key = %item.key, %error, "a cached object is not JSON");
+        ApiError::internal("a stored object cannot be read")
+    })
+}
+
+/// Whether two objects are the same but for their `resourceVersion`, so that storing one over the other is no change.
+pub(super) fn same(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    new.len() == old.len()
+        && new.iter().all(|(name, value)| match (name.as_str(), old.get(name)) {
+            (_, None) => false,
+            ("metadata", Some(other)) => same_metadata(value, other),
+            (_, Some(other)) => value == other,
+        })
+}
+
+fn same_metadata(new: &Value, old: &Value) -> bool {
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    let counts = |name: &&String| name.as_str() != "resourceVersion";
+    new.keys().filter(counts).count() == old.keys().filter(counts).count()
+        && new.iter().filter(|(name, _)| counts(name)).all(|(name, value)| old.get(name) == Some(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_revision_is_no_difference() {
+        let old = json!({"metadata": {"name": "a", "resourceVersion": "5"}, "data": {"k": "v"}});
+        assert!(same(&json!({"metadata": {"name": "a"}, "data": {"k": "v"}}), &old));
+        assert!(same(&json!({"metadata": {"name": "a", "resourceVersion": "7"}, "data": {"k": "v"}}), &old));
+        assert!(!same(&json!({"metadata": {"name": "a", "labels": {}}, "data": {"k": "v"}}), &old));
+        assert!(!same(&json!({"metadata": {"name": "a"}}), &old));
+        assert!(!same(&json!({"metadata": {"name": "a"}, "data": {"k": "w"}}), &old));
+    }
+}

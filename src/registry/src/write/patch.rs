@@ -1,0 +1,195 @@
+//! PATCH with JSON patch, merge patch or strategic merge patch.
+//!
+//! A patch is applied to the object in the requested version, and the result goes the way of a PUT. On a lost race it
+//! is applied again to the newer object.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, GroupKind, GroupVersionKind,
+    field::{Error, Path},
+    patch::{self, JsonPatch},
+    schema::{self, TypeId, TypeTable},
+};
+
+use super::{
+    Writer,
+    decode::set_kind,
+    metadata, scale,
+    update_loop::{Change, Current, Step},
+};
+use crate::{
+    item::Item,
+    request::{FieldValidation, PatchKind, PatchRequest, Subresource, Written},
+    strategy::WriteContext,
+    versions,
+};
+
+/// A decoded patch document.
+pub(super) enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// The type that a patch is applied to.
+#[derive(Clone)]
+pub(super) struct Patched {
+    pub(super) types: &'static TypeTable,
+    pub(super) type_id: TypeId,
+    pub(super) kind: GroupVersionKind,
+}
+
+/// A patch with what its own document was found to be: it may be applied many times.
+pub(super) struct Patcher {
+    patch: Patch,
+    patched: Patched,
+    validation: FieldValidation,
+    /// Duplicate and unknown fields of the patch document itself.
+    document_faults: Vec<String>,
+}
+
+impl Patcher {
+    pub(super) fn new(
+        kind: PatchKind,
+        bytes: &Bytes,
+        patched: Patched,
+        validation: FieldValidation,
+    ) -> Result<Self, ApiError> {
+        let (patch, document_faults) = match kind {
+            PatchKind::Json => {
+                let mut patch = JsonPatch::decode(bytes)?;
+                let faults = std::mem::take(&mut patch.strict_errors);
+                (Patch::Json(patch), faults)
+            }
+            PatchKind::Merge | PatchKind::StrategicMerge => {
+                let decoded = patch::decode_merge_patch(bytes)?;
+                let faults = decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+                let as_patch = if kind == PatchKind::Merge { Patch::Merge } else { Patch::Strategic };
+                (as_patch(decoded.value), faults)
+            }
+        };
+        Ok(Self { patch, patched, validation, document_faults })
+    }
+
+    /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
+    pub(super) fn apply(&self, mut object: Value) -> Result<(Value, Vec<String>), ApiError> {
+        let Patched { types, type_id, kind } = &self.patched;
+        match &self.patch {
+            Patch::Json(operations) => object = operations.apply(object)?,
+            Patch::Merge(document) => patch::merge_patch(&mut object, document.clone()),
+            Patch::Strategic(document) => {
+                patch::strategic::apply(types, *type_id, &mut object, document)?;
+            }
+        }
+        let shown = self.shown(&object);
+        self.check_kind(&mut object, kind).map_err(|why| unfit(&shown(), &why))?;
+        let checked = schema::decode(types, *type_id, object).map_err(|error| unfit(&shown(), &error.to_string()))?;
+        let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
+        let faults: Vec<String> = self.document_faults.iter().cloned().chain(unknown).collect();
+        match self.validation {
+            FieldValidation::Ignore => Ok((checked.value, Vec::new())),
+            FieldValidation::Warn => Ok((checked.value, faults)),
+            FieldValidation::Strict if faults.is_empty() => Ok((checked.value, Vec::new())),
+            FieldValidation::Strict => {
+                Err(unfit(&shown(), &format!("strict decoding error: {}", faults.join(", "))))
+            }
+        }
+    }
+
+    /// What an error shows: the patch itself if it is a strategic one, else the patched object.
+    fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
+        let shown = match &self.patch {
+            Patch::Strategic(document) => (document.clone(), true),
+            Patch::Json(_) | Patch::Merge(_) => (object.clone(), false),
+        };
+        move || if shown.1 { patch::go_map(&shown.0) } else { shown.0.to_string() }
+    }
+
+    fn check_kind(&self, object: &mut Value, kind: &GroupVersionKind) -> Result<(), String> {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or("");
+        let given = (text("apiVersion").to_owned(), text("kind").to_owned());
+        let wanted = (kind.group_version().to_string(), kind.kind.to_string());
+        let or_wanted = |given: String, wanted: &str| if given.is_empty() { wanted.to_owned() } else { given };
+        let given = (or_wanted(given.0, &wanted.0), or_wanted(given.1, &wanted.1));
+        if given != wanted {
+            return Err(format!(
+                "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+                given.1, given.0
+            ));
+        }
+        set_kind(object, kind);
+        Ok(())
+    }
+}
+
+fn unfit(shown: &str, why: &str) -> ApiError {
+    let no_kind = GroupKind { group: "".into(), kind: "".into() };
+    ApiError::invalid(&no_kind, "", &vec![Error::invalid_str(&Path::new("patch"), shown, why)])
+}
+
+impl Writer {
+    /// Changes part of an object.
+    pub(crate) async fn patch(&self, request: PatchRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
+        if request.subresource == Subresource::Scale {
+            return self.patch_scale(request, latest).await;
+        }
+        let version = self.version(&request.target)?;
+        let patched =
+            Patched { types: self.info.types, type_id: version.type_id, kind: self.info.kind_in(version) };
+        let patcher = Patcher::new(request.kind, &request.patch, patched, request.options.field_validation)?;
+        let mut step = ApplyPatch {
+            writer: self,
+            context: self.context(&request.target, request.options.dry_run),
+            request: &request,
+            patcher,
+            patch_warnings: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let outcome = self.update_loop(&request.target, latest, &mut step).await?;
+        let mut warnings = std::mem::take(&mut step.patch_warnings);
+        warnings.append(&mut step.warnings);
+        self.written(&request.target, outcome, warnings)
+    }
+
+    async fn patch_scale(&self, request: PatchRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
+        let patcher = Patcher::new(
+            request.kind,
+            &request.patch,
+            scale::patched(self.info.types)?,
+            request.options.field_validation,
+        )?;
+        self.change_scale(&request.target, request.options.dry_run, latest, &|current| patcher.apply(current)).await
+    }
+}
+
+struct ApplyPatch<'w> {
+    writer: &'w Writer,
+    request: &'w PatchRequest,
+    context: WriteContext,
+    patcher: Patcher,
+    patch_warnings: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Step for ApplyPatch<'_> {
+    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+        Box::pin(async move {
+            let writer = self.writer;
+            let target = &self.request.target;
+            let version = writer.version(target)?;
+            let mut object = current.object.clone();
+            versions::from_stored(&writer.info, version, &mut object);
+            let (mut wanted, warnings) = self.patcher.apply(object)?;
+            self.patch_warnings = warnings;
+            let namespace = if writer.info.namespaced { target.namespace.as_str() } else { "" };
+            metadata::settle_namespace(&mut wanted, namespace)?;
+            writer.settle(version, &mut wanted);
+            let subresource = self.request.subresource;
+            writer.change_to(target, subresource, &self.context, current, wanted, &mut self.warnings).await
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! PUT, and what all changes of an existing object have in common.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, Reason,
+    field::{Error, Path},
+};
+
+use super::{
+    Writer, metadata, object,
+    update_loop::{Change, Current, Outcome, Step},
+};
+use crate::{
+    admission::Operation,
+    item::Item,
+    request::{Answer, Subresource, Target, UpdateRequest, Written},
+    strategy::WriteContext,
+    versions,
+};
+
+impl Writer {
+    /// Replaces an object or part of it.
+    pub(crate) async fn update(&self, request: UpdateRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
+        if request.subresource == Subresource::Scale {
+            return self.update_scale(request, latest).await;
+        }
+        let version = self.version(&request.target)?;
+        let decoded = self.wanted(version).decode(&request.body, request.options.field_validation)?;
+        let mut wanted = decoded.object;
+        self.check_identity(&request.target, &mut wanted)?;
+        let target = &request.target;
+        let may_create = self.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
+        let original = may_create.then(|| wanted.clone());
+        self.settle(version, &mut wanted);
+        let mut step = Replace {
+            writer: self,
+            target,
+            subresource: request.subresource,
+            context: self.context(target, request.options.dry_run),
+            wanted,
+            warnings: Vec::new(),
+        };
+        let mut written = match (self.update_loop(target, latest, &mut step).await, original) {
+            (Err(error), Some(object)) if error.reason == Reason::NotFound => {
+                self.create_object(target, object, request.options.dry_run).await?
+            }
+            (outcome, _) => self.written(target, outcome?, std::mem::take(&mut step.warnings))?,
+        };
+        written.warnings.splice(0..0, decoded.warnings);
+        Ok(written)
+    }
+
+    /// The answer to a change.
+    pub(super) fn written(
+        &self,
+        target: &Target,
+        outcome: Outcome,
+        warnings: Vec<String>,
+    ) -> Result<Written, ApiError> {
+        let object = match outcome {
+            Outcome::Is(item) | Outcome::Gone(item) => Answer::Stored(item),
+            Outcome::WouldBe(mut object) => {
+                versions::from_stored(&self.info, self.version(target)?, &mut object);
+                Answer::Made(object)
+            }
+        };
+        Ok(Written { object, created: false, warnings })
+    }
+
+    /// From the object as it is wanted, in the stored version, to the change of the store: preconditions, admission,
+    /// validation.
+    pub(super) async fn change_to(
+        &self,
+        target: &Target,
+        subresource: Subresource,
+        context: &WriteContext,
+        current: &Current,
+        wanted: Value,
+        warnings: &mut Vec<String>,
+    ) -> Result<Change, ApiError> {
+        self.check_uid(target, current, &wanted)?;
+        let mut attributes = self.attributes(Operation::Update, target, subresource, context.dry_run);
+        attributes.object = Some(wanted);
+        attributes.old_object = Some(current.object.clone());
+        self.admission.mutate(&mut attributes).await?;
+        let mut wanted = attributes.object.take().unwrap_or_default();
+        self.check_resource_version(target, current, &wanted)?;
+        warnings.clear();
+        warnings.append(&mut attributes.warnings);
+        warnings.extend(self.before_update(context, subresource, &mut wanted, &current.object)?);
+        attributes.object = Some(wanted);
+        self.admission.validate(&attributes).await?;
+        let mut wanted = attributes.object.take().unwrap_or_default();
+        metadata::of(&mut wanted).insert("resourceVersion".into(), current.item.revision.to_string().into());
+        Ok(if context.dry_run {
+            Change::Pretend(wanted)
+        } else if self.ends_deletion(&wanted, &current.object) {
+            Change::PutAndRemove(wanted)
+        } else if object::same(&wanted, &current.object) {
+            Change::Nothing
+        } else {
+            Change::Put(wanted)
+        })
+    }
+
+    /// Whether the change takes away the last thing that a deletion waited for.
+    fn ends_deletion(&self, new: &Value, old: &Value) -> bool {
+        metadata::is_terminating(old)
+            && metadata::finalizers(new).is_empty()
+            && metadata::integer(old, "deletionGracePeriodSeconds").is_none_or(|seconds| seconds == 0)
+            && self.info.strategy.may_be_removed(new)
+    }
+
+    fn check_uid(&self, target: &Target, current: &Current, wanted: &Value) -> Result<(), ApiError> {
+        let (given, actual) = (metadata::text(wanted, "uid"), &*current.item.uid);
+        if given.is_empty() || given == actual {
+            return Ok(());
+        }
+        let key = self.storage_key(&target.namespace, &target.name);
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             failed: UID in precondition: {given}, UID in object meta: {actual}"
+        );
+        Err(ApiError::conflict(&self.info.resource, &target.name, why))
+    }
+
+    fn check_resource_version(&self, target: &Target, current: &Current, wanted: &Value) -> Result<(), ApiError> {
+        let given = metadata::text(wanted, "resourceVersion");
+        let revision = match given {
+            "" => 0,
+            text => text.parse::<u64>().map_err(|_| {
+                ApiError::bad_request(format!("strconv.ParseUint: parsing \"{text}\": invalid syntax"))
+            })?,
+        };
+        if revision == 0 {
+            if self.info.strategy.allow_unconditional_update() {
+                return Ok(());
+            }
+            let path = Path::new("metadata.resourceVersion");
+            let errors = vec![Error::invalid(&path, &0.into(), "must be specified for an update")];
+            return Err(ApiError::invalid(&self.info.group_kind(), &target.name, &errors));
+        }
+        if u64::try_from(current.item.revision) == Ok(revision) {
+            return Ok(());
+        }
+        Err(ApiError::modified(&self.info.resource, &target.name))
+    }
+}
+
+/// PUT: the wanted object is the body.
+struct Replace<'w> {
+    writer: &'w Writer,
+    target: &'w Target,
+    subresource: Subresource,
+    context: WriteContext,
+    wanted: Value,
+    warnings: Vec<String>,
+}
+
+impl Step for Replace<'_> {
+    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+        Box::pin(self.writer.change_to(
+            self.target,
+            self.subresource,
+            &self.context,
+            current,
+            self.wanted.clone(),
+            &mut self.warnings,
+        ))
+    }
+}
