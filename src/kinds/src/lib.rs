@@ -3,12 +3,14 @@
 pub mod data;
 pub mod discovery;
 
+mod apps;
 mod builtin;
 mod columns;
 mod coordination;
 mod core;
 mod generic;
 mod kind;
+mod pod_template;
 mod values;
 
 pub use builtin::{Settings, known_kinds, resources};
