@@ -1,1 +1,9 @@
-//! Chaos experiments over the public API.
+//! Chaos experiments: break something on purpose, and check mechanically that what was promised
+//! still holds.
+//!
+//! Everything under test is a black box: experiments start programs and talk to them from outside.
+//! Each experiment is a module with the same parts: a driver that applies the fault, and a checker
+//! that is a plain function over what was recorded, with tests that plant each violation it looks
+//! for. A run prints a summary, and its command fails if any promise was broken.
+
+pub mod kill_loop;

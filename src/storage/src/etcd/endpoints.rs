@@ -75,7 +75,9 @@ impl Endpoints {
     pub(super) fn give_up_on(&self, number: usize) {
         let next = number.wrapping_add(1);
         // A failed exchange is the wanted state, brought about by another request.
-        let _ = self.current.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self
+            .current
+            .compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn attempt_timeout(&self) -> Duration {
