@@ -9,13 +9,13 @@
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage, StorageError};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
@@ -45,9 +45,14 @@ pub(crate) enum BuildError {
     /// The store could not be opened.
     #[error("the store could not be opened")]
     Store(#[from] StorageError),
-    /// The settings ask for something that this build does not have.
-    #[error("{0}")]
-    NotBuiltIn(&'static str),
+    /// A file that the settings name could not be read.
+    #[error("cannot read {path}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A thread could not be started.
     #[error("the actor threads could not be started")]
     Threads(#[from] std::io::Error),
@@ -55,10 +60,14 @@ pub(crate) enum BuildError {
 
 impl App {
     /// Brings up everything that does not need a port.
-    pub(crate) fn build(settings: &Settings, clock: Clock, metrics: PrometheusHandle) -> Result<Self, BuildError> {
+    pub(crate) async fn build(
+        settings: &Settings,
+        clock: Clock,
+        metrics: PrometheusHandle,
+    ) -> Result<Self, BuildError> {
         let lifecycle = Lifecycle::start(clock.clone());
         let pki = certificates(settings, &clock)?;
-        let store = open_store(&settings.store, &settings.data_dir)?;
+        let store = open_store(&settings.store, &settings.data_dir).await?;
         let system = ActorSystem::builder()
             .clock(clock.clone())
             .arbiters(arbiters())
@@ -119,7 +128,7 @@ fn hostname() -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
+async fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildError> {
     match &store.kind {
         StoreKind::Embedded { fsync } => {
             let options = EmbeddedOptions {
@@ -128,8 +137,27 @@ fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, BuildE
             };
             Ok(Arc::new(EmbeddedStore::open(&data_dir.join("store"), options)?))
         }
-        StoreKind::Etcd { .. } => Err(BuildError::NotBuiltIn("this build has no etcd store")),
+        StoreKind::Etcd {
+            servers,
+            ca_file,
+            client,
+        } => {
+            let mut options = EtcdOptions::new(servers);
+            options.ca_pem = ca_file.as_deref().map(read_file).transpose()?;
+            if let Some(client) = client {
+                options.cert_pem = Some(read_file(&client.certificate)?);
+                options.key_pem = Some(read_file(&client.key)?);
+            }
+            Ok(Arc::new(EtcdStore::connect(options).await?))
+        }
     }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, BuildError> {
+    std::fs::read(path).map_err(|source| BuildError::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// One thread for turns per two CPUs: the others serve connections.

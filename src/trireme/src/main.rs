@@ -55,7 +55,7 @@ fn serve(settings: &Settings) -> ExitCode {
 async fn replica(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let metrics = telemetry::start_metrics()?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let app = App::build(settings, Clock::system(), metrics)?;
+    let app = App::build(settings, Clock::system(), metrics).await?;
     announce(app.kubeconfig());
     app.run(async move {
         tokio::select! {
