@@ -9,6 +9,7 @@ pub mod error;
 pub mod field;
 pub mod gvk;
 pub mod intstr;
+pub mod json;
 pub mod meta;
 pub mod names;
 pub mod patch;
@@ -16,6 +17,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod time;
+pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};

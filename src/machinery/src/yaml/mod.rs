@@ -1,0 +1,46 @@
+//! YAML as kube-apiserver reads and writes it: the YAML 1.1 scalars of the library that it uses (`yes` is true, `0777`
+//! is octal, times stay text), all keys become strings, only the first document counts.
+//!
+//! Reading is iterative. Depth is capped as for JSON; what anchors and aliases copy is capped by
+//! [`MAX_ALIASED_BYTES`], so that a small document cannot become a large object. Tags other than YAML's own are refused.
+
+mod analysis;
+mod emit;
+mod load;
+mod scalar;
+mod writer;
+
+pub use emit::encode;
+
+use crate::json::Decoded;
+
+/// How many bytes of values anchors may hold and aliases may repeat, all together. Real manifests use none or few.
+pub const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Why the input is not an acceptable YAML document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum YamlError {
+    /// The text is malformed or uses what is not supported.
+    #[error("yaml: {0}")]
+    Malformed(String),
+    /// A value that JSON cannot hold, such as `.nan`.
+    #[error("json: unsupported value: {0}")]
+    Unsupported(&'static str),
+}
+
+/// Decodes the first document; an empty one is null.
+///
+/// The duplicates are told by line, `line 8: key "a" already set in map`; the last value counts.
+pub fn decode(input: &[u8]) -> Result<Decoded, YamlError> {
+    let text =
+        std::str::from_utf8(input).map_err(|_| YamlError::Malformed("invalid leading UTF-8 octet".to_owned()))?;
+    load::Loader::default().run(text)
+}
+
+/// How strict validation reports the duplicates of a document.
+pub fn strict_error(duplicates: &[String]) -> String {
+    format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))
+}
+
+#[cfg(test)]
+mod tests;
