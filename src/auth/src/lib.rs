@@ -1,1 +1,37 @@
-//! Authenticators and authorizers.
+//! Who asks, and what they may do: authenticators and authorizers.
+//!
+//! `edge` hands the credentials of each request to an [`Authenticator`] (usually a [`Union`] of several) and what the
+//! request wants to an [`Authorizer`]. Promise: a bad credential is never treated as none, tokens are compared in
+//! constant time and no secret is ever printed.
+
+mod authenticator;
+mod authorizer;
+mod masters;
+mod token_file;
+mod union;
+mod x509;
+
+pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
+pub use masters::MastersOnly;
+pub use token_file::{TokenFile, TokenFileError};
+pub use union::Union;
+pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};
+
+use trireme_registry::request::UserInfo;
+
+/// The group of all who gave valid credentials.
+pub const AUTHENTICATED: &str = "system:authenticated";
+/// The group of all who gave none.
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group whose members may do everything.
+pub const MASTERS: &str = "system:masters";
+
+/// The user of a request without credentials.
+pub fn anonymous() -> UserInfo {
+    UserInfo {
+        name: "system:anonymous".to_owned(),
+        groups: vec![UNAUTHENTICATED.to_owned()],
+        ..UserInfo::default()
+    }
+}

@@ -1,0 +1,40 @@
+//! The trait of everything that can say who asks.
+
+use std::{fmt, pin::Pin};
+
+use trireme_registry::request::UserInfo;
+
+use crate::x509::CertificateIdentity;
+
+/// A future that may cross threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a request brings to show who sends it.
+#[derive(Clone, Copy, Default)]
+pub struct Credentials<'a> {
+    /// The token of `Authorization: Bearer …`.
+    pub bearer_token: Option<&'a str>,
+    /// The client certificate of the connection; its chain has been verified.
+    pub certificate: Option<&'a CertificateIdentity>,
+}
+
+/// Credentials were given and are not valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rejected(pub &'static str);
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+/// Says who asks.
+pub trait Authenticator: Send + Sync + 'static {
+    /// The user; `None` if there are no credentials of the kind that this authenticator knows.
+    ///
+    /// # Errors
+    /// [`Rejected`] if there are such credentials and they are not valid.
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>>;
+}

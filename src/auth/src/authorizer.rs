@@ -1,0 +1,154 @@
+//! The trait of everything that can say what a user may do, and the words of a refusal.
+
+use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, field::quote};
+use trireme_registry::request::UserInfo;
+
+use crate::authenticator::BoxFuture;
+
+/// Who wants what.
+#[derive(Debug, Clone, Copy)]
+pub struct Attributes<'a> {
+    /// Who.
+    pub user: &'a UserInfo,
+    /// `get`, `list`, `create`, …; for paths that are no resources the method in lower case.
+    pub verb: &'a str,
+    /// On what.
+    pub wanted: Wanted<'a>,
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// Objects.
+    Resource {
+        /// API group; empty for core.
+        group: &'a str,
+        /// API version.
+        version: &'a str,
+        /// Plural.
+        resource: &'a str,
+        /// `status`, `log`, …; or empty.
+        subresource: &'a str,
+        /// Empty at the cluster scope.
+        namespace: &'a str,
+        /// Empty for collections.
+        name: &'a str,
+    },
+    /// A path that is no resource.
+    Path(&'a str),
+}
+
+/// What an authorizer says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It may happen.
+    Allow,
+    /// It may not, and no other authorizer is to be asked.
+    Deny(String),
+    /// This authorizer has nothing to say; without another that allows it, it may not happen.
+    NoOpinion(String),
+}
+
+/// Says what a user may do.
+pub trait Authorizer: Send + Sync + 'static {
+    /// Decides; the text of a refusal is shown to the user.
+    fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision>;
+}
+
+/// The error that a refused user reads; `why` may be empty.
+pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
+    let user = quote(&attributes.user.name);
+    let verb = attributes.verb;
+    let because = if why.is_empty() {
+        String::new()
+    } else {
+        format!(": {why}")
+    };
+    match attributes.wanted {
+        Wanted::Path(path) => {
+            let message = format!("forbidden: User {user} cannot {verb} path {}{because}", quote(path));
+            ApiError::new(Reason::Forbidden, message).with_details(ErrorDetails::default())
+        }
+        Wanted::Resource {
+            group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            ..
+        } => {
+            let what = if subresource.is_empty() {
+                quote(resource)
+            } else {
+                quote(&format!("{resource}/{subresource}"))
+            };
+            let place = if namespace.is_empty() {
+                "at the cluster scope".to_owned()
+            } else {
+                format!("in the namespace {}", quote(namespace))
+            };
+            let resource = GroupResource {
+                group: group.into(),
+                resource: resource.into(),
+            };
+            let text = format!(
+                "User {user} cannot {verb} resource {what} in API group {} {place}{because}",
+                quote(group)
+            );
+            ApiError::forbidden(&resource, name, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(verb: &str, wanted: Wanted<'_>, why: &str, message: &str) {
+        let user = UserInfo {
+            name: "alice".into(),
+            ..UserInfo::default()
+        };
+        let user = &user;
+        assert_eq!(forbidden(&Attributes { user, verb, wanted }, why).message, message);
+    }
+
+    fn resource<'a>(group: &'a str, resource: &'a str, sub: &'a str, ns: &'a str, name: &'a str) -> Wanted<'a> {
+        Wanted::Resource {
+            group,
+            version: "v1",
+            resource,
+            subresource: sub,
+            namespace: ns,
+            name,
+        }
+    }
+
+    #[test]
+    fn refusals_read_as_those_of_kube_apiserver() {
+        check(
+            "list",
+            resource("", "configmaps", "", "n", ""),
+            "",
+            r#"configmaps is forbidden: User "alice" cannot list resource "configmaps" in API group "" in the namespace "n""#,
+        );
+        check(
+            "get",
+            resource("apps", "deployments", "scale", "n", "d"),
+            "",
+            r#"deployments.apps "d" is forbidden: User "alice" cannot get resource "deployments/scale" in API group "apps" in the namespace "n""#,
+        );
+        check(
+            "list",
+            resource("", "nodes", "", "", ""),
+            "no",
+            r#"nodes is forbidden: User "alice" cannot list resource "nodes" in API group "" at the cluster scope: no"#,
+        );
+        check(
+            "post",
+            Wanted::Path("/nope"),
+            "",
+            r#"forbidden: User "alice" cannot post path "/nope""#,
+        );
+    }
+}

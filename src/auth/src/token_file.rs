@@ -1,0 +1,194 @@
+//! Static bearer tokens from a file: `token,user,uid,"group1,group2"` a line.
+
+use std::{collections::HashSet, fmt};
+
+use subtle::{Choice, ConstantTimeEq};
+use trireme_registry::request::UserInfo;
+
+use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+
+/// The users of a `--token-auth-file`.
+pub struct TokenFile(Vec<(Secret, UserInfo)>);
+
+struct Secret(Box<[u8]>);
+
+/// A token file that cannot be used. Never names a token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFileError {
+    /// Fewer than three columns.
+    #[error("line {0}: there must be at least a token, a user name and a uid")]
+    Columns(usize),
+    /// No token in the first column.
+    #[error("line {0}: the token is empty")]
+    EmptyToken(usize),
+    /// No user in the second column.
+    #[error("line {0}: the user name is empty")]
+    EmptyUser(usize),
+    /// A token that an earlier line has, too.
+    #[error("line {0}: the token has been given before")]
+    Duplicate(usize),
+    /// A quotation mark where none may be, or none where one must be.
+    #[error("line {0}: unbalanced quotation marks")]
+    Quotes(usize),
+}
+
+impl TokenFile {
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// For the first line that is not as it should be.
+    pub fn parse(text: &str) -> Result<Self, TokenFileError> {
+        let mut users = Vec::new();
+        let mut seen = HashSet::new();
+        for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+            if line.is_empty() {
+                continue;
+            }
+            let mut columns = columns(line).ok_or(TokenFileError::Quotes(number))?.into_iter();
+            let (Some(token), Some(name), Some(uid)) = (columns.next(), columns.next(), columns.next()) else {
+                return Err(TokenFileError::Columns(number));
+            };
+            if token.is_empty() {
+                return Err(TokenFileError::EmptyToken(number));
+            }
+            if name.is_empty() {
+                return Err(TokenFileError::EmptyUser(number));
+            }
+            if !seen.insert(token.clone()) {
+                return Err(TokenFileError::Duplicate(number));
+            }
+            let groups = columns.next().map_or_else(Vec::new, |groups| list(&groups));
+            let user = UserInfo {
+                name,
+                uid,
+                groups,
+                ..UserInfo::default()
+            };
+            users.push((Secret(token.into_bytes().into_boxed_slice()), user));
+        }
+        Ok(Self(users))
+    }
+
+    fn find(&self, token: &str) -> Option<&UserInfo> {
+        // Every line is compared, so that the time taken does not tell where a match stands.
+        let mut found = None;
+        for (secret, user) in &self.0 {
+            let same: Choice = secret.0.ct_eq(token.as_bytes());
+            if bool::from(same) {
+                found = Some(user);
+            }
+        }
+        found
+    }
+}
+
+impl fmt::Debug for TokenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TokenFile({} tokens)", self.0.len())
+    }
+}
+
+impl Authenticator for TokenFile {
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        let answer = credentials
+            .bearer_token
+            .map(|token| self.find(token).cloned().ok_or(Rejected("invalid bearer token")))
+            .transpose();
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The columns of a line of comma-separated values; `None` if its quotation marks do not match.
+fn columns(line: &str) -> Option<Vec<String>> {
+    let mut out = Vec::new();
+    let mut rest = line;
+    loop {
+        let (column, after) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_column(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                let (column, after) = rest.split_at(end);
+                if column.contains('"') {
+                    return None;
+                }
+                (column.to_owned(), after)
+            }
+        };
+        out.push(column.trim().to_owned());
+        match after.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.is_empty() => return Some(out),
+            None => return None,
+        }
+    }
+}
+
+/// Reads up to the closing quotation mark; a doubled one stands for itself.
+fn quoted_column(mut rest: &str) -> Option<(String, &str)> {
+    let mut column = String::new();
+    loop {
+        let (text, after) = rest.split_once('"')?;
+        column.push_str(text);
+        match after.strip_prefix('"') {
+            Some(next) => {
+                column.push('"');
+                rest = next;
+            }
+            None => return Some((column, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_their_whole_token() {
+        let file = TokenFile::parse("t1,admin,u1,\"system:masters,ops\"\n\nt2,bob,u2\nt3,\"a \"\"b\"\"\",u3,dev\n");
+        let file = file.expect("this file is in order");
+        let user = |token| {
+            file.find(token)
+                .map(|u| (u.name.as_str(), u.uid.as_str(), u.groups.join("+")))
+        };
+        assert_eq!(user("t1"), Some(("admin", "u1", "system:masters+ops".into())));
+        assert_eq!(user("t2"), Some(("bob", "u2", String::new())));
+        assert_eq!(user("t3"), Some((r#"a "b""#, "u3", "dev".into())));
+        for token in ["", "t", "t11", "T1", "t1 "] {
+            assert_eq!(user(token), None, "{token:?}");
+        }
+    }
+
+    #[test]
+    fn faults_name_the_line_and_never_the_token() {
+        let cases = [
+            ("secret,a,1\nsecret", TokenFileError::Columns(2)),
+            ("secret,a", TokenFileError::Columns(1)),
+            (",a,1", TokenFileError::EmptyToken(1)),
+            ("secret,,1", TokenFileError::EmptyUser(1)),
+            ("secret,a,1\nsecret,b,2", TokenFileError::Duplicate(2)),
+            ("secret,a,1,\"x", TokenFileError::Quotes(1)),
+            ("secret,a,1,\"x\"y", TokenFileError::Quotes(1)),
+            ("secret,a\"b,1", TokenFileError::Quotes(1)),
+        ];
+        for (text, fault) in cases {
+            let found = TokenFile::parse(text).err();
+            assert_eq!(found.as_ref(), Some(&fault), "{text:?}");
+            assert!(!fault.to_string().contains("secret"));
+        }
+    }
+
+    #[test]
+    fn debug_output_holds_no_token() {
+        let file = TokenFile::parse("hush,a,1").expect("this file is in order");
+        assert_eq!(format!("{file:?}"), "TokenFile(1 tokens)");
+    }
+}

@@ -1,0 +1,78 @@
+//! The filter chain: what happens to every request, in this order.
+
+use std::rc::Rc;
+
+use actix_http::{HttpMessage, Request};
+use actix_service::Service;
+use actix_web::{HttpResponse, body::BoxBody, dev::ServiceResponse};
+use trireme_flow::Seat;
+use trireme_machinery::ApiError;
+
+use crate::{
+    exchange::Exchange,
+    filters::{
+        audit_id, authentication, authorization, cache_control, deadline, latency, max_in_flight, panic_recovery,
+        request_info, retry_after, timeout, warnings,
+    },
+    state::ChainState,
+    status::{self, ErrorStyle},
+};
+
+/// Passes a request through all filters to the application, and its answer back.
+pub(crate) async fn serve<S>(state: &ChainState, app: &S, request: Request) -> HttpResponse
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+{
+    let received = state.clock.now();
+    // First of all the request gets its name: every answer and every line in the log bears it, even those of requests
+    // that are not understood.
+    let audit_id = audit_id::assign(&request);
+    // Before all that depends on what the request is about: metrics, log, deadline, seats, authorization.
+    let mut response = match request_info::resolve(&request, &audit_id, received) {
+        Err(error) => status::response(&error, ErrorStyle::default()),
+        Ok(exchange) => {
+            let exchange = Rc::new(exchange);
+            // Within the measuring filters, so that a panic is counted and logged as the 500 that it becomes.
+            let (mut response, seat) =
+                match panic_recovery::guard(&exchange, admit(state, app, request, &exchange)).await {
+                    Ok(admitted) => admitted,
+                    Err(error) => (status::response(&error, exchange.error_style()), None),
+                };
+            warnings::write(&exchange, &mut response);
+            // Last, because the measurement goes on while the body is written; so does the hold on the seat.
+            latency::observe(&state.clock, exchange, seat, response)
+        }
+    };
+    cache_control::set(&mut response);
+    audit_id::tell(&audit_id, &mut response);
+    response
+}
+
+/// The filters that can refuse a request, and the application.
+async fn admit<S>(
+    state: &ChainState,
+    app: &S,
+    request: Request,
+    exchange: &Rc<Exchange>,
+) -> Result<(HttpResponse, Option<Seat>), ApiError>
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error>,
+{
+    // Before anything costs time: a draining server says so at once.
+    retry_after::check(state, exchange)?;
+    deadline::set(state, exchange)?;
+    // Around all that can wait.
+    timeout::bound(state, exchange, async {
+        authentication::authenticate(state, exchange, &request).await?;
+        // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
+        let seat = max_in_flight::seat(state, exchange)?;
+        authorization::authorize(state, exchange).await?;
+        request.extensions_mut().insert(Rc::clone(exchange));
+        let response = match app.call(request).await {
+            Ok(response) => response.into_parts().1,
+            Err(error) => error.error_response(),
+        };
+        Ok((response, seat))
+    })
+    .await
+}

@@ -1,0 +1,100 @@
+//! One request on its way through the filter chain: what the filters find out for each other and for the handlers.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Instant,
+};
+
+use actix_http::{HttpMessage, Request};
+use actix_web::{FromRequest, HttpRequest, dev::Payload, http::Method, http::header};
+use trireme_audit::AuditId;
+use trireme_registry::{ResourceInfo, request::UserInfo};
+
+use crate::{negotiation, query::Query, request_info::RequestInfo, server::Peer, status::ErrorStyle};
+
+/// Everything that is known of a request. Filters fill it in order; handlers read it.
+pub(crate) struct Exchange {
+    /// Names the request.
+    pub(crate) audit_id: AuditId,
+    /// When it was received.
+    pub(crate) received: Instant,
+    /// The method.
+    pub(crate) method: Method,
+    /// The decoded query.
+    pub(crate) query: Query,
+    /// The other end of the connection.
+    pub(crate) peer: Option<Rc<Peer>>,
+    /// `Accept`
+    pub(crate) accept: Option<String>,
+    /// `User-Agent`
+    pub(crate) user_agent: Option<String>,
+    /// What the URL is about; set by the request-info filter.
+    pub(crate) info: RequestInfo,
+    /// Who asks; set by the authentication filter.
+    pub(crate) user: OnceCell<UserInfo>,
+    /// When the answer must be there; set by the deadline filter. Long-running requests have none.
+    pub(crate) deadline: Cell<Option<Instant>>,
+    /// Texts for `Warning` headers, in order.
+    pub(crate) warnings: RefCell<Vec<String>>,
+    /// The resource that the request was routed to: what metrics may name.
+    pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
+}
+
+impl Exchange {
+    /// Who asks. Nobody, before the request is authenticated.
+    pub(crate) fn user(&self) -> UserInfo {
+        self.user.get().cloned().unwrap_or_default()
+    }
+
+    /// Whether the client wants indented JSON.
+    pub(crate) fn pretty(&self) -> bool {
+        negotiation::wants_pretty(&self.query, self.user_agent.as_deref())
+    }
+
+    /// How errors are shown.
+    pub(crate) fn error_style(&self) -> ErrorStyle {
+        ErrorStyle::of(self.accept.as_deref(), self.pretty())
+    }
+
+    /// Adds a `Warning` for the client.
+    pub(crate) fn warn(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut warnings = self.warnings.borrow_mut();
+        if !warnings.contains(&text) {
+            warnings.push(text);
+        }
+    }
+}
+
+/// A header of a request as text; `None` if it is missing or not ASCII.
+pub(crate) fn header_text(request: &Request, name: header::HeaderName) -> Option<&str> {
+    request.headers().get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Handlers take the exchange as an argument.
+#[derive(Clone)]
+pub(crate) struct Current(pub(crate) Rc<Exchange>);
+
+impl std::ops::Deref for Current {
+    type Target = Exchange;
+
+    fn deref(&self) -> &Exchange {
+        &self.0
+    }
+}
+
+impl FromRequest for Current {
+    type Error = actix_web::Error;
+    type Future = std::future::Ready<Result<Self, Self::Error>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let exchange = request.extensions().get::<Rc<Exchange>>().cloned();
+        std::future::ready(
+            exchange
+                .map(Self)
+                .ok_or_else(|| actix_web::error::ErrorInternalServerError("the filter chain was left out")),
+        )
+    }
+}

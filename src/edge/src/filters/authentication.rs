@@ -1,0 +1,58 @@
+//! Finds out who asks.
+
+use actix_http::Request;
+use actix_web::http::header;
+use trireme_auth::{Credentials, MastersOnly, anonymous};
+use trireme_machinery::{ApiError, Reason};
+
+use crate::{
+    exchange::{Exchange, header_text},
+    state::ChainState,
+};
+
+/// Sets the exchange's user.
+///
+/// # Errors
+/// 401 for bad credentials everywhere, and for none everywhere but on the public paths.
+pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
+    let credentials = Credentials {
+        bearer_token: header_text(request, header::AUTHORIZATION).and_then(bearer_token),
+        certificate: exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref()),
+    };
+    let user = match state.authenticator.authenticate(credentials).await {
+        Ok(Some(user)) => user,
+        Ok(None) if MastersOnly::is_public(exchange.info.path()) => anonymous(),
+        Ok(None) => return Err(unauthorized()),
+        Err(why) => {
+            tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
+            return Err(unauthorized());
+        }
+    };
+    // Set once: the chain authenticates a request once.
+    let _ = exchange.user.set(user);
+    Ok(())
+}
+
+fn bearer_token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
+fn unauthorized() -> ApiError {
+    ApiError::new(Reason::Unauthorized, "Unauthorized")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_those_of_the_bearer_scheme() {
+        assert_eq!(bearer_token("Bearer abc"), Some("abc"));
+        assert_eq!(bearer_token("bearer  abc "), Some("abc"));
+        for header in ["Basic abc", "Bearer", "Bearer ", "abc", ""] {
+            assert_eq!(bearer_token(header), None, "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Finds out whether the user may do this.
+
+use trireme_auth::{Attributes, Decision, Wanted, forbidden};
+use trireme_machinery::ApiError;
+
+use crate::{exchange::Exchange, state::ChainState};
+
+/// Lets the request pass if it may.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
+    let info = &exchange.info;
+    let user = exchange.user();
+    let attributes = Attributes {
+        user: &user,
+        verb: info.verb.as_str(),
+        wanted: if info.is_resource {
+            Wanted::Resource {
+                group: info.group(),
+                version: info.version(),
+                resource: info.resource(),
+                subresource: info.subresource(),
+                namespace: info.namespace(),
+                name: info.name(),
+            }
+        } else {
+            Wanted::Path(info.path())
+        },
+    };
+    match state.authorizer.authorize(attributes).await {
+        Decision::Allow => Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
+    }
+}

@@ -1,0 +1,15 @@
+//! The filters that every request passes, one a file; [`crate::chain`] has their order.
+
+pub(crate) mod access_log;
+pub(crate) mod audit_id;
+pub(crate) mod authentication;
+pub(crate) mod authorization;
+pub(crate) mod cache_control;
+pub(crate) mod deadline;
+pub(crate) mod latency;
+pub(crate) mod max_in_flight;
+pub(crate) mod panic_recovery;
+pub(crate) mod request_info;
+pub(crate) mod retry_after;
+pub(crate) mod timeout;
+pub(crate) mod warnings;

@@ -1,0 +1,43 @@
+//! Works out what the request is about.
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    rc::Rc,
+    time::Instant,
+};
+
+use actix_http::{HttpMessage, Request};
+use actix_web::http::header;
+use trireme_audit::AuditId;
+use trireme_machinery::ApiError;
+
+use crate::{
+    exchange::{Exchange, header_text},
+    query::Query,
+    request_info::RequestInfo,
+    server::Peer,
+};
+
+/// Begins the exchange of a request.
+///
+/// # Errors
+/// 400 for a URL that cannot be understood; kube-apiserver says 500.
+pub(crate) fn resolve(request: &Request, audit_id: &AuditId, received: Instant) -> Result<Exchange, ApiError> {
+    let query = Query::parse(request.uri().query());
+    let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query)
+        .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    Ok(Exchange {
+        audit_id: audit_id.clone(),
+        received,
+        method: request.method().clone(),
+        query,
+        peer: request.extensions().get::<Rc<Peer>>().cloned(),
+        accept: header_text(request, header::ACCEPT).map(str::to_owned),
+        user_agent: header_text(request, header::USER_AGENT).map(str::to_owned),
+        info,
+        user: OnceCell::new(),
+        deadline: Cell::new(None),
+        warnings: RefCell::default(),
+        resource: OnceCell::new(),
+    })
+}

@@ -1,0 +1,26 @@
+//! While the server drains, tells clients to go elsewhere. Probes are answered to the end.
+
+use trireme_machinery::{ApiError, Reason};
+
+use crate::{exchange::Exchange, state::ChainState};
+
+/// Long enough for a load balancer to notice.
+const RETRY_AFTER_SECONDS: u32 = 5;
+
+/// Refuses the request if the server drains.
+///
+/// # Errors
+/// 429 then.
+pub(crate) fn check(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
+    if !state.lifecycle.is_draining() || is_probe(exchange.info.path()) {
+        return Ok(());
+    }
+    let text = "The apiserver is shutting down, please try again later.";
+    Err(ApiError::new(Reason::TooManyRequests, text).with_retry_after(RETRY_AFTER_SECONDS))
+}
+
+fn is_probe(path: &str) -> bool {
+    ["/healthz", "/livez", "/readyz"]
+        .iter()
+        .any(|probe| path.starts_with(probe))
+}

@@ -1,0 +1,9 @@
+//! Content negotiation: what an answer looks like, and what a request body is.
+
+mod accept;
+mod body;
+mod pretty;
+
+pub(crate) use accept::{Accept, Format, MetaVersion, View, negotiate, negotiate_view};
+pub(crate) use body::{PatchType, body_format, patch_type};
+pub(crate) use pretty::{indent, wants_pretty};

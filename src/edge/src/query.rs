@@ -1,0 +1,108 @@
+//! The query of a URL, decoded as Go's `url.ParseQuery` does it.
+
+use std::borrow::Cow;
+
+/// Decoded pairs in the order of the URL. What cannot be decoded is left out, as Go does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Decodes what follows the question mark.
+    pub(crate) fn parse(raw: Option<&str>) -> Self {
+        let pairs = raw
+            .unwrap_or("")
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'));
+        Self(
+            pairs
+                .filter_map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    Some((decode_form(key)?.into_owned(), decode_form(value)?.into_owned()))
+                })
+                .collect(),
+        )
+    }
+
+    /// The first value of a parameter.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.all(key).next()
+    }
+
+    /// All values of a parameter.
+    pub(crate) fn all<'a>(&'a self, key: &str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
+    }
+
+    /// All pairs.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// A flag: there and not `false` or `0`.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.get(key)
+            .is_some_and(|value| !(value == "0" || value.eq_ignore_ascii_case("false")))
+    }
+}
+
+fn decode_form(text: &str) -> Option<Cow<'_, str>> {
+    if text.contains('+') {
+        return decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()));
+    }
+    decode(text)
+}
+
+/// Resolves percent encoding; `None` if it is broken or the result is no UTF-8.
+pub(crate) fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('%') {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte == b'%' {
+            let digits = [bytes.next()?, bytes.next()?];
+            out.push(hex(digits[0])? << 4 | hex(digits[1])?);
+        } else {
+            out.push(byte);
+        }
+    }
+    String::from_utf8(out).ok().map(Cow::Owned)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_decoded_and_broken_ones_left_out() {
+        let query = Query::parse(Some("a=1&b=%20x+y&a=2&%zz=1&c=%4&d&e=%ff&f;g=1&=x"));
+        let pairs: Vec<_> = query.pairs().collect();
+        assert_eq!(pairs, [("a", "1"), ("b", " x y"), ("a", "2"), ("d", ""), ("", "x")]);
+        assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn flags_are_true_unless_they_say_otherwise() {
+        for (raw, expected) in [
+            ("watch", true),
+            ("watch=", true),
+            ("watch=true", true),
+            ("watch=maybe", true),
+            ("watch=0", false),
+            ("watch=False", false),
+            ("x=1", false),
+        ] {
+            assert_eq!(Query::parse(Some(raw)).flag("watch"), expected, "{raw}");
+        }
+    }
+}

@@ -1,0 +1,459 @@
+//! What a URL is about: the rules of kube-apiserver's `RequestInfo`.
+//!
+//! Made once per request by the filter chain. Authorization and the handlers both work from it, and from nothing else,
+//! so what was allowed is what is done.
+
+use trireme_machinery::selector::FieldSelector;
+
+use crate::query::{self, Query};
+
+/// A request, classified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestInfo {
+    /// Whether it is for objects rather than for another path.
+    pub(crate) is_resource: bool,
+    /// `get`, `list`, `watch`, `create`, …; for other paths the method in lower case.
+    pub(crate) verb: Verb,
+    path: String,
+    parts: Parts,
+    /// The name that `fieldSelector=metadata.name=…` asks for on a collection.
+    selected_name: Option<String>,
+}
+
+/// A verb: one of the known ones or a method in lower case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Known(&'static str),
+    Method(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Parts {
+    prefix: Span,
+    group: Span,
+    version: Span,
+    namespace: Span,
+    resource: Span,
+    name: Span,
+    subresource: Span,
+    /// Whatever follows the subresource.
+    rest: Span,
+}
+
+/// A piece of the path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Span {
+    start: usize,
+    end: usize,
+}
+
+/// A path that cannot be classified.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadPath {
+    #[error("the path of the request is not properly encoded")]
+    Encoding,
+    #[error("unable to determine kind and namespace from url, {0}")]
+    NoKind(String),
+}
+
+impl Verb {
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Self::Known(verb) => verb,
+            Self::Method(method) => method,
+        }
+    }
+}
+
+impl RequestInfo {
+    /// Classifies a request.
+    pub(crate) fn parse(method: &str, raw_path: &str, query: &Query) -> Result<Self, BadPath> {
+        let path = query::decode(raw_path).ok_or(BadPath::Encoding)?.into_owned();
+        let mut info = Self {
+            is_resource: false,
+            verb: Verb::Method(method.to_ascii_lowercase()),
+            path,
+            parts: Parts::default(),
+            selected_name: None,
+        };
+        info.classify(method, query)?;
+        Ok(info)
+    }
+
+    fn classify(&mut self, method: &str, query: &Query) -> Result<(), BadPath> {
+        let spans = split(&self.path);
+        let mut spans = spans.iter().copied();
+        let count = spans.len();
+        let Some(prefix) = spans.next() else { return Ok(()) };
+        let grouped = match self.text(prefix) {
+            "api" if count >= 3 => false,
+            "apis" if count >= 4 => true,
+            _ => return Ok(()),
+        };
+        self.parts.prefix = prefix;
+        if grouped {
+            self.parts.group = spans.next().unwrap_or_default();
+        }
+        self.is_resource = true;
+        self.parts.version = spans.next().unwrap_or_default();
+        let mut rest: &[Span] = &spans.collect::<Vec<_>>();
+        self.verb = Verb::Known(match method {
+            "POST" => "create",
+            "GET" | "HEAD" => "get",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            _ => "",
+        });
+        if let Some((first, after)) = rest.split_first()
+            && let Some(special) = special_verb(self.text(*first))
+        {
+            if after.is_empty() {
+                return Err(BadPath::NoKind(self.path.clone()));
+            }
+            self.verb = Verb::Known(special);
+            rest = after;
+        }
+        self.locate(rest);
+        self.refine_verb(query);
+        Ok(())
+    }
+
+    /// Finds namespace, resource, name and subresource.
+    fn locate(&mut self, mut rest: &[Span]) {
+        if let [first, namespace, after @ ..] = rest
+            && self.text(*first) == "namespaces"
+        {
+            self.parts.namespace = *namespace;
+            if let [next, ..] = after
+                && !matches!(self.text(*next), "status" | "finalize")
+            {
+                rest = after;
+            }
+        }
+        let part = |index: usize| rest.get(index).copied().unwrap_or_default();
+        self.parts.resource = part(0);
+        self.parts.name = part(1);
+        if self.verb != Verb::Known("proxy") {
+            self.parts.subresource = part(2);
+        }
+        if let (Some(first), Some(last)) = (rest.get(3), rest.last()) {
+            self.parts.rest = Span {
+                start: first.start,
+                end: last.end,
+            };
+        }
+    }
+
+    fn refine_verb(&mut self, query: &Query) {
+        if !self.text(self.parts.name).is_empty() {
+            return;
+        }
+        match self.verb.as_str() {
+            "get" => self.verb = Verb::Known(if query.flag("watch") { "watch" } else { "list" }),
+            "watch" => {}
+            "delete" => {
+                self.verb = Verb::Known("deletecollection");
+                return;
+            }
+            _ => return,
+        }
+        self.selected_name = query
+            .get("fieldSelector")
+            .and_then(exact_name)
+            .filter(|name| is_segment(name));
+    }
+
+    fn text(&self, span: Span) -> &str {
+        self.path.get(span.start..span.end).unwrap_or("")
+    }
+
+    /// The path, decoded.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// `api` or `apis` for resources.
+    pub(crate) fn prefix(&self) -> &str {
+        self.text(self.parts.prefix)
+    }
+
+    /// The API group; empty for core.
+    pub(crate) fn group(&self) -> &str {
+        self.text(self.parts.group)
+    }
+
+    /// The API version.
+    pub(crate) fn version(&self) -> &str {
+        self.text(self.parts.version)
+    }
+
+    /// The namespace; empty at the cluster scope. A namespace is in itself.
+    pub(crate) fn namespace(&self) -> &str {
+        self.text(self.parts.namespace)
+    }
+
+    /// The plural.
+    pub(crate) fn resource(&self) -> &str {
+        self.text(self.parts.resource)
+    }
+
+    /// The subresource, or empty.
+    pub(crate) fn subresource(&self) -> &str {
+        self.text(self.parts.subresource)
+    }
+
+    /// What follows the subresource, or empty.
+    pub(crate) fn rest(&self) -> &str {
+        self.text(self.parts.rest)
+    }
+
+    /// The name in the path, or empty.
+    pub(crate) fn path_name(&self) -> &str {
+        self.text(self.parts.name)
+    }
+
+    /// The one name that the request is about, be it in the path or in a field selector; or empty.
+    pub(crate) fn name(&self) -> &str {
+        self.selected_name.as_deref().unwrap_or_else(|| self.path_name())
+    }
+
+    /// Whether the connection stays for as long as the client likes: such requests have no deadline and take no seat.
+    pub(crate) fn is_long_running(&self) -> bool {
+        if !self.is_resource {
+            return false;
+        }
+        matches!(self.verb.as_str(), "watch" | "proxy")
+            || matches!(self.subresource(), "attach" | "exec" | "proxy" | "log" | "portforward")
+    }
+}
+
+fn special_verb(segment: &str) -> Option<&'static str> {
+    match segment {
+        "watch" => Some("watch"),
+        "proxy" => Some("proxy"),
+        _ => None,
+    }
+}
+
+/// Splits a path at its slashes, without the outer ones.
+fn split(path: &str) -> Vec<Span> {
+    let inner = path.trim_matches('/');
+    if inner.is_empty() {
+        return Vec::new();
+    }
+    let offset = path.len() - path.trim_start_matches('/').len();
+    let mut start = offset;
+    inner
+        .split('/')
+        .map(|segment| {
+            let span = Span {
+                start,
+                end: start + segment.len(),
+            };
+            start = span.end + 1;
+            span
+        })
+        .collect()
+}
+
+/// Whether a text can be one segment of a path.
+pub(crate) fn is_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}
+
+/// The name that all objects have that a field selector selects, if there is such a name.
+fn exact_name(selector: &str) -> Option<String> {
+    let selector = FieldSelector::parse(selector).ok()?;
+    selector.requires_exact_match("metadata.name").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `verb prefix group/version namespace resource name subresource`, with `-` for what is empty.
+    fn check(method: &str, url: &str, expected: &str) {
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let text = match RequestInfo::parse(method, path, &Query::parse(Some(query))) {
+            Err(error) => error.to_string(),
+            Ok(info) if !info.is_resource => format!("{} {}", info.verb.as_str(), info.path()),
+            Ok(info) => {
+                let or_dash = |text: &str| {
+                    if text.is_empty() {
+                        "-".to_owned()
+                    } else {
+                        text.to_owned()
+                    }
+                };
+                [
+                    info.verb.as_str(),
+                    info.prefix(),
+                    info.group(),
+                    info.version(),
+                    info.namespace(),
+                    info.resource(),
+                    info.name(),
+                    info.subresource(),
+                ]
+                .map(or_dash)
+                .join(" ")
+            }
+        };
+        assert_eq!(text, expected, "{method} {url}");
+    }
+
+    #[test]
+    fn resources() {
+        check("GET", "/api/v1/namespaces", "list api - v1 - namespaces - -");
+        check(
+            "GET",
+            "/api/v1/namespaces/other",
+            "get api - v1 other namespaces other -",
+        );
+        check(
+            "PUT",
+            "/api/v1/namespaces/other/finalize",
+            "update api - v1 other namespaces other finalize",
+        );
+        check(
+            "GET",
+            "/api/v1/namespaces/other/status",
+            "get api - v1 other namespaces other status",
+        );
+        check("GET", "/api/v1/namespaces/other/pods", "list api - v1 other pods - -");
+        check(
+            "GET",
+            "/api/v1/namespaces/other/pods/foo",
+            "get api - v1 other pods foo -",
+        );
+        check(
+            "HEAD",
+            "/api/v1/namespaces/other/pods/foo",
+            "get api - v1 other pods foo -",
+        );
+        check("GET", "/api/v1/pods", "list api - v1 - pods - -");
+        check("HEAD", "/api/v1/pods", "list api - v1 - pods - -");
+        check("POST", "/api/v1/namespaces/n/pods", "create api - v1 n pods - -");
+        check(
+            "DELETE",
+            "/api/v1/namespaces/n/pods",
+            "deletecollection api - v1 n pods - -",
+        );
+        check("DELETE", "/api/v1/namespaces/n/pods/p", "delete api - v1 n pods p -");
+        check(
+            "PATCH",
+            "/apis/apps/v1/namespaces/n/deployments/d/scale",
+            "patch apis apps v1 n deployments d scale",
+        );
+        check("GET", "/api/v1/nodes/n1/proxy/a/b", "get api - v1 - nodes n1 proxy");
+        check("TRACE", "/api/v1/pods", "- api - v1 - pods - -");
+        check(
+            "GET",
+            "/apis/apps/v1/deployments/",
+            "list apis apps v1 - deployments - -",
+        );
+    }
+
+    #[test]
+    fn watches() {
+        check(
+            "GET",
+            "/api/v1/namespaces/other/pods?watch=true",
+            "watch api - v1 other pods - -",
+        );
+        check("GET", "/api/v1/pods?watch=maybe", "watch api - v1 - pods - -");
+        check("GET", "/api/v1/pods?watch=false", "list api - v1 - pods - -");
+        check("GET", "/api/v1/namespaces/n/pods/p?watch=1", "get api - v1 n pods p -");
+        check("GET", "/api/v1/watch/pods", "watch api - v1 - pods - -");
+        check(
+            "GET",
+            "/api/v1/watch/namespaces/other/pods",
+            "watch api - v1 other pods - -",
+        );
+        check(
+            "GET",
+            "/api/v1/watch/namespaces/other/pods/p",
+            "watch api - v1 other pods p -",
+        );
+        check(
+            "GET",
+            "/apis/apps/v1/watch/deployments",
+            "watch apis apps v1 - deployments - -",
+        );
+        check("GET", "/api/v1/proxy/nodes/n1/x", "proxy api - v1 - nodes n1 -");
+    }
+
+    #[test]
+    fn names_in_field_selectors() {
+        check(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name%3Dx",
+            "list api - v1 - pods x -",
+        );
+        check(
+            "GET",
+            "/api/v1/pods?watch=1&fieldSelector=a%3Db,metadata.name%3D%3Dx",
+            "watch api - v1 - pods x -",
+        );
+        check(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name!%3Dx",
+            "list api - v1 - pods - -",
+        );
+        check(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name%3D..",
+            "list api - v1 - pods - -",
+        );
+        check(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name%3Da/b",
+            "list api - v1 - pods - -",
+        );
+        check(
+            "GET",
+            "/api/v1/pods?fieldSelector=metadata.name%3Da%5C,b",
+            "list api - v1 - pods a,b -",
+        );
+        check(
+            "DELETE",
+            "/api/v1/pods?fieldSelector=metadata.name%3Dx",
+            "deletecollection api - v1 - pods - -",
+        );
+    }
+
+    #[test]
+    fn other_paths() {
+        check("GET", "/", "get /");
+        check("GET", "/api", "get /api");
+        check("GET", "/api/v1", "get /api/v1");
+        check("GET", "/api/v1/", "get /api/v1/");
+        check("GET", "/apis/apps/v1", "get /apis/apps/v1");
+        check("POST", "/healthz", "post /healthz");
+        check("GET", "/%68ealthz", "get /healthz");
+        check("GET", "/apiss/a/b/c/d", "get /apiss/a/b/c/d");
+    }
+
+    #[test]
+    fn odd_paths() {
+        check("GET", "/api/v1/namespaces/n/pods/a%2Fb", "get api - v1 n pods a b");
+        check("GET", "/api/v1//pods", "get api - v1 - - pods -");
+        check("GET", "/api/v1/namespaces/n/pods/..", "get api - v1 n pods .. -");
+        check(
+            "GET",
+            "/api/v1/pods/%zz",
+            "the path of the request is not properly encoded",
+        );
+        check(
+            "GET",
+            "/api/v1/pods/%ff",
+            "the path of the request is not properly encoded",
+        );
+        check(
+            "GET",
+            "/api/v1/watch",
+            "unable to determine kind and namespace from url, /api/v1/watch",
+        );
+    }
+}

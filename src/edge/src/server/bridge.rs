@@ -1,0 +1,167 @@
+//! Between hyper's requests and responses (http 1) and actix-web's (http 0.2).
+//!
+//! The two differ in the version of their types only, so a head costs some small copies; bodies are passed on as they
+//! are.
+
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use actix_http::{HttpMessage, Payload, Request, error::PayloadError};
+use actix_web::{
+    HttpResponse,
+    body::{BodySize, BoxBody, MessageBody},
+    http as http02,
+};
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+
+use super::connection::Peer;
+
+/// A head that actix-web's types cannot hold; hyper lets a few through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the head of the request cannot be represented")]
+pub(super) struct BadHead;
+
+/// Makes an actix-web request.
+pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Result<Request, BadHead> {
+    let (parts, body) = request.into_parts();
+    let payload = if body.is_end_stream() {
+        Payload::None
+    } else {
+        Payload::Stream {
+            payload: Box::pin(IncomingStream(body)) as actix_http::BoxedPayloadStream,
+        }
+    };
+    let mut out = Request::with_payload(payload);
+    out.extensions_mut().insert(Rc::clone(peer));
+    let head = out.head_mut();
+    head.peer_addr = Some(peer.address);
+    head.method = http02::Method::from_bytes(parts.method.as_str().as_bytes()).map_err(|_| BadHead)?;
+    head.version = match parts.version {
+        http::Version::HTTP_2 => http02::Version::HTTP_2,
+        http::Version::HTTP_10 => http02::Version::HTTP_10,
+        _ => http02::Version::HTTP_11,
+    };
+    let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let target = Bytes::copy_from_slice(target.as_bytes());
+    head.uri = http02::Uri::from_maybe_shared(target).map_err(|_| BadHead)?;
+    for (name, value) in &parts.headers {
+        let name = http02::header::HeaderName::from_bytes(name.as_str().as_bytes()).map_err(|_| BadHead)?;
+        let value = http02::header::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BadHead)?;
+        head.headers.append(name, value);
+    }
+    Ok(out)
+}
+
+/// Makes a hyper response. `in_progress` is dropped when the body has been taken by hyper.
+pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Response<ResponseBody<G>> {
+    let (head, body) = response.into_parts();
+    let body = match body.try_into_bytes() {
+        Ok(bytes) => Content::Whole((!bytes.is_empty()).then_some(bytes)),
+        Err(stream) => Content::Stream(stream),
+    };
+    let mut out = http::Response::new(ResponseBody {
+        content: body,
+        _in_progress: in_progress,
+    });
+    *out.status_mut() =
+        http::StatusCode::from_u16(head.status().as_u16()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = out.headers_mut();
+    headers.reserve(head.headers().len());
+    for (name, value) in head.headers() {
+        let name = http::HeaderName::from_bytes(name.as_str().as_bytes());
+        let value = http::HeaderValue::from_bytes(value.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    out
+}
+
+/// The answer to a request with a [`BadHead`].
+pub(super) fn bad_head<G>(in_progress: G) -> http::Response<ResponseBody<G>> {
+    let mut out = http::Response::new(ResponseBody {
+        content: Content::Whole(Some(Bytes::from_static(b"400 Bad Request"))),
+        _in_progress: in_progress,
+    });
+    *out.status_mut() = http::StatusCode::BAD_REQUEST;
+    out
+}
+
+/// A request body as actix-web reads it.
+struct IncomingStream(Incoming);
+
+impl Stream for IncomingStream {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            return match Pin::new(&mut self.0).poll_frame(cx) {
+                Poll::Pending => Poll::Pending,
+                Poll::Ready(None) => Poll::Ready(None),
+                Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(bytes) => Poll::Ready(Some(Ok(bytes))),
+                    Err(_trailers) => continue,
+                },
+                Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(PayloadError::Io(std::io::Error::other(error))))),
+            };
+        }
+    }
+}
+
+/// An answer's body as hyper reads it.
+pub(super) struct ResponseBody<G> {
+    content: Content,
+    _in_progress: G,
+}
+
+enum Content {
+    Whole(Option<Bytes>),
+    Stream(BoxBody),
+}
+
+/// A body that broke off; hyper resets the stream or closes the connection, so that the client does not take what it
+/// got for all.
+#[derive(Debug, thiserror::Error)]
+#[error("the body broke off: {0}")]
+pub(super) struct BrokenBody(String);
+
+impl<G: Unpin> Body for ResponseBody<G> {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        match &mut self.content {
+            Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Content::Stream(body) => Pin::new(body)
+                .poll_next(cx)
+                .map(|next| next.map(|chunk| chunk.map(Frame::data).map_err(|error| BrokenBody(error.to_string())))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(bytes) => bytes.is_none(),
+            Content::Stream(body) => matches!(body.size(), BodySize::None | BodySize::Sized(0)),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => SizeHint::with_exact(
+                bytes
+                    .as_ref()
+                    .map_or(0, |bytes| u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            ),
+            Content::Stream(body) => match body.size() {
+                BodySize::None => SizeHint::with_exact(0),
+                BodySize::Sized(size) => SizeHint::with_exact(size),
+                BodySize::Stream => SizeHint::default(),
+            },
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Real sockets, real TLS, a tiny application.
+
+mod kit;
+
+use std::{io, sync::Arc, time::Duration};
+
+use http::{Request, StatusCode, Version};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::{ConnectionLimits, Peer};
+use kit::{Ca, Server, body, get};
+
+#[tokio::test]
+async fn both_protocols_are_spoken_as_the_client_prefers() {
+    let server = Server::start().await;
+    for (alpn, version) in [("h2", Version::HTTP_2), ("http/1.1", Version::HTTP_11)] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let response = client.send(get("/hello?x=1")).await.expect("answers");
+        assert_eq!((response.status(), response.version()), (StatusCode::OK, version));
+        assert_eq!(body(response).await.expect("arrives"), "GET /hello?x=1");
+    }
+}
+
+#[tokio::test]
+async fn bodies_pass_through_in_both_directions() {
+    let server = Server::start().await;
+    let sent = "0123456789abcdef".repeat(32 * 1024);
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let request = Request::post("https://localhost/echo")
+            .body(sent.clone())
+            .expect("is a request");
+        let response = client.send(request).await.expect("answers");
+        assert!(body(response).await.expect("arrives") == sent, "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_are_asked_for_and_verified() {
+    let server = Server::start().await;
+    let mut named = server.client_as("h2", &server.ca, "alice").await.expect("connects");
+    let response = named.send(get("/whoami")).await.expect("answers");
+    assert_eq!(body(response).await.expect("arrives"), "alice of [\"dev\"]");
+
+    let mut nameless = server.client("h2").await.expect("connects");
+    let response = nameless.send(get("/whoami")).await.expect("answers");
+    assert_eq!(body(response).await.expect("arrives"), "nobody");
+
+    let stranger = server.client_as("http/1.1", &Ca::new(), "alice").await;
+    let refused = match stranger {
+        Err(_) => true,
+        Ok(mut client) => client.send(get("/whoami")).await.is_err(),
+    };
+    assert!(refused, "a certificate of a foreign CA is no certificate");
+}
+
+#[tokio::test]
+async fn shutdown_lets_http2_requests_finish_and_says_goaway() {
+    let server = Server::start().await;
+    let mut client = server.client("h2").await.expect("connects");
+    let slow = client.begin(get("/wait"));
+    server.gate.wait_for_arrivals(1).await;
+
+    let (gate, stopped) = server.shutdown();
+    client.until_goaway().await;
+    gate.open();
+    let response = slow
+        .await
+        .expect("is not cancelled")
+        .expect("the running request is answered");
+    assert_eq!(body(response).await.expect("arrives"), "done");
+    client.closed().await;
+    stopped.await;
+}
+
+#[tokio::test]
+async fn shutdown_closes_http1_connections_after_their_request() {
+    let server = Server::start().await;
+    let mut client = server.client("http/1.1").await.expect("connects");
+    let slow = client.begin(get("/wait"));
+    server.gate.wait_for_arrivals(1).await;
+
+    let address = server.address();
+    let (gate, stopped) = server.shutdown();
+    kit::until_refused(address).await;
+    gate.open();
+    let response = slow
+        .await
+        .expect("is not cancelled")
+        .expect("the running request is answered");
+    assert_eq!(
+        response.headers().get("connection").and_then(|v| v.to_str().ok()),
+        Some("close")
+    );
+    assert_eq!(body(response).await.expect("arrives"), "done");
+    client.closed().await;
+    stopped.await;
+}
+
+#[tokio::test]
+async fn idle_connections_end_with_the_server() {
+    let server = Server::start().await;
+    let mut clients = Vec::new();
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        assert!(client.send(get("/hello")).await.is_ok());
+        clients.push(client);
+    }
+    let (_, stopped) = server.shutdown();
+    for client in clients {
+        client.closed().await;
+    }
+    stopped.await;
+}
+
+#[tokio::test]
+async fn oversize_headers_are_refused() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let mut request = get("/hello");
+        let huge = "x".repeat(70 * 1024).parse().expect("is a header value");
+        request.headers_mut().insert("x-huge", huge);
+        let response = client.send(request).await.expect("answers");
+        assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    for sent in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        stream.write_all(sent.as_bytes()).await.expect("is taken");
+        assert!(ends(&mut stream).await, "after {sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_may_idle_for_longer_than_a_head_may_take() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(200),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut client = server.client("http/1.1").await.expect("connects");
+    assert!(client.send(get("/hello")).await.is_ok());
+    // A second connection outlives the time that the first one would have had.
+    let mut other = server.raw("http/1.1").await.expect("connects");
+    assert!(ends(&mut other).await);
+    assert!(client.send(get("/hello")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_happen_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        handshake_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut socket = tokio::net::TcpStream::connect(server.address())
+        .await
+        .expect("connects");
+    assert!(ends(&mut socket).await);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_cut_off() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut stream = server.raw("http/1.1").await.expect("connects");
+    stream
+        .write_all(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .expect("is taken");
+    server.gate.wait_for_arrivals(1).await;
+    server.gate.wait_for_departures(1).await;
+}
+
+/// Whether the server closes the connection.
+async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
+    let mut rest = Vec::new();
+    matches!(
+        stream.read_to_end(&mut rest).await.map_err(|error| error.kind()),
+        Ok(_) | Err(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+    )
+}
+
+/// What the tiny application says of the other end.
+fn describe(peer: &Peer) -> String {
+    match &peer.certificate {
+        None => "nobody".to_owned(),
+        Some(identity) => format!("{} of {:?}", identity.common_name, identity.organizations),
+    }
+}
+
+/// Lets requests wait in the application until a test has seen them.
+#[derive(Clone, Default)]
+struct Gate(Arc<GateState>);
+
+#[derive(Default)]
+struct GateState {
+    arrived: tokio::sync::watch::Sender<usize>,
+    departed: tokio::sync::watch::Sender<usize>,
+    opened: tokio::sync::watch::Sender<bool>,
+}
+
+/// A request that waits.
+struct Arrival(Gate);
+
+impl Gate {
+    fn open(&self) {
+        self.0.opened.send_replace(true);
+    }
+
+    fn arrive(&self) -> Arrival {
+        self.0.arrived.send_modify(|count| *count += 1);
+        Arrival(self.clone())
+    }
+
+    async fn pass(&self) {
+        let _arrival = self.arrive();
+        let _ = self.0.opened.subscribe().wait_for(|opened| *opened).await;
+    }
+
+    async fn wait_for_arrivals(&self, count: usize) {
+        let _ = self.0.arrived.subscribe().wait_for(|arrived| *arrived >= count).await;
+    }
+
+    async fn wait_for_departures(&self, count: usize) {
+        let _ = self
+            .0
+            .departed
+            .subscribe()
+            .wait_for(|departed| *departed >= count)
+            .await;
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.0.0.departed.send_modify(|count| *count += 1);
+    }
+}

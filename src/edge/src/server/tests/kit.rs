@@ -1,0 +1,270 @@
+//! A server with a tiny application, certificates for it, and a client.
+
+use std::{convert::Infallible, io, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Duration};
+
+use actix_service::{IntoServiceFactory, ServiceFactory, map_config};
+use actix_web::{
+    App, HttpMessage, HttpRequest, HttpResponse,
+    dev::AppConfig,
+    web::{self, Bytes},
+};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName},
+};
+use tokio::{net::TcpStream, sync::watch};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::{Gate, describe};
+use crate::server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls};
+
+/// A certificate authority.
+pub(super) struct Ca {
+    pem: String,
+    der: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Ca {
+    pub(super) fn new() -> Self {
+        let key = KeyPair::generate().expect("a key can be made");
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test CA");
+        let certificate = params.self_signed(&key).expect("it can sign itself");
+        Self {
+            pem: certificate.pem(),
+            der: certificate.der().clone(),
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    fn issue(&self, name: &str, hosts: Vec<String>) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().expect("a key can be made");
+        let mut params = CertificateParams::new(hosts).expect("these are names");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::OrganizationName, "dev");
+        let certificate = params.signed_by(&key, &self.issuer).expect("it can be signed");
+        (certificate, key)
+    }
+}
+
+pub(super) struct Server {
+    pub(super) ca: Ca,
+    pub(super) gate: Gate,
+    running: Running,
+}
+
+impl Server {
+    pub(super) async fn start() -> Self {
+        Self::start_with(ConnectionLimits::default()).await
+    }
+
+    pub(super) async fn start_with(limits: ConnectionLimits) -> Self {
+        let ca = Ca::new();
+        let (certificate, key) = ca.issue("server", vec!["localhost".to_owned()]);
+        let tls = tls::from_pem(
+            certificate.pem().as_bytes(),
+            key.serialize_pem().as_bytes(),
+            Some(ca.pem.as_bytes()),
+        );
+        let config = ServerConfig {
+            listen: ([127, 0, 0, 1], 0).into(),
+            workers: 2,
+            tls: Arc::new(Arc::new(tls.expect("these are PEM texts"))),
+            limits,
+        };
+        let gate = Gate::default();
+        let app_gate = gate.clone();
+        let running = start(&config, Lifecycle::new(), move || build(app_gate.clone())).expect("the server starts");
+        Self { ca, gate, running }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.running.local_addr()
+    }
+
+    /// Begins to stop; the second part is done when the server is.
+    pub(super) fn shutdown(self) -> (Gate, impl Future<Output = ()>) {
+        self.running.lifecycle().stop();
+        (self.gate, self.running.shutdown(Duration::from_secs(30)))
+    }
+
+    pub(super) async fn raw(&self, alpn: &str) -> io::Result<TlsStream<TcpStream>> {
+        self.connect(alpn, None).await
+    }
+
+    pub(super) async fn client(&self, alpn: &str) -> io::Result<Client> {
+        Client::new(alpn, self.connect(alpn, None).await?).await
+    }
+
+    pub(super) async fn client_as(&self, alpn: &str, ca: &Ca, name: &str) -> io::Result<Client> {
+        Client::new(alpn, self.connect(alpn, Some(ca.issue(name, Vec::new()))).await?).await
+    }
+
+    async fn connect(
+        &self,
+        alpn: &str,
+        identity: Option<(rcgen::Certificate, KeyPair)>,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.ca.der.clone()).expect("it is a CA");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the defaults fit")
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let key = PrivateKeyDer::try_from(key.serialize_der()).expect("it is a key");
+                builder
+                    .with_client_auth_cert(vec![certificate.der().clone()], key)
+                    .expect("they fit")
+            }
+        };
+        config.alpn_protocols = vec![alpn.as_bytes().to_vec()];
+        let name = ServerName::try_from("localhost").expect("it is a name");
+        let socket = TcpStream::connect(self.address()).await?;
+        TlsConnector::from(Arc::new(config)).connect(name, socket).await
+    }
+}
+
+/// The tiny application.
+async fn build(
+    gate: Gate,
+) -> AppHandler<
+    impl actix_service::Service<actix_http::Request, Response = actix_web::dev::ServiceResponse, Error = actix_web::Error>,
+> {
+    let app = App::new()
+        .app_data(web::Data::new(gate))
+        .route(
+            "/echo",
+            web::post().to(|payload: web::Payload| async { HttpResponse::Ok().streaming(payload) }),
+        )
+        .route("/whoami", web::get().to(whoami))
+        .route("/endless", web::get().to(endless))
+        .route(
+            "/wait",
+            web::get().to(|gate: web::Data<Gate>| async move {
+                gate.pass().await;
+                "done"
+            }),
+        )
+        .default_service(web::to(|request: HttpRequest| async move {
+            format!("{} {}", request.method(), request.uri())
+        }));
+    let factory = map_config(app.into_factory(), |()| AppConfig::default());
+    AppHandler(factory.new_service(()).await.expect("the application is in order"))
+}
+
+async fn whoami(request: HttpRequest) -> String {
+    request
+        .extensions()
+        .get::<Rc<Peer>>()
+        .map_or_else(String::new, |peer| describe(peer))
+}
+
+async fn endless(gate: web::Data<Gate>) -> HttpResponse {
+    let arrival = gate.arrive();
+    let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
+    HttpResponse::Ok().streaming(futures_util::stream::repeat_with(move || {
+        let _held = &arrival;
+        Ok::<_, Infallible>(chunk.clone())
+    }))
+}
+
+pub(super) fn get(path: &str) -> Request<String> {
+    let uri = format!("https://localhost{path}");
+    Request::get(uri).body(String::new()).expect("is a request")
+}
+
+pub(super) async fn body(response: Response<Incoming>) -> Result<String, hyper::Error> {
+    let bytes = response.into_body().collect().await?.to_bytes();
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Waits until nobody listens any more.
+pub(super) async fn until_refused(address: SocketAddr) {
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
+type Sent = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
+
+enum Sender {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+/// A client with one connection.
+pub(super) struct Client {
+    sender: Sender,
+    closed: watch::Receiver<bool>,
+}
+
+impl Client {
+    async fn new(alpn: &str, stream: TlsStream<TcpStream>) -> io::Result<Self> {
+        let (ended, closed) = watch::channel(false);
+        let io = TokioIo::new(stream);
+        let sender = if alpn == "h2" {
+            let builder = http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+            let (sender, connection) = builder.handshake(io).await.map_err(io::Error::other)?;
+            tokio::spawn(async move {
+                let _ = connection.await;
+                ended.send_replace(true);
+            });
+            Sender::Http2(sender)
+        } else {
+            let (sender, connection) = http1::handshake(io).await.map_err(io::Error::other)?;
+            tokio::spawn(async move {
+                let _ = connection.await;
+                ended.send_replace(true);
+            });
+            Sender::Http1(sender)
+        };
+        Ok(Self { sender, closed })
+    }
+
+    /// Sends a request; the answer comes when the result is awaited.
+    pub(super) fn begin(
+        &mut self,
+        request: Request<String>,
+    ) -> tokio::task::JoinHandle<hyper::Result<Response<Incoming>>> {
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        match &mut self.sender {
+            Sender::Http1(sender) => tokio::spawn(sender.send_request(request)),
+            Sender::Http2(sender) => tokio::spawn(sender.send_request(request)),
+        }
+    }
+
+    pub(super) async fn send(&mut self, request: Request<String>) -> hyper::Result<Response<Incoming>> {
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let sent: Sent = match &mut self.sender {
+            Sender::Http1(sender) => Box::pin(sender.send_request(request)),
+            Sender::Http2(sender) => Box::pin(sender.send_request(request)),
+        };
+        sent.await
+    }
+
+    /// Sends requests until the client has been told to send no more.
+    pub(super) async fn until_goaway(&mut self) {
+        while self.send(get("/hello")).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Waits for the end of the connection.
+    pub(super) async fn closed(mut self) {
+        let _ = self.closed.wait_for(|closed| *closed).await;
+    }
+}

@@ -1,0 +1,107 @@
+//! A worker: one event loop that serves its share of the connections with its own handler.
+
+use std::{
+    net::{SocketAddr, TcpStream},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    task::JoinSet,
+};
+
+use super::{
+    ServerConfig,
+    connection::{self, Settings},
+    handler::Handler,
+    lifecycle::Lifecycle,
+};
+
+/// A connection on its way to a worker. The permit bounds handshakes, so it bounds this queue, too.
+pub(super) struct Accepted {
+    pub(super) socket: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// A worker as the acceptor sees it.
+pub(super) struct Inbox {
+    sender: mpsc::UnboundedSender<(Accepted, Open)>,
+    open: Arc<AtomicUsize>,
+}
+
+/// Counts a connection as open until it is dropped.
+pub(super) struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Inbox {
+    /// How many connections the worker has.
+    pub(super) fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Hands a connection over. A worker that has ended drops it.
+    pub(super) fn send(&self, accepted: Accepted) {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let _ = self.sender.send((accepted, Open(Arc::clone(&self.open))));
+    }
+}
+
+pub(super) type Connections = mpsc::UnboundedReceiver<(Accepted, Open)>;
+
+pub(super) fn channel() -> (Inbox, Connections) {
+    let (sender, connections) = mpsc::unbounded_channel();
+    let open = Arc::default();
+    (Inbox { sender, open }, connections)
+}
+
+/// The worker's whole life, to be run on a `LocalSet`.
+pub(super) fn run<F, Fut>(
+    config: ServerConfig,
+    lifecycle: Lifecycle,
+    mut inbox: Connections,
+    build_handler: F,
+) -> impl FnOnce() -> futures_util::future::LocalBoxFuture<'static, ()> + Send + 'static
+where
+    F: Fn() -> Fut + Send + 'static,
+    Fut: Future + 'static,
+    Fut::Output: Handler,
+{
+    move || {
+        Box::pin(async move {
+            let handler = Rc::new(build_handler().await);
+            let settings = Rc::new(Settings {
+                tls: config.tls,
+                limits: config.limits,
+                lifecycle: lifecycle.clone(),
+            });
+            let mut connections = JoinSet::new();
+            loop {
+                tokio::select! {
+                    biased;
+                    () = lifecycle.stopping().cancelled() => break,
+                    Some(_) = connections.join_next() => {}
+                    arrived = inbox.recv() => {
+                        let Some((accepted, open)) = arrived else { break };
+                        let served = connection::serve(accepted, Rc::clone(&settings), Rc::clone(&handler));
+                        connections.spawn_local(async move {
+                            served.await;
+                            drop(open);
+                        });
+                    }
+                }
+            }
+            drop(inbox);
+            while connections.join_next().await.is_some() {}
+        })
+    }
+}

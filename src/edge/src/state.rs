@@ -1,0 +1,25 @@
+//! What all workers share.
+
+use std::{sync::Arc, time::Duration};
+
+use trireme_actors::Clock;
+use trireme_auth::{Authenticator, Authorizer};
+use trireme_flow::Limiter;
+
+use crate::server::Lifecycle;
+
+/// What the filter chain works with.
+pub(crate) struct ChainState {
+    /// Times requests.
+    pub(crate) clock: Clock,
+    /// Says who asks.
+    pub(crate) authenticator: Arc<dyn Authenticator>,
+    /// Says what they may do.
+    pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// Bounds how many ask at once.
+    pub(crate) limiter: Limiter,
+    /// Whether the server is about to end.
+    pub(crate) lifecycle: Lifecycle,
+    /// How long a request may take that is not long-running.
+    pub(crate) request_timeout: Duration,
+}

@@ -1,0 +1,209 @@
+//! Errors on the wire: the one table from reasons to status codes, and the `Status` object.
+//!
+//! Deviation from kube-apiserver: where it answers 500 for what is the client's fault (a `resourceVersion` on create, a
+//! `resourceVersion` that is no number, …), the rooms behind this one say `BadRequest` and the client reads 400.
+
+use actix_web::{
+    HttpResponse,
+    http::{StatusCode, header},
+};
+use serde_json::{Value, json};
+use trireme_machinery::{ApiError, Object, Reason, yaml};
+
+use crate::negotiation::{self, Format};
+
+/// The status code of each reason.
+pub(crate) fn code(reason: Reason) -> StatusCode {
+    match reason {
+        Reason::BadRequest => StatusCode::BAD_REQUEST,
+        Reason::Unauthorized => StatusCode::UNAUTHORIZED,
+        Reason::Forbidden => StatusCode::FORBIDDEN,
+        Reason::NotFound => StatusCode::NOT_FOUND,
+        Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Reason::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
+        Reason::AlreadyExists | Reason::Conflict => StatusCode::CONFLICT,
+        Reason::Expired => StatusCode::GONE,
+        Reason::RequestEntityTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Reason::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Reason::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        Reason::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+        Reason::InternalError | Reason::ServerTimeout => StatusCode::INTERNAL_SERVER_ERROR,
+        Reason::NotImplemented => StatusCode::NOT_IMPLEMENTED,
+        Reason::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Reason::Timeout => StatusCode::GATEWAY_TIMEOUT,
+    }
+}
+
+/// The text of a reason in `Status.reason`.
+fn reason_text(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Unauthorized => "Unauthorized",
+        Reason::Forbidden => "Forbidden",
+        Reason::NotFound => "NotFound",
+        Reason::AlreadyExists => "AlreadyExists",
+        Reason::Conflict => "Conflict",
+        Reason::Expired => "Expired",
+        Reason::Invalid => "Invalid",
+        Reason::BadRequest => "BadRequest",
+        Reason::MethodNotAllowed => "MethodNotAllowed",
+        Reason::NotAcceptable => "NotAcceptable",
+        Reason::UnsupportedMediaType => "UnsupportedMediaType",
+        Reason::RequestEntityTooLarge => "RequestEntityTooLarge",
+        Reason::TooManyRequests => "TooManyRequests",
+        Reason::Timeout => "Timeout",
+        Reason::ServerTimeout => "ServerTimeout",
+        Reason::ServiceUnavailable => "ServiceUnavailable",
+        Reason::NotImplemented => "NotImplemented",
+        Reason::InternalError => "InternalError",
+    }
+}
+
+/// The `Status` object of an error.
+pub(crate) fn object(error: &ApiError) -> Value {
+    let mut metadata = Object::new();
+    if let Some(token) = &error.continue_token {
+        metadata.insert("continue".into(), token.as_str().into());
+    }
+    let mut status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "status": "Failure",
+        "message": error.message,
+        "reason": reason_text(error.reason),
+        "code": code(error.reason).as_u16(),
+    });
+    if let (Some(details), Some(fields)) = (error.details_json(), status.as_object_mut()) {
+        fields.insert("details".into(), details);
+    }
+    status
+}
+
+/// How errors are shown to a client.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ErrorStyle {
+    pub(crate) format: Format,
+    pub(crate) pretty: bool,
+}
+
+impl ErrorStyle {
+    /// As the client asks for; JSON if what it asks for is not to be had.
+    pub(crate) fn of(accept: Option<&str>, pretty: bool) -> Self {
+        let format = negotiation::negotiate::<()>(accept, |_, _, _| Some(())).ok().flatten();
+        Self {
+            format: format.map(|accept| accept.format).unwrap_or_default(),
+            pretty,
+        }
+    }
+}
+
+/// The answer to a failed request.
+pub(crate) fn response(error: &ApiError, style: ErrorStyle) -> HttpResponse {
+    let body = body(&object(error), style);
+    let mut response = HttpResponse::build(code(error.reason));
+    response.insert_header((header::CONTENT_TYPE, style.format.media_type()));
+    if let Some(seconds) = error
+        .details
+        .as_ref()
+        .map(|details| details.retry_after_seconds)
+        .filter(|s| *s > 0)
+    {
+        response.insert_header((header::RETRY_AFTER, seconds.to_string()));
+    }
+    response.body(body)
+}
+
+/// A value as the client wants to read it.
+pub(crate) fn body(value: &Value, style: ErrorStyle) -> Vec<u8> {
+    match style.format {
+        Format::Yaml => yaml::encode(value).into_bytes(),
+        Format::Json if style.pretty => negotiation::indent(value.to_string().as_bytes()),
+        Format::Json => value.to_string().into_bytes(),
+    }
+}
+
+/// What Go's multiplexer says of a path that nobody serves.
+pub(crate) fn page_not_found() -> HttpResponse {
+    HttpResponse::NotFound()
+        .insert_header((header::CONTENT_TYPE, "text/plain; charset=utf-8"))
+        .insert_header(("X-Content-Type-Options", "nosniff"))
+        .body("404 page not found\n")
+}
+
+/// The error for a path under a known group and version that names no resource.
+pub(crate) fn resource_not_found() -> ApiError {
+    ApiError::new(Reason::NotFound, "the server could not find the requested resource").with_details(Default::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_machinery::GroupResource;
+
+    use super::*;
+
+    fn check(error: ApiError, expected: &str) {
+        assert_eq!(object(&error).to_string(), expected);
+    }
+
+    #[test]
+    fn statuses_read_as_those_of_kube_apiserver() {
+        let deployments = GroupResource {
+            group: "apps".into(),
+            resource: "deployments".into(),
+        };
+        check(
+            ApiError::not_found(&deployments, "d"),
+            r#"{"apiVersion":"v1","code":404,"details":{"group":"apps","kind":"deployments","name":"d"},"kind":"Status","message":"deployments.apps \"d\" not found","metadata":{},"reason":"NotFound","status":"Failure"}"#,
+        );
+        check(
+            ApiError::new(Reason::Unauthorized, "Unauthorized"),
+            r#"{"apiVersion":"v1","code":401,"kind":"Status","message":"Unauthorized","metadata":{},"reason":"Unauthorized","status":"Failure"}"#,
+        );
+        check(
+            resource_not_found(),
+            r#"{"apiVersion":"v1","code":404,"details":{},"kind":"Status","message":"the server could not find the requested resource","metadata":{},"reason":"NotFound","status":"Failure"}"#,
+        );
+        check(
+            ApiError::method_not_allowed(),
+            r#"{"apiVersion":"v1","code":405,"details":{},"kind":"Status","message":"the server does not allow this method on the requested resource","metadata":{},"reason":"MethodNotAllowed","status":"Failure"}"#,
+        );
+    }
+
+    #[test]
+    fn an_expired_list_says_where_to_go_on() {
+        let mut error = ApiError::new(Reason::Expired, "too old");
+        error.continue_token = Some("t".into());
+        check(
+            error,
+            r#"{"apiVersion":"v1","code":410,"kind":"Status","message":"too old","metadata":{"continue":"t"},"reason":"Expired","status":"Failure"}"#,
+        );
+    }
+
+    #[test]
+    fn every_reason_has_a_code_of_its_own_kind() {
+        let codes = [
+            (Reason::TooManyRequests, 429),
+            (Reason::RequestEntityTooLarge, 413),
+            (Reason::NotImplemented, 501),
+            (Reason::ServiceUnavailable, 503),
+            (Reason::Timeout, 504),
+            (Reason::Invalid, 422),
+            (Reason::Conflict, 409),
+            (Reason::InternalError, 500),
+        ];
+        for (reason, expected) in codes {
+            assert_eq!(code(reason).as_u16(), expected, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_is_said_in_the_header_too() {
+        let error = ApiError::new(Reason::TooManyRequests, "later").with_retry_after(3);
+        let response = response(&error, ErrorStyle::default());
+        let header = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok());
+        assert_eq!(header, Some("3"));
+    }
+}
