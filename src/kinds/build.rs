@@ -26,7 +26,10 @@ fn main() {
     let mut definitions = definitions::all();
     let types = emit::structure(&mut definitions, &mut known);
     let unused = known.unused();
-    assert!(unused.is_empty(), "data files name fields that do not exist: {unused:#?}");
+    assert!(
+        unused.is_empty(),
+        "data files name fields that do not exist: {unused:#?}"
+    );
 
     let out = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     let write = |name: &str, bytes: &[u8]| fs::write(Path::new(&out).join(name), bytes).expect("OUT_DIR is writable");

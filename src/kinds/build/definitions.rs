@@ -65,7 +65,9 @@ fn drop_required_metadata(definition: &mut Value) {
     if !reference.is_some_and(|name| name.ends_with(".ObjectMeta") || name.ends_with(".ListMeta")) {
         return;
     }
-    let Some(entries) = definition.as_object_mut() else { return };
+    let Some(entries) = definition.as_object_mut() else {
+        return;
+    };
     if let Some(Value::Array(required)) = entries.get_mut("required") {
         required.retain(|field| field != "metadata");
         if required.is_empty() {
@@ -75,9 +77,18 @@ fn drop_required_metadata(definition: &mut Value) {
 }
 
 fn restore_special_types(definitions: &mut BTreeMap<String, Value>) {
-    for name in ["JSON", "JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrStringArray"] {
-        let entries = definitions.get_mut(&format!("{EXTENSIONS}.{name}")).and_then(Value::as_object_mut);
-        entries.expect("the definition exists").retain(|key, _| key == "description");
+    for name in [
+        "JSON",
+        "JSONSchemaPropsOrArray",
+        "JSONSchemaPropsOrBool",
+        "JSONSchemaPropsOrStringArray",
+    ] {
+        let entries = definitions
+            .get_mut(&format!("{EXTENSIONS}.{name}"))
+            .and_then(Value::as_object_mut);
+        entries
+            .expect("the definition exists")
+            .retain(|key, _| key == "description");
     }
     let quantity = definitions.get_mut("io.k8s.apimachinery.pkg.api.resource.Quantity");
     retype(quantity, "string", None);
@@ -102,7 +113,9 @@ fn restore_special_types(definitions: &mut BTreeMap<String, Value>) {
 }
 
 fn retype(definition: Option<&mut Value>, ty: &str, format: Option<&str>) {
-    let entries = definition.and_then(Value::as_object_mut).expect("the definition exists");
+    let entries = definition
+        .and_then(Value::as_object_mut)
+        .expect("the definition exists");
     entries.retain(|key, _| key == "description");
     entries.insert("type".to_owned(), ty.into());
     if let Some(format) = format {
@@ -124,7 +137,9 @@ fn has_lists(name: &str, definition: &Value) -> bool {
     let kind = name.rsplit('.').next().unwrap_or(name);
     has("apiVersion")
         && has("kind")
-        && definition.pointer("/properties/metadata/$ref").is_some_and(|meta| *meta == json!(format!("{META}.ObjectMeta")))
+        && definition
+            .pointer("/properties/metadata/$ref")
+            .is_some_and(|meta| *meta == json!(format!("{META}.ObjectMeta")))
         && !WITHOUT_LIST.contains(&kind)
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use crate::facts::{FieldFacts, Facts};
+use crate::facts::{Facts, FieldFacts};
 
 /// The last three parts of an OpenAPI name.
 pub(crate) fn short_name(name: &str) -> &str {
@@ -14,9 +14,16 @@ pub(crate) fn short_name(name: &str) -> &str {
 
 /// The lines of all struct types; also adds extensions and defaults to `definitions`.
 pub(crate) fn structure(definitions: &mut BTreeMap<String, Value>, facts: &mut Facts) -> String {
-    let structs: Vec<String> =
-        definitions.iter().filter(|(name, body)| is_struct(name, body)).map(|(name, _)| name.clone()).collect();
-    let places = structs.iter().enumerate().map(|(at, name)| (name.clone(), at)).collect();
+    let structs: Vec<String> = definitions
+        .iter()
+        .filter(|(name, body)| is_struct(name, body))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let places = structs
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name.clone(), at))
+        .collect();
     let mut out = String::new();
     for name in &structs {
         let body = definitions.get_mut(name).expect("only names of the map are listed");
@@ -38,8 +45,15 @@ fn write_type(out: &mut String, name: &str, body: &mut Value, facts: &mut Facts,
         body["x-kubernetes-map-type"] = json!("atomic");
     }
     writeln!(out, "={name}\t{}", if atomic { "a" } else { "" }).expect("strings grow");
-    let required: Vec<String> = body["required"].as_array().into_iter().flatten().filter_map(text).collect();
-    let Some(properties) = body.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    let required: Vec<String> = body["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(text)
+        .collect();
+    let Some(properties) = body.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
     let mut fields: Vec<(FieldFacts, String)> = properties
         .keys()
         .map(|field| (facts.take(&short, field), field.clone()))
@@ -49,8 +63,15 @@ fn write_type(out: &mut String, name: &str, body: &mut Value, facts: &mut Facts,
         let schema = properties.get_mut(&field).expect("only keys of the map are listed");
         let is_required = required.contains(&field);
         let shape = shape(schema, &known, places);
-        let everywhere = if has_struct_shape(&shape) { facts.everywhere.get(&field).copied() } else { None };
-        let presence = known.presence.or(everywhere).unwrap_or_else(|| by_rule(&shape, &field, schema, is_required));
+        let everywhere = if has_struct_shape(&shape) {
+            facts.everywhere.get(&field).copied()
+        } else {
+            None
+        };
+        let presence = known
+            .presence
+            .or(everywhere)
+            .unwrap_or_else(|| by_rule(&shape, &field, schema, is_required));
         let default = default_of(&known, presence, &shape);
         writeln!(
             out,
@@ -133,7 +154,11 @@ fn shape(schema: &Value, known: &FieldFacts, places: &BTreeMap<String, usize>) -
             format!("[{list}{}", shape(&schema["items"], &plain, places))
         }
         (Some("object"), _) if schema.get("additionalProperties").is_some() => {
-            let atomic = if known.map.as_deref() == Some("atomic") { "!" } else { "" };
+            let atomic = if known.map.as_deref() == Some("atomic") {
+                "!"
+            } else {
+                ""
+            };
             format!("{{{atomic}{}", shape(&schema["additionalProperties"], &plain, places))
         }
         _ => "a".to_owned(),
@@ -157,7 +182,11 @@ fn extend_schema(schema: &mut Value, known: &FieldFacts, default: &str) {
     if let Some(key) = &known.key {
         schema["x-kubernetes-patch-merge-key"] = json!(key);
     }
-    let default = known.marked_default.as_deref().or(Some(default)).filter(|default| !default.is_empty());
+    let default = known
+        .marked_default
+        .as_deref()
+        .or(Some(default))
+        .filter(|default| !default.is_empty());
     if let Some(default) = default {
         schema["default"] = serde_json::from_str(default).expect("facts hold JSON");
     }

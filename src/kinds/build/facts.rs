@@ -119,10 +119,12 @@ impl Facts {
 }
 
 fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+    text.lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
 }
 
 /// `2.1` is `0x0201`: the tags on the way into embedded structs, a byte each.
 fn tag(word: &str) -> Option<u32> {
-    word.split('.').try_fold(0, |tag, part| Some(tag << 8 | u32::from(part.parse::<u8>().ok()?)))
+    word.split('.')
+        .try_fold(0, |tag, part| Some(tag << 8 | u32::from(part.parse::<u8>().ok()?)))
 }

@@ -28,7 +28,11 @@ pub fn api_versions(server_address: &str) -> Value {
 
 /// `/apis`: all groups with a name.
 pub fn group_list(resources: &[ResourceData]) -> Value {
-    let groups: Vec<Value> = groups(resources).iter().filter(|group| !group.name.is_empty()).map(group_entry).collect();
+    let groups: Vec<Value> = groups(resources)
+        .iter()
+        .filter(|group| !group.name.is_empty())
+        .map(group_entry)
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
@@ -44,7 +48,10 @@ pub fn group(resources: &[ResourceData], name: &str) -> Option<Value> {
 
 /// `/api/v1` and `/apis/GROUP/VERSION`: the resources of a version; `None` if nothing is served in it.
 pub fn resource_list(resources: &[ResourceData], group: &str, version: &str) -> Option<Value> {
-    let rows: Vec<Value> = of_version(resources, group, version).into_iter().flat_map(rows).collect();
+    let rows: Vec<Value> = of_version(resources, group, version)
+        .into_iter()
+        .flat_map(rows)
+        .collect();
     if rows.is_empty() {
         return None;
     }
@@ -71,16 +78,27 @@ pub fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
 }
 
 fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
+    if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    }
 }
 
 fn groups(resources: &[ResourceData]) -> Vec<Group<'_>> {
     let mut groups = Vec::<Group<'_>>::new();
     for resource in resources {
-        let at = groups.iter().position(|group| group.name == resource.group).unwrap_or_else(|| {
-            groups.push(Group { name: &resource.group, priority: resource.group_priority, versions: Vec::new() });
-            groups.len() - 1
-        });
+        let at = groups
+            .iter()
+            .position(|group| group.name == resource.group)
+            .unwrap_or_else(|| {
+                groups.push(Group {
+                    name: &resource.group,
+                    priority: resource.group_priority,
+                    versions: Vec::new(),
+                });
+                groups.len() - 1
+            });
         let Some(group) = groups.get_mut(at) else { continue };
         group.priority = group.priority.max(resource.group_priority);
         for version in &resource.versions {
@@ -127,7 +145,10 @@ fn rows(resource: &ResourceData) -> Vec<Value> {
     if let Some(storage) = &resource.storage {
         row["storageVersionHash"] = storage_version_hash(&storage.group, &storage.version, &resource.kind).into();
     }
-    let subresources = resource.subresources.iter().map(|subresource| subresource_row(resource, subresource));
+    let subresources = resource
+        .subresources
+        .iter()
+        .map(|subresource| subresource_row(resource, subresource));
     std::iter::once(row).chain(subresources).collect()
 }
 
@@ -202,3 +223,6 @@ fn response_kind(kind: &str, group_version: Option<&(String, String)>) -> Value 
     let (group, version) = group_version.map_or(("", ""), |(group, version)| (group, version));
     json!({"group": group, "version": version, "kind": kind})
 }
+
+#[cfg(test)]
+mod tests;

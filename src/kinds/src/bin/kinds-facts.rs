@@ -83,7 +83,9 @@ fn locate() -> Result<PathBuf, Box<dyn Error>> {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    let packages = metadata["packages"]
+        .as_array()
+        .ok_or("cargo metadata names no packages")?;
     let package = packages.iter().find(|package| package["name"] == "k8s-pb");
     let manifest = package.and_then(|package| package["manifest_path"].as_str());
     let folder = manifest.and_then(|path| Path::new(path).parent());
@@ -99,7 +101,11 @@ fn read_folder(folder: &Path, place: &mut Vec<String>, messages: &mut Messages) 
             read_folder(&entry.path(), place, messages)?;
             place.pop();
         } else if let ([.., group, version], "mod.rs") = (place.as_slice(), name.as_str()) {
-            read_messages(&format!("{group}.{version}"), &fs::read_to_string(entry.path())?, messages);
+            read_messages(
+                &format!("{group}.{version}"),
+                &fs::read_to_string(entry.path())?,
+                messages,
+            );
         }
     }
     Ok(())
@@ -112,13 +118,22 @@ fn read_messages(package: &str, text: &str, messages: &mut Messages) {
         if let Some(comment) = line.strip_prefix("///") {
             markers.extend(comment.trim().strip_prefix('+').map(str::to_owned));
         } else if let Some(attribute) = line.strip_prefix("#[prost(") {
-            tag = attribute.split("tag = \"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or("").to_owned();
+            tag = attribute
+                .split("tag = \"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next())
+                .unwrap_or("")
+                .to_owned();
         } else if let Some(name) = line.strip_prefix("pub struct ") {
             current = format!("{package}.{}", plain(name));
             let message = messages.entry(current.clone()).or_default();
             message.markers = std::mem::take(&mut markers);
         } else if let Some((name, ty)) = line.strip_prefix("pub ").and_then(|rest| rest.split_once(':')) {
-            let ty = if ty.is_empty() { lines.next().unwrap_or_default() } else { ty };
+            let ty = if ty.is_empty() {
+                lines.next().unwrap_or_default()
+            } else {
+                ty
+            };
             if let Some(message) = messages.get_mut(&current) {
                 message.fields.push(MessageField {
                     name: plain(name.trim_start_matches("r#")),
@@ -133,7 +148,10 @@ fn read_messages(package: &str, text: &str, messages: &mut Messages) {
 
 /// `pod_ip` and `podIP` are one name; `_` marks Rust keywords too.
 fn plain(name: &str) -> String {
-    name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect()
 }
 
 /// `VolumeSource` of `::core::option::Option<VolumeSource>`.
@@ -149,9 +167,16 @@ fn render(messages: &Messages) -> String {
     types.sort_by_key(|ty| data::short_name(&ty.name));
     for ty in types {
         let short = data::short_name(&ty.name);
-        let names: BTreeMap<String, &str> = ty.fields.iter().map(|field| (plain(&field.name), field.name.as_str())).collect();
+        let names: BTreeMap<String, &str> = ty
+            .fields
+            .iter()
+            .map(|field| (plain(&field.name), field.name.as_str()))
+            .collect();
         let mut lines = Vec::new();
-        if let Some(message) = short.rsplit_once('.').and_then(|(package, name)| find_message(messages, package, name)) {
+        if let Some(message) = short
+            .rsplit_once('.')
+            .and_then(|(package, name)| find_message(messages, package, name))
+        {
             let atomic = message.markers.iter().any(|marker| marker == "structType=atomic");
             out.push_str(short);
             out.push_str(if atomic { " struct=atomic\n" } else { "\n" });
@@ -195,7 +220,10 @@ fn facts_of(markers: &[String]) -> String {
         let value = markers.iter().find_map(|marker| marker.strip_prefix(name));
         value.map(|value| value.trim().to_owned()).unwrap_or_default()
     };
-    let mut keys: Vec<&str> = markers.iter().filter_map(|marker| marker.strip_prefix("listMapKey=")).collect();
+    let mut keys: Vec<&str> = markers
+        .iter()
+        .filter_map(|marker| marker.strip_prefix("listMapKey="))
+        .collect();
     keys.dedup();
     let mut out = String::new();
     match value("listType=").as_str() {
@@ -209,7 +237,13 @@ fn facts_of(markers: &[String]) -> String {
             out.push_str(other);
         }
     }
-    for (name, marker) in [("map", "mapType="), ("map", "structType="), ("patch", "patchStrategy="), ("key", "patchMergeKey="), ("default", "default=")] {
+    for (name, marker) in [
+        ("map", "mapType="),
+        ("map", "structType="),
+        ("patch", "patchStrategy="),
+        ("key", "patchMergeKey="),
+        ("default", "default="),
+    ] {
         let value = value(marker);
         if !value.is_empty() && !value.starts_with("ref(") && value != "granular" {
             out.push_str(&format!(" {name}={value}"));

@@ -6,9 +6,7 @@
 //! `q`uantity, `x` int-or-string, `a`ny), `$` and a type's place in the file, `[` with `a`, `s` or `m(keys)` and the
 //! item's shape, or `{` with `!` if atomic and the value's shape.
 
-use trireme_machinery::schema::{
-    Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
-};
+use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
 /// Builds the table of all built-in types.
 ///
@@ -20,11 +18,14 @@ pub(super) fn type_table(text: &str) -> TypeTable {
     let mut current: Option<TypeDef> = None;
     for line in text.lines() {
         if let Some((name, flags)) = header(line) {
-            define(&mut table, current.replace(TypeDef {
-                name: name.to_owned(),
-                fields: Vec::new(),
-                atomic: flags == "a",
-            }));
+            define(
+                &mut table,
+                current.replace(TypeDef {
+                    name: name.to_owned(),
+                    fields: Vec::new(),
+                    atomic: flags == "a",
+                }),
+            );
         } else if let Some(ty) = &mut current {
             ty.fields.push(field(line, &ids).expect("build.rs wrote this line"));
         }

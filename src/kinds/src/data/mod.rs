@@ -14,9 +14,7 @@ use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description};
 pub use read_resources::type_name;
-pub use resources::{
-    ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources,
-};
+pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources};
 
 static TYPES: LazyLock<TypeTable> =
     LazyLock::new(|| decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt"))));
@@ -31,3 +29,6 @@ pub fn short_name(name: &str) -> &str {
     let cut = name.rmatch_indices('.').nth(2).and_then(|(at, _)| name.get(at + 1..));
     cut.unwrap_or(name)
 }
+
+#[cfg(test)]
+mod tests;

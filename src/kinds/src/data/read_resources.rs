@@ -2,7 +2,16 @@
 
 use super::resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
 
-const ALL: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const ALL: [&str; 8] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
 
 #[derive(Default)]
 struct Group {
@@ -30,9 +39,7 @@ pub(super) fn read(text: &str) -> Vec<ResourceData> {
             _ => panic!("not a resource: {line}"),
         }
     }
-    resources.sort_by(|a, b| {
-        (b.group_priority, &a.group, &a.plural).cmp(&(a.group_priority, &b.group, &b.plural))
-    });
+    resources.sort_by(|a, b| (b.group_priority, &a.group, &a.plural).cmp(&(a.group_priority, &b.group, &b.plural)));
     resources
 }
 
@@ -54,18 +61,24 @@ fn group_name(name: &str) -> String {
 
 fn resource(group: &Group, plural: &str, kind: &str, namespaced: bool, verbs: &str, options: &[&str]) -> ResourceData {
     let option = |name: &str| {
-        let value = options.iter().find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
+        let value = options
+            .iter()
+            .find_map(|option| option.strip_prefix(name)?.strip_prefix('='));
         value.unwrap_or_default()
     };
     let list = |name: &str| option(name).split(',').filter(|item| !item.is_empty());
     ResourceData {
         group: group.name.clone(),
         group_priority: group.priority,
-        versions: group.versions.iter().map(|(version, priority)| VersionData {
-            name: version.clone(),
-            priority: *priority,
-            type_name: type_name(&group.name, version, kind),
-        }).collect(),
+        versions: group
+            .versions
+            .iter()
+            .map(|(version, priority)| VersionData {
+                name: version.clone(),
+                priority: *priority,
+                type_name: type_name(&group.name, version, kind),
+            })
+            .collect(),
         plural: plural.to_owned(),
         singular: kind.to_ascii_lowercase(),
         kind: kind.to_owned(),
@@ -75,7 +88,9 @@ fn resource(group: &Group, plural: &str, kind: &str, namespaced: bool, verbs: &s
         namespaced,
         verbs: read_verbs(verbs),
         subresources: list("sub").map(|sub| subresource(sub, kind)).collect(),
-        storage: verbs.starts_with("all").then(|| storage(group, plural, option("prefix"), option("storage"))),
+        storage: verbs
+            .starts_with("all")
+            .then(|| storage(group, plural, option("prefix"), option("storage"))),
         selectable: list("select").map(selectable).collect(),
     }
 }
@@ -86,14 +101,21 @@ pub fn type_name(group: &str, version: &str, kind: &str) -> String {
         "" => format!("io.k8s.api.core.{version}.{kind}"),
         "apiextensions.k8s.io" => format!("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.{version}.{kind}"),
         "apiregistration.k8s.io" => format!("io.k8s.kube-aggregator.pkg.apis.apiregistration.{version}.{kind}"),
-        _ => format!("io.k8s.api.{}.{version}.{kind}", group.split('.').next().unwrap_or(group)),
+        _ => format!(
+            "io.k8s.api.{}.{version}.{kind}",
+            group.split('.').next().unwrap_or(group)
+        ),
     }
 }
 
 fn read_verbs(text: &str) -> Vec<String> {
     match text {
         "all" => ALL.map(str::to_owned).to_vec(),
-        "all-dc" => ALL.iter().filter(|verb| **verb != "deletecollection").map(|verb| (*verb).to_owned()).collect(),
+        "all-dc" => ALL
+            .iter()
+            .filter(|verb| **verb != "deletecollection")
+            .map(|verb| (*verb).to_owned())
+            .collect(),
         list => list.split('+').map(str::to_owned).collect(),
     }
 }
@@ -106,7 +128,9 @@ fn subresource(text: &str, own_kind: &str) -> SubresourceData {
     SubresourceData {
         name: name.to_owned(),
         kind: kind.to_owned(),
-        group_version: group_version.split_once('/').map(|(group, version)| (group.to_owned(), version.to_owned())),
+        group_version: group_version
+            .split_once('/')
+            .map(|(group, version)| (group.to_owned(), version.to_owned())),
         verbs: read_verbs(parts.next().unwrap_or("get+patch+update")),
     }
 }
@@ -114,7 +138,10 @@ fn subresource(text: &str, own_kind: &str) -> SubresourceData {
 fn storage(group: &Group, plural: &str, prefix: &str, stored: &str) -> StorageData {
     let (stored_group, version) = match stored.split_once('/') {
         Some((group, version)) => (group_name(group), version),
-        None => (group.name.clone(), group.versions.first().map_or("", |(version, _)| version)),
+        None => (
+            group.name.clone(),
+            group.versions.first().map_or("", |(version, _)| version),
+        ),
     };
     StorageData {
         prefix: if prefix.is_empty() { plural } else { prefix }.to_owned(),

@@ -91,7 +91,9 @@ pub fn resources() -> &'static [ResourceData] {
 
 /// Finds a built-in resource.
 pub fn resource(group: &str, plural: &str) -> Option<&'static ResourceData> {
-    RESOURCES.iter().find(|resource| resource.group == group && resource.plural == plural)
+    RESOURCES
+        .iter()
+        .find(|resource| resource.group == group && resource.plural == plural)
 }
 
 impl ResourceData {

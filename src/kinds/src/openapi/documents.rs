@@ -64,11 +64,23 @@ static BUILT_IN: LazyLock<Documents> = LazyLock::new(|| {
     let mut documents = Documents::of(data::resources().to_vec(), Definitions::BuiltIn);
     let meta = |kind: &str| Some(format!("{META}.{kind}"));
     let paths = [
-        ("/.well-known/openid-configuration/", "get service account issuer OpenID configuration", None),
+        (
+            "/.well-known/openid-configuration/",
+            "get service account issuer OpenID configuration",
+            None,
+        ),
         ("/api/", "get available API versions", meta("APIVersions")),
         ("/apis/", "get available API versions", meta("APIGroupList")),
-        ("/openid/v1/jwks/", "get service account issuer OpenID JSON Web Key Set", None),
-        ("/version/", "get the version information for this server", Some("io.k8s.apimachinery.pkg.version.Info".to_owned())),
+        (
+            "/openid/v1/jwks/",
+            "get service account issuer OpenID JSON Web Key Set",
+            None,
+        ),
+        (
+            "/version/",
+            "get the version information for this server",
+            Some("io.k8s.apimachinery.pkg.version.Info".to_owned()),
+        ),
     ];
     for (path, description, answer) in paths {
         documents.add(path.trim_matches('/').to_owned(), Page::Path(path, description, answer));
@@ -105,17 +117,24 @@ impl Documents {
         let pages: Vec<(String, Page)> = subjects(&resources)
             .into_iter()
             .filter_map(|subject| match subject {
-                Subject::Version("", version) => {
-                    Some((format!("api/{version}"), Page::Version(String::new(), version.to_owned())))
-                }
-                Subject::Version(group, version) => {
-                    Some((format!("apis/{group}/{version}"), Page::Version(group.to_owned(), version.to_owned())))
-                }
+                Subject::Version("", version) => Some((
+                    format!("api/{version}"),
+                    Page::Version(String::new(), version.to_owned()),
+                )),
+                Subject::Version(group, version) => Some((
+                    format!("apis/{group}/{version}"),
+                    Page::Version(group.to_owned(), version.to_owned()),
+                )),
                 Subject::Group(group) => Some((format!("apis/{group}"), Page::Group(group.to_owned()))),
                 Subject::Path(..) => None,
             })
             .collect();
-        let mut documents = Self { resources, definitions, pages: BTreeMap::new(), v2: OnceLock::new() };
+        let mut documents = Self {
+            resources,
+            definitions,
+            pages: BTreeMap::new(),
+            v2: OnceLock::new(),
+        };
         for (path, page) in pages {
             documents.add(path, page);
         }
@@ -160,7 +179,10 @@ impl Documents {
     fn v2(&self) -> &(Document, Document) {
         self.v2.get_or_init(|| {
             let value = render::v2_document(&self.resources, self.definitions());
-            (Document::new(json_bytes(&value)), Document::new(protobuf::encode(&value)))
+            (
+                Document::new(json_bytes(&value)),
+                Document::new(protobuf::encode(&value)),
+            )
         })
     }
 }
@@ -172,7 +194,10 @@ impl Document {
         for byte in Sha512::digest(&body) {
             write!(hash, "{byte:02X}").expect("strings grow");
         }
-        Self { body: body.into(), hash }
+        Self {
+            body: body.into(),
+            hash,
+        }
     }
 }
 

@@ -14,3 +14,6 @@ mod schemas;
 pub use documents::{Document, Documents, builtin, index};
 pub use protobuf::encode as v2_protobuf;
 pub use render::{v2_document, v3_document};
+
+#[cfg(test)]
+mod tests;

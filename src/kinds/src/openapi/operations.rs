@@ -69,17 +69,27 @@ pub(super) fn plain_path(path: &str, id: &str, tag: &str, description: &str, ans
 /// `rbacAuthorization` of `rbac.authorization.k8s.io`.
 pub(super) fn tag_of_group(group: &str) -> String {
     let mut parts = group.trim_end_matches(".k8s.io").split('.');
-    let first = parts.next().filter(|part| !part.is_empty()).unwrap_or("core").to_owned();
+    let first = parts
+        .next()
+        .filter(|part| !part.is_empty())
+        .unwrap_or("core")
+        .to_owned();
     parts.fold(first, |tag, part| tag + &capital(part))
 }
 
 pub(super) fn capital(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_ascii_uppercase().to_string() + letters.as_str())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_ascii_uppercase().to_string() + letters.as_str()
+    })
 }
 
 fn root(group: &str, version: &str) -> String {
-    if group.is_empty() { format!("/api/{version}/") } else { format!("/apis/{group}/{version}/") }
+    if group.is_empty() {
+        format!("/api/{version}/")
+    } else {
+        format!("/apis/{group}/{version}/")
+    }
 }
 
 fn tag(group: &str, version: &str) -> String {
@@ -89,7 +99,13 @@ fn tag(group: &str, version: &str) -> String {
 fn discovery_path(group: &str, version: &str) -> Path {
     let id = format!("get{}{}APIResources", capital(&tag_of_group(group)), capital(version));
     let answer = Some(format!("{META}.APIResourceList"));
-    plain_path(&root(group, version), &id, &tag(group, version), "get available resources", answer)
+    plain_path(
+        &root(group, version),
+        &id,
+        &tag(group, version),
+        "get available resources",
+        answer,
+    )
 }
 
 /// A resource in a version.
@@ -102,7 +118,11 @@ impl Place<'_> {
     fn add_paths(&self, paths: &mut Vec<Path>) {
         let resource = self.resource;
         let root = root(&resource.group, &self.version.name);
-        let scope = if resource.namespaced { "namespaces/{namespace}/" } else { "" };
+        let scope = if resource.namespaced {
+            "namespaces/{namespace}/"
+        } else {
+            ""
+        };
         let collection = format!("{root}{scope}{}", resource.plural);
         if resource.namespaced && resource.has_verb("list") {
             let id = self.id("list", &format!("{}ForAllNamespaces", resource.kind));
@@ -124,7 +144,11 @@ impl Place<'_> {
         parameters.extend(named.then_some(parameters::NAME));
         parameters.extend(namespaced.then_some(parameters::NAMESPACE));
         parameters.push(parameters::PRETTY);
-        Path { path: path.to_owned(), parameters, operations }
+        Path {
+            path: path.to_owned(),
+            parameters,
+            operations,
+        }
     }
 
     fn of_collection(&self) -> Vec<Operation> {
@@ -134,7 +158,12 @@ impl Place<'_> {
             operations.push(self.list(self.id("list", &self.scoped(""))));
         }
         if resource.has_verb("create") {
-            let mut create = self.operation("post", "create", &format!("create {}", article(&resource.kind)), own.clone());
+            let mut create = self.operation(
+                "post",
+                "create",
+                &format!("create {}", article(&resource.kind)),
+                own.clone(),
+            );
             create.parameters = parameters::WRITE.to_vec();
             create.body = Some(own);
             create.body_required = true;
@@ -177,10 +206,18 @@ impl Place<'_> {
     /// GET, PUT and PATCH of the object or of one of its subresources.
     fn reads_and_writes(&self, verbs: &[String], suffix: &str, kind: &str, ty: String) -> Vec<Operation> {
         let has = |verb: &str| verbs.iter().any(|known| known == verb);
-        let part = if suffix.is_empty() { String::new() } else { format!("{} of ", suffix.to_ascii_lowercase()) };
+        let part = if suffix.is_empty() {
+            String::new()
+        } else {
+            format!("{} of ", suffix.to_ascii_lowercase())
+        };
         let mut operations = Vec::new();
         let mut add = |method, action, id: &str, word: &str, parameters: &[Parameter], body: Option<String>, codes| {
-            let subject = if part.is_empty() { article(kind) } else { format!("the specified {}", self.resource.kind) };
+            let subject = if part.is_empty() {
+                article(kind)
+            } else {
+                format!("the specified {}", self.resource.kind)
+            };
             let text = format!("{word} {part}{subject}");
             let mut operation = self.operation(method, action, &text, ty.clone());
             operation.id = self.id(id, &self.scoped(suffix));
@@ -195,11 +232,27 @@ impl Place<'_> {
             add("get", "get", "read", "read", &[], None, &["200"]);
         }
         if has("update") {
-            add("put", "put", "replace", "replace", parameters::WRITE, Some(ty.clone()), written);
+            add(
+                "put",
+                "put",
+                "replace",
+                "replace",
+                parameters::WRITE,
+                Some(ty.clone()),
+                written,
+            );
         }
         if has("patch") {
             let body = Some(format!("{META}.Patch"));
-            add("patch", "patch", "patch", "partially update", parameters::PATCH, body, written);
+            add(
+                "patch",
+                "patch",
+                "patch",
+                "partially update",
+                parameters::PATCH,
+                body,
+                written,
+            );
         }
         operations
     }
@@ -236,7 +289,9 @@ impl Place<'_> {
         let entry = self.path(&path, namespaced, true, operations);
         if connects && subresource.name == "proxy" {
             let mut operations = self.connections(subresource, "ProxyWithPath");
-            operations.iter_mut().for_each(|operation| operation.kind = Some(kind.clone()));
+            operations
+                .iter_mut()
+                .for_each(|operation| operation.kind = Some(kind.clone()));
             let mut below = self.path(&format!("{path}/{{path}}"), namespaced, true, operations);
             below.parameters.push(parameters::REST);
             paths.push(below);
@@ -245,7 +300,11 @@ impl Place<'_> {
     }
 
     fn create_of(&self, suffix: &str, ty: String) -> Operation {
-        let text = format!("create {} of {}", suffix.to_ascii_lowercase(), article(&self.resource.kind));
+        let text = format!(
+            "create {} of {}",
+            suffix.to_ascii_lowercase(),
+            article(&self.resource.kind)
+        );
         let mut create = self.operation("post", "post", &text, ty.clone());
         create.id = self.id("create", &self.scoped(suffix));
         create.parameters = parameters::WRITE.to_vec();
@@ -262,7 +321,10 @@ impl Place<'_> {
         };
         let connect = |method: &&'static str| {
             let verb = method.to_ascii_uppercase();
-            let text = format!("connect {verb} requests to {} of {}", subresource.name, self.resource.kind);
+            let text = format!(
+                "connect {verb} requests to {} of {}",
+                subresource.name, self.resource.kind
+            );
             let mut operation = self.operation(method, "connect", &text, String::new());
             operation.answer = None;
             operation.id = self.id("connect", &format!("{}{}", capital(method), self.scoped(suffix)));

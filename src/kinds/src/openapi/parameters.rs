@@ -12,15 +12,28 @@ pub(super) struct Parameter {
 }
 
 const fn query(name: &'static str, ty: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, ty, in_path: false, description }
+    Parameter {
+        name,
+        ty,
+        in_path: false,
+        description,
+    }
 }
 
 const fn path(name: &'static str, description: &'static str) -> Parameter {
-    Parameter { name, ty: "string", in_path: true, description }
+    Parameter {
+        name,
+        ty: "string",
+        in_path: true,
+        description,
+    }
 }
 
 pub(super) const NAME: Parameter = path("name", "name of the object");
-pub(super) const NAMESPACE: Parameter = path("namespace", "object name and auth scope, such as for teams and projects");
+pub(super) const NAMESPACE: Parameter = path(
+    "namespace",
+    "object name and auth scope, such as for teams and projects",
+);
 pub(super) const REST: Parameter = path("path", "path to the resource");
 pub(super) const PRETTY: Parameter = query("pretty", "string", "If 'true', then the output is pretty printed.");
 
@@ -82,8 +95,16 @@ const SEND_INITIAL_EVENTS: Parameter = query(
     "Begins a watch with synthetic events for the objects that exist, followed by a bookmark.",
 );
 const TIMEOUT_SECONDS: Parameter = query("timeoutSeconds", "integer", "Bounds the duration of the call.");
-const WATCH: Parameter = query("watch", "boolean", "Watches for changes and returns them as a stream of events.");
-const BOOKMARKS: Parameter = query("allowWatchBookmarks", "boolean", "Asks for watch events of type BOOKMARK.");
+const WATCH: Parameter = query(
+    "watch",
+    "boolean",
+    "Watches for changes and returns them as a stream of events.",
+);
+const BOOKMARKS: Parameter = query(
+    "allowWatchBookmarks",
+    "boolean",
+    "Asks for watch events of type BOOKMARK.",
+);
 const GRACE: Parameter = query(
     "gracePeriodSeconds",
     "integer",
@@ -146,28 +167,60 @@ const CONTAINER: Parameter = query(
     "string",
     "The container. Defaults to the only container if there is one only in the pod.",
 );
-const STDIN: Parameter = query("stdin", "boolean", "Whether standard input is redirected. Defaults to false.");
+const STDIN: Parameter = query(
+    "stdin",
+    "boolean",
+    "Whether standard input is redirected. Defaults to false.",
+);
 const STDOUT: Parameter = query("stdout", "boolean", "Whether standard output is redirected.");
 const STDERR: Parameter = query("stderr", "boolean", "Whether standard error is redirected.");
 const TTY: Parameter = query("tty", "boolean", "Whether a terminal is allocated. Defaults to false.");
 
 const LOG: &[Parameter] = &[
     CONTAINER,
-    query("follow", "boolean", "Follow the log stream of the pod. Defaults to false."),
+    query(
+        "follow",
+        "boolean",
+        "Follow the log stream of the pod. Defaults to false.",
+    ),
     query(
         "insecureSkipTLSVerifyBackend",
         "boolean",
         "Do not check the serving certificate of the backend, which makes it possible to listen in.",
     ),
-    query("limitBytes", "integer", "The number of bytes after which the output ends."),
-    query("previous", "boolean", "Return the logs of the terminated container before. Defaults to false."),
+    query(
+        "limitBytes",
+        "integer",
+        "The number of bytes after which the output ends.",
+    ),
+    query(
+        "previous",
+        "boolean",
+        "Return the logs of the terminated container before. Defaults to false.",
+    ),
     query("sinceSeconds", "integer", "How far back in time to begin, in seconds."),
-    query("stream", "string", "Which of the container's streams to return: All, Stdout or Stderr."),
-    query("tailLines", "integer", "The number of lines from the end of the logs to show."),
-    query("timestamps", "boolean", "Begin each line with its time. Defaults to false."),
+    query(
+        "stream",
+        "string",
+        "Which of the container's streams to return: All, Stdout or Stderr.",
+    ),
+    query(
+        "tailLines",
+        "integer",
+        "The number of lines from the end of the logs to show.",
+    ),
+    query(
+        "timestamps",
+        "boolean",
+        "Begin each line with its time. Defaults to false.",
+    ),
 ];
 const EXEC: &[Parameter] = &[
-    query("command", "string", "The command to execute, with its arguments. Not executed in a shell."),
+    query(
+        "command",
+        "string",
+        "The command to execute, with its arguments. Not executed in a shell.",
+    ),
     CONTAINER,
     STDERR,
     STDIN,
@@ -175,8 +228,16 @@ const EXEC: &[Parameter] = &[
     TTY,
 ];
 const ATTACH: &[Parameter] = &[CONTAINER, STDERR, STDIN, STDOUT, TTY];
-const PORT_FORWARD: &[Parameter] = &[query("ports", "integer", "The ports to forward. Required over WebSockets.")];
-const PROXY: &[Parameter] = &[query("path", "string", "The part of the URL to use in the proxied request.")];
+const PORT_FORWARD: &[Parameter] = &[query(
+    "ports",
+    "integer",
+    "The ports to forward. Required over WebSockets.",
+)];
+const PROXY: &[Parameter] = &[query(
+    "path",
+    "string",
+    "The part of the URL to use in the proxied request.",
+)];
 
 /// Of subresources that connect a client with something else.
 pub(super) fn of_connection(subresource: &str) -> &'static [Parameter] {

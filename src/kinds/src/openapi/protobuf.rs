@@ -163,7 +163,11 @@ fn write_field(out: &mut Vec<u8>, tag: u8, kind: Kind, value: &Value) {
             }
         }
         Kind::Any => write_any(out, tag, value),
-        Kind::Anys => value.as_array().into_iter().flatten().for_each(|item| write_any(out, tag, item)),
+        Kind::Anys => value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .for_each(|item| write_any(out, tag, item)),
         Kind::Type => write_message(out, tag, |inner| match value.as_str() {
             Some(text) => write_text(inner, 1, text),
             None => texts(value).for_each(|text| write_text(inner, 1, text)),

@@ -43,12 +43,24 @@ impl Subject<'_> {
                 let tag = tag_of_group(group);
                 let id = format!("get{}APIGroup", capital(&tag));
                 let answer = Some(format!("{META}.APIGroup"));
-                vec![operations::plain_path(&format!("/apis/{group}/"), &id, &tag, "get information of a group", answer)]
+                vec![operations::plain_path(
+                    &format!("/apis/{group}/"),
+                    &id,
+                    &tag,
+                    "get information of a group",
+                    answer,
+                )]
             }
             Subject::Path(path, description, answer) => {
                 let words = path.split(['/', '-', '.']).filter(|word| !word.is_empty());
                 let id = words.fold("get".to_owned(), |id, word| id + &capital(word));
-                vec![operations::plain_path(path, &id, "server", description, answer.map(str::to_owned))]
+                vec![operations::plain_path(
+                    path,
+                    &id,
+                    "server",
+                    description,
+                    answer.map(str::to_owned),
+                )]
             }
         }
     }
@@ -59,9 +71,9 @@ impl Subject<'_> {
 /// `definitions` hold the schemas of all types by name, with bare names in `$ref`; `resources` are all that are served.
 pub fn v3_document(resources: &[ResourceData], definitions: &Object, group: &str, version: &str) -> Option<Value> {
     let mut served = resources.iter().filter(|resource| resource.group == group);
-    served.any(|resource| resource.version(version).is_some()).then(|| {
-        v3(resources, definitions, &Subject::Version(group, version))
-    })
+    served
+        .any(|resource| resource.version(version).is_some())
+        .then(|| v3(resources, definitions, &Subject::Version(group, version)))
 }
 
 pub(super) fn v3(resources: &[ResourceData], definitions: &Object, subject: &Subject<'_>) -> Value {
@@ -137,7 +149,11 @@ fn security() -> Value {
 
 fn used_types(paths: &[Path]) -> Vec<String> {
     let operations = paths.iter().flat_map(|path| &path.operations);
-    operations.flat_map(|operation| [&operation.body, &operation.answer]).flatten().cloned().collect()
+    operations
+        .flat_map(|operation| [&operation.body, &operation.answer])
+        .flatten()
+        .cloned()
+        .collect()
 }
 
 fn produced(operation: &Operation) -> Vec<&'static str> {
@@ -149,7 +165,11 @@ fn produced(operation: &Operation) -> Vec<&'static str> {
 }
 
 fn consumed(operation: &Operation) -> Vec<&'static str> {
-    if operation.method == "patch" { PATCHES.to_vec() } else { vec!["*/*"] }
+    if operation.method == "patch" {
+        PATCHES.to_vec()
+    } else {
+        vec!["*/*"]
+    }
 }
 
 fn meaning(code: &str) -> &'static str {
@@ -176,7 +196,10 @@ fn v3_path(path: &Path) -> Value {
         entry.insert(operation.method.to_owned(), v3_operation(operation));
     }
     if !path.parameters.is_empty() {
-        entry.insert("parameters".to_owned(), path.parameters.iter().map(v3_parameter).collect());
+        entry.insert(
+            "parameters".to_owned(),
+            path.parameters.iter().map(v3_parameter).collect(),
+        );
     }
     entry.into()
 }
@@ -200,14 +223,20 @@ fn v3_operation(operation: &Operation) -> Value {
             Some(ty) => json!({"$ref": format!("#/components/schemas/{ty}")}),
             None => json!({"type": "string"}),
         };
-        media_types.iter().map(|media_type| ((*media_type).to_owned(), json!({"schema": schema}))).collect()
+        media_types
+            .iter()
+            .map(|media_type| ((*media_type).to_owned(), json!({"schema": schema})))
+            .collect()
     };
     let mut responses: Object = operation
         .codes
         .iter()
         .map(|code| {
             let content = content(operation.answer.as_ref(), &produced(operation));
-            ((*code).to_owned(), json!({"description": meaning(code), "content": content}))
+            (
+                (*code).to_owned(),
+                json!({"description": meaning(code), "content": content}),
+            )
         })
         .collect();
     responses.insert("401".to_owned(), json!({"description": meaning("401")}));
@@ -236,7 +265,10 @@ fn v2_path(path: &Path) -> Value {
         entry.insert(operation.method.to_owned(), v2_operation(operation));
     }
     if !path.parameters.is_empty() {
-        entry.insert("parameters".to_owned(), path.parameters.iter().map(v2_parameter).collect());
+        entry.insert(
+            "parameters".to_owned(),
+            path.parameters.iter().map(v2_parameter).collect(),
+        );
     }
     entry.into()
 }
@@ -257,11 +289,19 @@ fn v2_parameter(parameter: &Parameter) -> Value {
 
 fn v2_operation(operation: &Operation) -> Value {
     let reference = |ty: &str| json!({"$ref": format!("#/definitions/{ty}")});
-    let schema = operation.answer.as_deref().map_or_else(|| json!({"type": "string"}), reference);
+    let schema = operation
+        .answer
+        .as_deref()
+        .map_or_else(|| json!({"type": "string"}), reference);
     let mut responses: Object = operation
         .codes
         .iter()
-        .map(|code| ((*code).to_owned(), json!({"description": meaning(code), "schema": schema})))
+        .map(|code| {
+            (
+                (*code).to_owned(),
+                json!({"description": meaning(code), "schema": schema}),
+            )
+        })
         .collect();
     responses.insert("401".to_owned(), json!({"description": meaning("401")}));
     let mut parameters: Vec<Value> = Vec::new();

@@ -26,7 +26,10 @@ pub(super) fn kinds(resources: &[ResourceData]) -> Kinds {
         for version in &resource.versions {
             let (group, name) = (resource.group.as_str(), version.name.as_str());
             kinds.insert(version.type_name.clone(), vec![entry(group, name, &resource.kind)]);
-            kinds.insert(format!("{}List", version.type_name), vec![entry(group, name, &resource.list_kind)]);
+            kinds.insert(
+                format!("{}List", version.type_name),
+                vec![entry(group, name, &resource.list_kind)],
+            );
             group_versions.insert((group, name));
         }
         for subresource in &resource.subresources {
@@ -37,7 +40,10 @@ pub(super) fn kinds(resources: &[ResourceData]) -> Kinds {
         }
     }
     for kind in ["DeleteOptions", "WatchEvent"] {
-        let entries = group_versions.iter().map(|(group, version)| entry(group, version, kind)).collect();
+        let entries = group_versions
+            .iter()
+            .map(|(group, version)| entry(group, version, kind))
+            .collect();
         kinds.insert(format!("{META}.{kind}"), entries);
     }
     for kind in ["APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "Status"] {
@@ -132,15 +138,24 @@ fn add_kinds(schema: &mut Value, name: &str, kinds: &Kinds) {
 /// Shows what Go writes for fields that were not given.
 fn add_zeroes(schema: &mut Value, name: &str) {
     let table = type_table();
-    let Some(definition) = table.find(name).map(|id| table.get(id)) else { return };
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    let Some(definition) = table.find(name).map(|id| table.get(id)) else {
+        return;
+    };
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
     for field in definition.fields.iter() {
-        let Some(property) = properties.get_mut(&field.name).and_then(Value::as_object_mut) else { continue };
+        let Some(property) = properties.get_mut(&field.name).and_then(Value::as_object_mut) else {
+            continue;
+        };
         if let Shape::List { item, .. } = &field.shape {
             set_default(property.get_mut("items").and_then(Value::as_object_mut), zero(item));
         }
         if let Shape::Map { value, .. } = &field.shape {
-            set_default(property.get_mut("additionalProperties").and_then(Value::as_object_mut), zero(value));
+            set_default(
+                property.get_mut("additionalProperties").and_then(Value::as_object_mut),
+                zero(value),
+            );
         }
         if field.presence == Presence::Always {
             set_default(Some(property), zero(&field.shape));
@@ -169,7 +184,9 @@ fn wrap_references(schema: &mut Value) {
     match schema {
         Value::Object(entries) => {
             entries.values_mut().for_each(wrap_references);
-            let Some(Value::String(name)) = entries.get("$ref") else { return };
+            let Some(Value::String(name)) = entries.get("$ref") else {
+                return;
+            };
             let reference = json!({"$ref": format!("#/components/schemas/{name}")});
             if entries.len() == 1 {
                 *schema = reference;

@@ -1,0 +1,204 @@
+use std::collections::BTreeSet;
+
+use trireme_machinery::schema::{Field, ListType, Presence, Shape, TypeDef};
+
+use super::{ResourceData, definitions, description, resource, resources, short_name, type_table};
+
+fn type_of(name: &str) -> &'static TypeDef {
+    let table = type_table();
+    let id = table
+        .find(&format!("io.k8s.api.{name}"))
+        .unwrap_or_else(|| panic!("no type {name}"));
+    table.get(id)
+}
+
+fn field(ty: &str, field: &str) -> &'static Field {
+    type_of(ty)
+        .field(field)
+        .unwrap_or_else(|| panic!("{ty} has no field {field}"))
+}
+
+#[test]
+fn all_resources_that_are_on_by_default_are_listed() {
+    assert_eq!(resources().len(), 67);
+    let stored = resources().iter().filter(|resource| resource.storage.is_some());
+    // Bindings, component statuses and the six reviews are not stored; namespaces are, without deletecollection.
+    assert_eq!(stored.count(), 67 - 8);
+}
+
+#[test]
+fn every_resource_has_its_types() {
+    for resource in resources() {
+        for version in &resource.versions {
+            assert!(type_table().find(&version.type_name).is_some(), "{}", version.type_name);
+            let list = format!("{}List", version.type_name);
+            assert_eq!(type_table().find(&list).is_some(), resource.has_verb("list"), "{list}");
+        }
+    }
+}
+
+#[test]
+fn storage_prefixes_are_unique_but_for_events() {
+    let prefix = |resource: &'static ResourceData| Some(resource.storage.as_ref()?.prefix.as_str());
+    let stored: Vec<&str> = resources().iter().filter_map(prefix).collect();
+    let unique: BTreeSet<&str> = stored.iter().copied().collect();
+    assert_eq!(unique.len() + 1, stored.len());
+    assert!(unique.contains("minions") && unique.contains("services/specs") && unique.contains("controllers"));
+}
+
+#[test]
+fn selectable_paths_name_fields() {
+    for resource in resources() {
+        for selectable in &resource.selectable {
+            for version in &resource.versions {
+                assert!(
+                    resolves(&version.type_name, &selectable.path),
+                    "{} {}",
+                    resource.plural,
+                    selectable.path
+                );
+            }
+        }
+    }
+}
+
+fn resolves(type_name: &str, path: &str) -> bool {
+    let table = type_table();
+    let mut ty = table.find(type_name);
+    path.split('.').all(|part| {
+        let Some(field) = ty.and_then(|id| table.field(id, part)) else {
+            return false;
+        };
+        ty = if let Shape::Struct(id) = field.shape {
+            Some(id)
+        } else {
+            None
+        };
+        true
+    })
+}
+
+#[test]
+fn keys_of_lists_are_fields_of_their_items() {
+    let table = type_table();
+    let mut keyed = 0;
+    for ty in table.iter() {
+        for field in &ty.fields {
+            let Shape::List { item, list_type } = &field.shape else {
+                continue;
+            };
+            let Shape::Struct(item) = item.as_ref() else {
+                assert!(!matches!(list_type, ListType::Map(_)), "{}.{}", ty.name, field.name);
+                continue;
+            };
+            let item = table.get(*item);
+            let keys = if let ListType::Map(keys) = list_type {
+                keys.as_slice()
+            } else {
+                &[]
+            };
+            for key in keys.iter().chain(&field.patch.merge_key) {
+                assert!(item.field(key).is_some(), "{}.{} has no key {key}", ty.name, field.name);
+                keyed += 1;
+            }
+        }
+    }
+    assert!(keyed > 100, "only {keyed} keys");
+}
+
+#[test]
+fn tags_are_unique_within_a_type() {
+    for ty in type_table().iter() {
+        let tags: Vec<u32> = ty
+            .fields
+            .iter()
+            .map(|field| field.tag)
+            .filter(|tag| *tag != 0)
+            .collect();
+        assert_eq!(tags.iter().collect::<BTreeSet<_>>().len(), tags.len(), "{}", ty.name);
+    }
+}
+
+#[test]
+fn types_know_what_go_says_of_their_fields() {
+    assert_eq!(field("core.v1.PodSpec", "hostNetwork").presence, Presence::OmitZero);
+    assert_eq!(field("core.v1.PodSpec", "hostUsers").presence, Presence::Pointer);
+    assert_eq!(field("core.v1.Container", "resources").presence, Presence::Always);
+    assert_eq!(
+        field("core.v1.TypedLocalObjectReference", "apiGroup").presence,
+        Presence::Nullable
+    );
+    assert_eq!(field("core.v1.Volume", "hostPath").tag, 0x0201);
+    assert!(field("core.v1.PodSpec", "volumes").patch.retain_keys);
+    let ports = field("core.v1.ServiceSpec", "ports");
+    let keys = ListType::Map(vec!["port".to_owned(), "protocol".to_owned()]);
+    assert!(matches!(&ports.shape, Shape::List { list_type, .. } if *list_type == keys));
+    assert_eq!(ports.patch.merge_key.as_deref(), Some("port"));
+    assert!(type_of("core.v1.ObjectReference").atomic);
+}
+
+#[test]
+fn metadata_is_never_required_but_always_written() {
+    let kinds = type_table().iter().filter(|ty| ty.field("kind").is_some());
+    let metadata: Vec<&Field> = kinds.filter_map(|ty| ty.field("metadata")).collect();
+    assert!(metadata.len() > 100);
+    assert!(
+        metadata
+            .iter()
+            .all(|field| !field.required && field.presence == Presence::Always)
+    );
+}
+
+#[test]
+fn defaults_are_those_of_the_server() {
+    let default = |ty: &str, name: &str| field(ty, name).default.clone();
+    assert_eq!(default("core.v1.Probe", "failureThreshold"), Some(3.into()));
+    assert_eq!(
+        default("apps.v1.RollingUpdateDeployment", "maxSurge"),
+        Some("25%".into())
+    );
+    assert_eq!(default("core.v1.PodSpec", "nodeName"), None);
+    // The marker says "" of a plain text, which changes nothing.
+    assert_eq!(default("core.v1.LocalObjectReference", "name"), None);
+}
+
+#[test]
+fn every_type_and_its_fields_are_defined_and_described() {
+    let mut undescribed = 0;
+    for ty in type_table().iter() {
+        let properties = definitions()[&ty.name]["properties"].as_object();
+        assert_eq!(
+            properties.map_or(0, |properties| properties.len()),
+            ty.fields.len(),
+            "{}",
+            ty.name
+        );
+        undescribed += ty
+            .fields
+            .iter()
+            .filter(|field| description(&ty.name, &field.name).is_none())
+            .count();
+    }
+    assert!(undescribed < 50, "{undescribed} fields have no description");
+    assert_eq!(description("io.k8s.api.core.v1.Pod", "nothing"), None);
+    let pod = description("io.k8s.api.core.v1.Pod", "").expect("pods are described");
+    assert!(pod.starts_with("Pod is a collection of containers"), "{pod}");
+}
+
+#[test]
+fn resources_are_found_by_group_and_plural() {
+    let pods = resource("", "pods").expect("pods are served");
+    assert_eq!((pods.verbs.len(), pods.list_kind.as_str()), (8, "PodList"));
+    let eviction = pods.subresource("eviction").expect("pods can be evicted");
+    assert_eq!(eviction.group_version, Some(("policy".to_owned(), "v1".to_owned())));
+    let scalers = resource("autoscaling", "horizontalpodautoscalers").expect("autoscalers are served");
+    let versions: Vec<&str> = scalers.versions.iter().map(|version| version.name.as_str()).collect();
+    assert_eq!(versions, ["v2", "v1"]);
+    assert!(resource("apps", "pods").is_none());
+}
+
+#[test]
+fn short_names_keep_three_parts() {
+    assert_eq!(short_name("io.k8s.api.core.v1.Pod"), "core.v1.Pod");
+    assert_eq!(short_name("Pod"), "Pod");
+}
