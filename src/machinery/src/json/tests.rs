@@ -1,3 +1,5 @@
+//! What the decoder accepts, refuses and replaces.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! What metadata is refused, and how it is changed.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What names are refused, case by case.
+
 use super::*;
 
 /// `check name` per line, then `|` and a part of each expected fault, joined by `|`; none for good names.

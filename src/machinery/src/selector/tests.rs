@@ -1,3 +1,5 @@
+//! What selectors select, and which are refused.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -282,7 +282,7 @@ fn report(duplicates: &mut Vec<String>, line: usize, shown: &str) {
 }
 
 /// The name of a tag of YAML itself, `""` for none and for `!`; other tags are refused.
-fn tag_name<'a>(tag: Option<&'a Tag>, line: usize) -> Result<&'a str, YamlError> {
+fn tag_name(tag: Option<&Tag>, line: usize) -> Result<&str, YamlError> {
     const PREFIX: &str = "tag:yaml.org,2002:";
     let Some(tag) = tag else { return Ok("") };
     match (tag.handle.as_str(), tag.suffix.as_str()) {

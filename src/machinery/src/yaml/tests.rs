@@ -1,3 +1,5 @@
+//! What documents mean, and how they are written.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

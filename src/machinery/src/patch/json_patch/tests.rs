@@ -1,3 +1,5 @@
+//! What operations do to a document.
+
 use serde_json::json;
 
 use super::*;
