@@ -34,7 +34,7 @@ fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 
-# Measures what is measured: throughput and latency of the embedded store's and the edge's paths.
+# Runs every benchmark of the workspace.
 bench:
 	cargo bench --workspace --locked
 

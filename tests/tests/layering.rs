@@ -178,6 +178,32 @@ fn libraries_are_named_where_they_belong_only() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// What has no place in a room of pure functions.
+const IMPURE: &[&str] = &[
+    "tokio",
+    "tokio-util",
+    "futures-util",
+    "actix",
+    "actix-rt",
+    "tracing",
+    "metrics",
+    "rand",
+    "uuid",
+];
+
+#[test]
+fn machinery_is_pure() {
+    let dependencies = dependencies(Needs::Shipped);
+    let impure: Vec<&String> = dependencies["machinery"]
+        .iter()
+        .filter(|need| IMPURE.contains(&need.as_str()))
+        .collect();
+    assert!(
+        impure.is_empty(),
+        "machinery names {impure:?}: hand in what they would give as an argument"
+    );
+}
+
 #[test]
 fn files_stay_short() {
     let root = folder().parent().expect("the tests are in the workspace");
