@@ -99,7 +99,10 @@ mod tests {
     fn missing_parts_leave_no_stray_commas() {
         assert_eq!(text(super::object(&json!({}))), "{}");
         assert_eq!(text(super::object(&json!({"z": 1}))), r#"{"z":1}"#);
-        assert_eq!(text(object_at(&json!({"metadata": {}}), 1)), r#"{"metadata":{"resourceVersion":"1"}}"#);
+        assert_eq!(
+            text(object_at(&json!({"metadata": {}}), 1)),
+            r#"{"metadata":{"resourceVersion":"1"}}"#
+        );
     }
 
     #[test]

@@ -70,14 +70,30 @@ struct Forms {
 impl Event {
     /// `item` was put in the place of `previous`.
     pub(crate) fn put(sequence: u64, item: Arc<Item>, previous: Option<Arc<Item>>) -> Self {
-        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
-        Self { sequence, kind, item, previous, forms: Forms::default() }
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
+        Self {
+            sequence,
+            kind,
+            item,
+            previous,
+            forms: Forms::default(),
+        }
     }
 
     /// `previous` was deleted at `revision`.
     pub(crate) fn delete(sequence: u64, previous: Arc<Item>, revision: Revision) -> Self {
         let item = Arc::new(previous.with_revision(revision));
-        Self { sequence, kind: EventKind::Deleted, item, previous: Some(previous), forms: Forms::default() }
+        Self {
+            sequence,
+            kind: EventKind::Deleted,
+            item,
+            previous: Some(previous),
+            forms: Forms::default(),
+        }
     }
 
     /// When it happened.
@@ -103,18 +119,28 @@ impl Event {
         } else {
             form.get_or_init(|| self.item.line(kind)).clone()
         };
-        Seen { kind, item: self.item.clone(), line }
+        Seen {
+            kind,
+            item: self.item.clone(),
+            line,
+        }
     }
 
     fn gone(&self) -> Seen {
         let item = match &self.previous {
-            Some(previous) if self.kind != EventKind::Deleted => {
-                self.forms.left.get_or_init(|| Arc::new(previous.with_revision(self.revision()))).clone()
-            }
+            Some(previous) if self.kind != EventKind::Deleted => self
+                .forms
+                .left
+                .get_or_init(|| Arc::new(previous.with_revision(self.revision())))
+                .clone(),
             Some(_) | None => self.item.clone(),
         };
         let line = item.line(EventKind::Deleted);
-        Seen { kind: EventKind::Deleted, item, line }
+        Seen {
+            kind: EventKind::Deleted,
+            item,
+            line,
+        }
     }
 }
 

@@ -32,7 +32,10 @@ use crate::{
 
 static TYPES: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
     let mut types = TypeTable::default();
-    let id = types.define(TypeDef { name: "test.Any".to_owned(), ..TypeDef::default() });
+    let id = types.define(TypeDef {
+        name: "test.Any".to_owned(),
+        ..TypeDef::default()
+    });
     (types, id)
 });
 
@@ -63,13 +66,20 @@ impl Conversion for OldSpec {
 
 fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> ResourceInfo {
     ResourceInfo {
-        resource: GroupResource { group: group.into(), resource: plural.into() },
+        resource: GroupResource {
+            group: group.into(),
+            resource: plural.into(),
+        },
         kind: kind.into(),
         list_kind: format!("{kind}List").into(),
         namespaced,
         storage_prefix: format!("/registry/{plural}").into(),
         storage_version: 0,
-        versions: vec![ServedVersion { group_version: GroupVersion::new(group, "v1"), type_id: TYPES.1, conversion: None }],
+        versions: vec![ServedVersion {
+            group_version: GroupVersion::new(group, "v1"),
+            type_id: TYPES.1,
+            conversion: None,
+        }],
         types: &TYPES.0,
         selectable: Vec::new(),
         has_status: false,
@@ -83,9 +93,19 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource
 
 /// A namespaced resource with an indexed field.
 pub(crate) fn pods() -> ResourceInfo {
-    let node = |object: &Value| object.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let node = |object: &Value| {
+        object
+            .pointer("/spec/nodeName")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     ResourceInfo {
-        selectable: vec![SelectableField { label: "spec.nodeName".into(), read: Arc::new(node), indexed: true }],
+        selectable: vec![SelectableField {
+            label: "spec.nodeName".into(),
+            read: Arc::new(node),
+            indexed: true,
+        }],
         ..resource("", "pods", "Pod", true)
     }
 }
@@ -109,7 +129,11 @@ pub(crate) fn widgets() -> ResourceInfo {
         conversion,
     };
     ResourceInfo {
-        versions: vec![version("v1", None), version("v1beta1", None), version("v1alpha1", Some(&OLD_SPEC as &dyn Conversion))],
+        versions: vec![
+            version("v1", None),
+            version("v1beta1", None),
+            version("v1alpha1", Some(&OLD_SPEC as &dyn Conversion)),
+        ],
         ..resource("example.com", "widgets", "Widget", true)
     }
 }
@@ -146,15 +170,19 @@ pub(crate) fn item(info: &ResourceInfo, key: &str, fields: Value, revision: Revi
 /// A store in a directory of its own.
 pub(crate) fn open_store() -> (TempDir, Arc<EmbeddedStore>) {
     let dir = tempfile::tempdir().expect("a temporary directory can be made");
-    let options = EmbeddedOptions { fsync: false, ..EmbeddedOptions::default() };
+    let options = EmbeddedOptions {
+        fsync: false,
+        ..EmbeddedOptions::default()
+    };
     let store = EmbeddedStore::open(dir.path(), options).expect("an empty store opens");
     (dir, Arc::new(store))
 }
 
 /// The read side of some resources over one store.
 pub(crate) struct ReadSide {
-    pub(crate) store: Arc<EmbeddedStore>,
-    pub(crate) store_watcher: StoreWatcherHandle,
+    pub(crate) store: Arc<dyn Storage>,
+    store_watcher: StoreWatcherHandle,
+    read_index: ReadIndexHandle,
     readers: BTreeMap<Arc<str>, Reader>,
     _dir: Option<TempDir>,
 }
@@ -169,29 +197,50 @@ impl ReadSide {
     }
 
     /// Starts over a store that is there.
-    pub(crate) async fn start_over(system: &ActorSystem, store: Arc<EmbeddedStore>, resources: Vec<ResourceInfo>) -> Self {
-        let shared: Arc<dyn Storage> = store.clone();
-        let options = StoreWatcherOptions { history: 100, ..StoreWatcherOptions::default() };
-        let store_watcher = StoreWatcherHandle::spawn(system, shared.clone(), options).expect("it is the only one");
-        let read_index = ReadIndexHandle::spawn(system, shared.clone()).expect("it is the only one");
-        let mut readers = BTreeMap::new();
-        let mut feeds = Vec::new();
+    pub(crate) async fn start_over(
+        system: &ActorSystem,
+        store: Arc<dyn Storage>,
+        resources: Vec<ResourceInfo>,
+    ) -> Self {
+        let options = StoreWatcherOptions {
+            history: 100,
+            ..StoreWatcherOptions::default()
+        };
+        let store_watcher = StoreWatcherHandle::spawn(system, store.clone(), options).expect("it is the only one");
+        let read_index = ReadIndexHandle::spawn(system, store.clone()).expect("it is the only one");
+        let mut side = Self {
+            store,
+            store_watcher,
+            read_index,
+            readers: BTreeMap::new(),
+            _dir: None,
+        };
         for info in resources {
-            let info = Arc::new(info);
-            let cache = OwnedWatchCache::spawn(system, &info, store_watcher.clone()).expect("names differ");
-            feeds.push((info.clone(), cache.feed().expect("the topology allows it")));
-            let reader = Reader::new(
-                info.clone(),
-                cache.handle().expect("the topology allows it"),
-                store_watcher.clone(),
-                read_index.clone(),
-                shared.clone(),
-                system.clock().clone(),
-            );
-            readers.insert(info.resource.resource.clone(), reader);
+            let reader = side.add(system, info).await;
+            side.readers.insert(reader.info().resource.resource.clone(), reader);
         }
-        store_watcher.register(feeds).await.expect("the store watcher answers");
-        Self { store, store_watcher, readers, _dir: None }
+        side
+    }
+
+    /// Starts the read side of one more resource.
+    pub(crate) async fn add(&self, system: &ActorSystem, info: ResourceInfo) -> Reader {
+        let info = Arc::new(info);
+        let allowed = "the topology allows it";
+        let cache = OwnedWatchCache::spawn(system, &info, self.store_watcher.clone()).expect("names differ");
+        let reader = Reader::new(
+            info.clone(),
+            cache.handle().expect(allowed),
+            self.store_watcher.clone(),
+            self.read_index.clone(),
+            self.store.clone(),
+            system.clock().clone(),
+        );
+        let feed = cache.feed().expect(allowed);
+        self.store_watcher
+            .register(vec![(info, feed)])
+            .await
+            .expect("the store watcher answers");
+        reader
     }
 
     /// The reader of a resource.
@@ -237,13 +286,20 @@ fn committed(outcome: Result<WriteOutcome, StorageError>) -> Revision {
 
 /// A target without a user.
 pub(crate) fn target(namespace: &str, name: &str) -> Target {
-    Target { namespace: namespace.to_owned(), name: name.to_owned(), ..Target::default() }
+    Target {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        ..Target::default()
+    }
 }
 
 /// A GET of `namespace/name` or `name`, as of now.
 pub(crate) fn get(key: &str) -> GetRequest {
     let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    GetRequest { target: target(namespace, name), freshness: crate::request::Freshness::Latest }
+    GetRequest {
+        target: target(namespace, name),
+        freshness: crate::request::Freshness::Latest,
+    }
 }
 
 /// A list of everything in a namespace (or everywhere), as of now.

@@ -72,18 +72,29 @@ impl ListQuery<'_> {
         let token = self.continue_token.unwrap_or_default();
         let resource_version = self.resource_version.unwrap_or_default();
         if !token.is_empty() && !matches!(resource_version, "" | "0") {
-            return Err(ApiError::bad_request("specifying resource version is not allowed when using continue"));
+            return Err(ApiError::bad_request(
+                "specifying resource version is not allowed when using continue",
+            ));
         }
         let limit = if resource_version == "0" { 0 } else { decoded.limit };
         let freshness = self.list_freshness(limit)?;
         let continue_token = (!token.is_empty()).then(|| token.to_owned());
-        Ok((selection, ListOptions { freshness, limit, continue_token }))
+        Ok((
+            selection,
+            ListOptions {
+                freshness,
+                limit,
+                continue_token,
+            },
+        ))
     }
 
     fn list_freshness(&self, limit: usize) -> Result<Freshness, ApiError> {
         let text = self.resource_version.unwrap_or_default();
         let invalid = |why| ApiError::bad_request(format!("invalid resource version: {why}"));
-        let Some(revision) = parse_revision(text).map_err(invalid)? else { return Ok(Freshness::Latest) };
+        let Some(revision) = parse_revision(text).map_err(invalid)? else {
+            return Ok(Freshness::Latest);
+        };
         Ok(match self.resource_version_match.unwrap_or_default() {
             _ if revision == 0 => Freshness::Any,
             "Exact" => Freshness::Exact(revision),
@@ -144,7 +155,10 @@ impl ListQuery<'_> {
                 faults.push(Error::forbidden(&path, why));
             }
             if self.continues() {
-                faults.push(Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+                faults.push(Error::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
             if !matches!(wanted, "Exact" | "NotOlderThan") {
                 faults.push(Error::not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]));
@@ -178,7 +192,10 @@ impl ListQuery<'_> {
                 faults.push(Error::not_supported(&path, wanted, &["NotOlderThan"]));
             }
             if self.continues() {
-                faults.push(Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
+                faults.push(Error::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden when continue is provided",
+                ));
             }
         }
         faults
@@ -213,7 +230,10 @@ impl Decoded {
                 return Err(ApiError::bad_request(why));
             }
         }
-        Ok(Selection { labels: self.labels.clone(), fields: self.fields.clone() })
+        Ok(Selection {
+            labels: self.labels.clone(),
+            fields: self.fields.clone(),
+        })
     }
 }
 
@@ -231,7 +251,9 @@ fn refuse_field(info: &ResourceInfo, version: usize, field: &str) -> Option<Stri
     }
     if info.selectable.is_empty() {
         let field = quote(field);
-        return Some(format!("{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""));
+        return Some(format!(
+            "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+        ));
     }
     Some(format!("field label not supported: {field}"))
 }
@@ -240,7 +262,10 @@ fn check(faults: ErrorList) -> Result<(), ApiError> {
     if faults.is_empty() {
         return Ok(());
     }
-    let kind = GroupKind { group: "meta.k8s.io".into(), kind: "ListOptions".into() };
+    let kind = GroupKind {
+        group: "meta.k8s.io".into(),
+        kind: "ListOptions".into(),
+    };
     Err(ApiError::invalid(&kind, "", &faults))
 }
 

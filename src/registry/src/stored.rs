@@ -104,7 +104,10 @@ impl Item {
             key,
             namespace_len,
             uid: head.metadata.uid.unwrap_or_default(),
-            labels: labels.into_iter().map(|(key, value)| (key, value.unwrap_or_default())).collect(),
+            labels: labels
+                .into_iter()
+                .map(|(key, value)| (key, value.unwrap_or_default()))
+                .collect(),
             line,
             line_kind,
         })
@@ -114,7 +117,10 @@ impl Item {
 /// The key within the resource, and the length of the namespace in it.
 pub(crate) fn item_key(info: &ResourceInfo, key: &str) -> Result<(ItemKey, usize), ItemError> {
     let malformed = || ItemError::Key(key.to_owned());
-    let within = key.strip_prefix(&*info.storage_prefix).and_then(|rest| rest.strip_prefix('/')).ok_or_else(malformed)?;
+    let within = key
+        .strip_prefix(&*info.storage_prefix)
+        .and_then(|rest| rest.strip_prefix('/'))
+        .ok_or_else(malformed)?;
     let namespace_len = match (info.namespaced, within.split_once('/')) {
         (true, Some((namespace, name))) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
             namespace.len()
@@ -128,14 +134,24 @@ pub(crate) fn item_key(info: &ResourceInfo, key: &str) -> Result<(ItemKey, usize
 fn is_stored_version(info: &ResourceInfo, head: &Head<'_>) -> bool {
     let group_version = &info.stored().group_version;
     let version = head.api_version.strip_prefix(&*group_version.group);
-    let version = version.and_then(|rest| if group_version.group.is_empty() { Some(rest) } else { rest.strip_prefix('/') });
+    let version = version.and_then(|rest| {
+        if group_version.group.is_empty() {
+            Some(rest)
+        } else {
+            rest.strip_prefix('/')
+        }
+    });
     version == Some(&*group_version.version) && head.kind == *info.kind
 }
 
 /// Where `"metadata"` begins, if the value is laid out as [`encode::object`] does it.
 fn canonical_body(value: &[u8], head: &Head<'_>) -> Option<usize> {
-    let rest = value.strip_prefix(br#"{"apiVersion":""#)?.strip_prefix(head.api_version.as_bytes())?;
-    let rest = rest.strip_prefix(br#"","kind":""#)?.strip_prefix(head.kind.as_bytes())?;
+    let rest = value
+        .strip_prefix(br#"{"apiVersion":""#)?
+        .strip_prefix(head.api_version.as_bytes())?;
+    let rest = rest
+        .strip_prefix(br#"","kind":""#)?
+        .strip_prefix(head.kind.as_bytes())?;
     let rest = rest.strip_prefix(br#"","#)?;
     rest.strip_prefix(br#""metadata":{""#)?;
     Some(value.len() - rest.len())
@@ -145,7 +161,13 @@ fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> (By
     let (before, after) = value.split_at(body);
     let fields = after.get(br#""metadata":{"#.len()..).unwrap_or_default();
     let digits = revision.to_string();
-    let parts = [before, encode::BODY_TO_REVISION.as_bytes(), digits.as_bytes(), b"\",", fields];
+    let parts = [
+        before,
+        encode::BODY_TO_REVISION.as_bytes(),
+        digits.as_bytes(),
+        b"\",",
+        fields,
+    ];
     let (line, bytes) = make_line(kind, &parts);
     (line, bytes, body)
 }
@@ -157,7 +179,10 @@ fn encode_anew(
     value: &[u8],
     revision: Revision,
 ) -> Result<(Bytes, Bytes, usize), ItemError> {
-    let foreign = || ItemError::Foreign { api_version: head.api_version.to_string(), kind: head.kind.to_string() };
+    let foreign = || ItemError::Foreign {
+        api_version: head.api_version.to_string(),
+        kind: head.kind.to_string(),
+    };
     let mut object = parse(value)?;
     if !is_stored_version(info, head) {
         let same = |group_version: &dyn std::fmt::Display| group_version.to_string() == head.api_version;
@@ -191,7 +216,11 @@ fn read_fields(info: &ResourceInfo, object: &[u8]) -> Result<Box<[Box<str>]>, It
         // Deeper than serde_json goes: the decoder with caps of its own has the last word.
         Err(_) => parse(object)?,
     };
-    Ok(info.selectable.iter().map(|field| (field.read)(&object).into_boxed_str()).collect())
+    Ok(info
+        .selectable
+        .iter()
+        .map(|field| (field.read)(&object).into_boxed_str())
+        .collect())
 }
 
 /// An object's tree but for `metadata`, which is half of many objects and in which nothing is selectable that an item
@@ -222,7 +251,9 @@ impl<'de> Deserialize<'de> for WithoutMetadata {
             }
         }
 
-        deserializer.deserialize_map(Fields).map(|object| Self(Value::Object(object)))
+        deserializer
+            .deserialize_map(Fields)
+            .map(|object| Self(Value::Object(object)))
     }
 }
 

@@ -75,7 +75,11 @@ fn name_version(info: &ResourceInfo, version: &ServedVersion, object: &mut Value
 
 /// The version, if it is another than the stored one.
 fn served(info: &ResourceInfo, version: usize) -> Option<&ServedVersion> {
-    if version == info.storage_version { None } else { info.versions.get(version) }
+    if version == info.storage_version {
+        None
+    } else {
+        info.versions.get(version)
+    }
 }
 
 fn converted(info: &ResourceInfo, item: &Item, version: &ServedVersion) -> Bytes {
@@ -88,6 +92,10 @@ fn respelled(item: &Item, version: &ServedVersion) -> Bytes {
     let api_version = version.group_version.to_string();
     let head = br#"{"apiVersion":""#;
     let after = item.bytes.get(head.len()..).unwrap_or_default();
-    let rest = after.iter().position(|byte| *byte == b'"').and_then(|end| after.get(end..)).unwrap_or_default();
+    let rest = after
+        .iter()
+        .position(|byte| *byte == b'"')
+        .and_then(|end| after.get(end..))
+        .unwrap_or_default();
     [head, api_version.as_bytes(), rest].concat().into()
 }

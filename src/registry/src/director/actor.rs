@@ -57,12 +57,16 @@ impl Receive<Install> for Director {
         reply: Reply<Result<(), DirectorError>>,
         turn: &mut Turn<'_, Self>,
     ) {
-        let started: Result<Vec<_>, _> =
-            resources.into_iter().map(|info| self.start(info).map(Arc::new)).collect();
+        let started: Result<Vec<_>, _> = resources
+            .into_iter()
+            .map(|info| self.start(info).map(Arc::new))
+            .collect();
         let store_watcher = self.parts.store_watcher.clone();
         let registering = async move {
             let started = started?;
-            let feeds = started.iter().map(|one| Ok((one.registry.info().clone(), one.cache.feed()?)));
+            let feeds = started
+                .iter()
+                .map(|one| Ok((one.registry.info().clone(), one.cache.feed()?)));
             let feeds = feeds.collect::<Result<Vec<_>, DirectorError>>()?;
             store_watcher.register(feeds).await?;
             Ok(started)
@@ -86,7 +90,9 @@ impl Receive<Registered> for Director {
 impl Receive<Remove> for Director {
     fn receive(&mut self, Remove(prefix): Remove, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
         let before = self.parts.routes.load_full();
-        let Some(installed) = before.installed(&prefix).cloned() else { return reply.send(()) };
+        let Some(installed) = before.installed(&prefix).cloned() else {
+            return reply.send(());
+        };
         self.parts.routes.store(Arc::new(before.without(&prefix)));
         let store_watcher = self.parts.store_watcher.clone();
         let stopping = async move {

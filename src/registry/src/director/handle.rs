@@ -89,7 +89,10 @@ impl Registries {
         });
         let made_of = parts.clone();
         let owned = parts.system.spawn("", move || Director::new(made_of.clone()))?;
-        let director = DirectorHandle { handle: owned.for_caller(Caller::Outside)?, parts };
+        let director = DirectorHandle {
+            handle: owned.for_caller(Caller::Outside)?,
+            parts,
+        };
         director.install(resources).await?;
         Ok(director)
     }

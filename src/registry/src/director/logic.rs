@@ -36,9 +36,14 @@ impl RouteTable {
     /// The registry of a resource in a version.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Route> {
         let places = self.routes.get(plural)?;
-        let place = places.iter().find(|place| &*place.group == group && &*place.version == version)?;
+        let place = places
+            .iter()
+            .find(|place| &*place.group == group && &*place.version == version)?;
         let installed = self.by_prefix.get(&place.prefix)?;
-        Some(Route { registry: installed.registry.clone(), version: place.index })
+        Some(Route {
+            registry: installed.registry.clone(),
+            version: place.index,
+        })
     }
 
     /// All registries, in the order of their storage prefixes.
@@ -53,7 +58,11 @@ impl RouteTable {
     /// The table with these resources as well.
     pub(super) fn with(&self, installed: Vec<Arc<Installed>>) -> Self {
         let mut by_prefix = self.by_prefix.clone();
-        by_prefix.extend(installed.into_iter().map(|one| (one.registry.info().storage_prefix.clone(), one)));
+        by_prefix.extend(
+            installed
+                .into_iter()
+                .map(|one| (one.registry.info().storage_prefix.clone(), one)),
+        );
         Self::of(by_prefix)
     }
 

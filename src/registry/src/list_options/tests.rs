@@ -31,18 +31,27 @@ fn query(text: &'static str) -> ListQuery<'static> {
 }
 
 fn list(text: &'static str) -> Result<(Freshness, usize), ApiError> {
-    query(text).list(&configmaps(), 0).map(|(_, options)| (options.freshness, options.limit))
+    query(text)
+        .list(&configmaps(), 0)
+        .map(|(_, options)| (options.freshness, options.limit))
 }
 
 fn start(text: &'static str) -> WatchStart {
-    query(text).watch(&configmaps(), 0).expect("the options are sound").start
+    query(text)
+        .watch(&configmaps(), 0)
+        .expect("the options are sound")
+        .start
 }
 
 fn invalid(error: ApiError) -> String {
     assert_eq!(error.reason, Reason::Invalid);
     let details = error.details.expect("there are causes");
     assert_eq!((&*details.group, &*details.kind), ("meta.k8s.io", "ListOptions"));
-    error.message.strip_prefix("ListOptions.meta.k8s.io \"\" is invalid: ").expect("it begins so").to_owned()
+    error
+        .message
+        .strip_prefix("ListOptions.meta.k8s.io \"\" is invalid: ")
+        .expect("it begins so")
+        .to_owned()
 }
 
 #[test]
@@ -55,13 +64,25 @@ fn the_matrix_of_versions_and_matches() {
         ("resourceVersion=0", (Freshness::Any, 0)),
         ("resourceVersion=0&limit=2", (Freshness::Any, 0)),
         ("resourceVersion=00", (Freshness::Any, 0)),
-        ("resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=3", (Freshness::Any, 0)),
+        (
+            "resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=3",
+            (Freshness::Any, 0),
+        ),
         ("resourceVersion=7", (Freshness::NotOlderThan(7), 0)),
         ("resourceVersion=7&limit=2", (Freshness::Exact(7), 2)),
-        ("resourceVersion=7&limit=2&resourceVersionMatch=NotOlderThan", (Freshness::NotOlderThan(7), 2)),
-        ("resourceVersion=7&resourceVersionMatch=NotOlderThan", (Freshness::NotOlderThan(7), 0)),
+        (
+            "resourceVersion=7&limit=2&resourceVersionMatch=NotOlderThan",
+            (Freshness::NotOlderThan(7), 2),
+        ),
+        (
+            "resourceVersion=7&resourceVersionMatch=NotOlderThan",
+            (Freshness::NotOlderThan(7), 0),
+        ),
         ("resourceVersion=7&resourceVersionMatch=Exact", (Freshness::Exact(7), 0)),
-        ("resourceVersion=18446744073709551615", (Freshness::NotOlderThan(i64::MAX), 0)),
+        (
+            "resourceVersion=18446744073709551615",
+            (Freshness::NotOlderThan(i64::MAX), 0),
+        ),
     ];
     for (text, expected) in cases {
         assert_eq!(list(text), Ok(expected), "{text}");
@@ -71,10 +92,22 @@ fn the_matrix_of_versions_and_matches() {
 #[test]
 fn lists_that_the_reference_calls_invalid() {
     let cases = [
-        ("resourceVersion=0&resourceVersionMatch=Exact", r#"resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0""#),
-        ("resourceVersionMatch=Exact", "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"),
-        ("resourceVersion=1&resourceVersionMatch=Bogus", r#"resourceVersionMatch: Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", """#),
-        ("sendInitialEvents=false", "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"),
+        (
+            "resourceVersion=0&resourceVersionMatch=Exact",
+            r#"resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0""#,
+        ),
+        (
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            "resourceVersion=1&resourceVersionMatch=Bogus",
+            r#"resourceVersionMatch: Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", """#,
+        ),
+        (
+            "sendInitialEvents=false",
+            "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list",
+        ),
         (
             "continue=k&resourceVersionMatch=Exact",
             "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided, resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided]",
@@ -92,12 +125,17 @@ fn lists_that_the_reference_calls_invalid() {
 #[test]
 fn watches_that_the_reference_calls_invalid() {
     let forbidden = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-    let requires = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-    let both = format!("[{requires}, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]");
+    let requires =
+        "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+    let both =
+        format!("[{requires}, resourceVersionMatch: Unsupported value: \"Exact\": supported values: \"NotOlderThan\"]");
     let cases = [
         ("sendInitialEvents=true", requires),
         ("sendInitialEvents=false", requires),
-        ("sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1", &both),
+        (
+            "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=1",
+            &both,
+        ),
         ("resourceVersionMatch=NotOlderThan", forbidden),
         ("resourceVersionMatch=NotOlderThan&resourceVersion=1", forbidden),
     ];
@@ -112,22 +150,53 @@ fn what_cannot_be_read_is_a_bad_request() {
     let cases = [
         ("limit=x", r#"strconv.ParseInt: parsing "x": invalid syntax"#),
         ("timeoutSeconds=x", r#"strconv.ParseInt: parsing "x": invalid syntax"#),
-        ("limit=9223372036854775808", r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#),
-        ("resourceVersion=abc", r#"invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#),
-        ("resourceVersion=-1", r#"invalid resource version: resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax"#),
-        ("continue=k&resourceVersion=5", "specifying resource version is not allowed when using continue"),
-        ("labelSelector==", "found '=', expected: !, identifier, or 'end of string'"),
-        ("fieldSelector=nope=1", r#""nope" is not a known field selector: only "metadata.name", "metadata.namespace""#),
+        (
+            "limit=9223372036854775808",
+            r#"strconv.ParseInt: parsing "9223372036854775808": value out of range"#,
+        ),
+        (
+            "resourceVersion=abc",
+            r#"invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#,
+        ),
+        (
+            "resourceVersion=-1",
+            r#"invalid resource version: resourceVersion: Invalid value: "-1": strconv.ParseUint: parsing "-1": invalid syntax"#,
+        ),
+        (
+            "continue=k&resourceVersion=5",
+            "specifying resource version is not allowed when using continue",
+        ),
+        (
+            "labelSelector==",
+            "found '=', expected: !, identifier, or 'end of string'",
+        ),
+        (
+            "fieldSelector=nope=1",
+            r#""nope" is not a known field selector: only "metadata.name", "metadata.namespace""#,
+        ),
     ];
     for (text, expected) in cases {
         let error = list(text).expect_err(text);
-        assert_eq!((error.reason, &*error.message), (Reason::BadRequest, expected), "{text}");
+        assert_eq!(
+            (error.reason, &*error.message),
+            (Reason::BadRequest, expected),
+            "{text}"
+        );
     }
-    let error = query("fieldSelector=spec.nope=1").list(&pods(), 0).expect_err("the field is not selectable");
+    let error = query("fieldSelector=spec.nope=1")
+        .list(&pods(), 0)
+        .expect_err("the field is not selectable");
     assert_eq!(error.message, "field label not supported: spec.nope");
-    assert!(query("fieldSelector=spec.nodeName=n,metadata.name=a").list(&pods(), 0).is_ok());
+    assert!(
+        query("fieldSelector=spec.nodeName=n,metadata.name=a")
+            .list(&pods(), 0)
+            .is_ok()
+    );
     let error = get_freshness(Some("abc")).expect_err("it is no number");
-    assert_eq!(error.message, r#"resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#);
+    assert_eq!(
+        error.message,
+        r#"resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax"#
+    );
 }
 
 #[test]
@@ -137,14 +206,24 @@ fn where_a_watch_starts() {
     assert_eq!(start("resourceVersion=7"), WatchStart::After(7));
     let initial = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7";
     assert_eq!(start(initial), WatchStart::State(Freshness::NotOlderThan(7)));
-    assert_eq!(start("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"), WatchStart::Now(Freshness::Latest));
+    assert_eq!(
+        start("sendInitialEvents=false&resourceVersionMatch=NotOlderThan"),
+        WatchStart::Now(Freshness::Latest)
+    );
     let later = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7";
     assert_eq!(start(later), WatchStart::After(7));
 }
 
 #[test]
 fn booleans_and_times_as_go_reads_them() {
-    for (text, expected) in [("watch", true), ("watch=maybe", true), ("watch=1", true), ("watch=0", false), ("watch=False", false), ("", false)] {
+    for (text, expected) in [
+        ("watch", true),
+        ("watch=maybe", true),
+        ("watch=1", true),
+        ("watch=0", false),
+        ("watch=False", false),
+        ("", false),
+    ] {
         assert_eq!(query(text).is_watch(), expected, "{text}");
     }
     let watch = |text| query(text).watch(&configmaps(), 0).expect("the options are sound");

@@ -30,8 +30,14 @@ impl ReadIndex {
         let reading = async move {
             let mut read = pin!(store.read_index());
             match poll_immediate(&mut read).await {
-                Some(outcome) => Answered { outcome, immediate: true },
-                None => Answered { outcome: read.await, immediate: false },
+                Some(outcome) => Answered {
+                    outcome,
+                    immediate: true,
+                },
+                None => Answered {
+                    outcome: read.await,
+                    immediate: false,
+                },
             }
         };
         turn.detach(reading.boxed(), |answered| {

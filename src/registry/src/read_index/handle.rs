@@ -95,8 +95,15 @@ impl ReadIndexHandle {
         let shared = Arc::new(Shared::new());
         let (asked, shown) = (store.clone(), shared.clone());
         let owned = system.spawn("", move || ReadIndex::new(asked.clone(), shown.clone()))?;
-        let notes = owned.notes_for(Caller::Outside).expect("the topology lets readers ask the read index");
-        Ok(Self { notes, shared, store, clock: system.clock().clone() })
+        let notes = owned
+            .notes_for(Caller::Outside)
+            .expect("the topology lets readers ask the read index");
+        Ok(Self {
+            notes,
+            shared,
+            store,
+            clock: system.clock().clone(),
+        })
     }
 
     /// A revision that no write acknowledged before the call has exceeded. One read of the store serves all who ask at

@@ -25,7 +25,10 @@ pub(crate) fn initializing() -> ApiError {
 
 /// A watch from before the history that is kept.
 pub(crate) fn watch_expired(wanted: Revision, oldest: Revision) -> ApiError {
-    ApiError::new(Reason::Expired, format!("too old resource version: {wanted} ({oldest})"))
+    ApiError::new(
+        Reason::Expired,
+        format!("too old resource version: {wanted} ({oldest})"),
+    )
 }
 
 /// A list at a revision that the store has compacted.

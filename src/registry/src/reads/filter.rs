@@ -52,7 +52,10 @@ impl Filter {
             "metadata.name" => Place::Name,
             "metadata.namespace" => Place::Namespace,
             other => {
-                let known = info.selectable.iter().position(|selectable| &*selectable.label == other);
+                let known = info
+                    .selectable
+                    .iter()
+                    .position(|selectable| &*selectable.label == other);
                 known.map_or(Place::Unknown, Place::Selectable)
             }
         };
@@ -110,23 +113,35 @@ impl Filter {
 
     /// The keys that the URL names, selectors aside.
     pub(crate) fn collection_bounds(&self) -> (Bound<String>, Bound<String>) {
-        self.namespace.as_deref().map_or((Bound::Unbounded, Bound::Unbounded), namespace_bounds)
+        self.namespace
+            .as_deref()
+            .map_or((Bound::Unbounded, Bound::Unbounded), namespace_bounds)
     }
 
     /// What all keys that the URL names start with: `namespace/` or nothing. Continue tokens are relative to it.
     pub(crate) fn collection_prefix(&self) -> String {
-        self.namespace.as_deref().map(|namespace| format!("{namespace}/")).unwrap_or_default()
+        self.namespace
+            .as_deref()
+            .map(|namespace| format!("{namespace}/"))
+            .unwrap_or_default()
     }
 }
 
 /// All keys that start with `namespace/`; `0` is the character after the slash.
 fn namespace_bounds(namespace: &str) -> (Bound<String>, Bound<String>) {
-    (Bound::Included(format!("{namespace}/")), Bound::Excluded(format!("{namespace}0")))
+    (
+        Bound::Included(format!("{namespace}/")),
+        Bound::Excluded(format!("{namespace}0")),
+    )
 }
 
 fn scope(info: &ResourceInfo, target: &Target, selection: &Selection, own_namespace: Option<&str>) -> Scope {
     let selected_name = selection.fields.requires_exact_match("metadata.name");
-    let name = if target.name.is_empty() { selected_name } else { Some(target.name.as_str()) };
+    let name = if target.name.is_empty() {
+        selected_name
+    } else {
+        Some(target.name.as_str())
+    };
     if !info.namespaced {
         return name.map_or(Scope::All, |name| Scope::Object(Arc::from(name)));
     }
@@ -142,12 +157,18 @@ fn topic(info: &ResourceInfo, scope: &Scope, terms: &[Term]) -> Topic {
     if let Scope::Object(key) = scope {
         return Topic::Object(key.clone());
     }
-    let indexed = terms.iter().filter(|term| !term.negated).find_map(|term| match term.place {
-        Place::Selectable(field) if info.selectable.get(field).is_some_and(|selectable| selectable.indexed) => {
-            Some(Topic::Field { field, value: term.value.clone() })
-        }
-        _ => None,
-    });
+    let indexed = terms
+        .iter()
+        .filter(|term| !term.negated)
+        .find_map(|term| match term.place {
+            Place::Selectable(field) if info.selectable.get(field).is_some_and(|selectable| selectable.indexed) => {
+                Some(Topic::Field {
+                    field,
+                    value: term.value.clone(),
+                })
+            }
+            _ => None,
+        });
     indexed.unwrap_or_else(|| match scope {
         Scope::Namespace(namespace) => Topic::Namespace(namespace.clone()),
         Scope::All | Scope::Object(_) => Topic::All,

@@ -48,7 +48,12 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(cache: WatchCacheHandle, store_watcher: StoreWatcherHandle, clock: Clock) -> Self {
-        Self { cache, store_watcher, clock, told: Arc::new(AtomicI64::new(0)) }
+        Self {
+            cache,
+            store_watcher,
+            clock,
+            told: Arc::new(AtomicI64::new(0)),
+        }
     }
 
     /// Up to which revision everything is in the snapshot and has been sent to the topics.
@@ -57,7 +62,11 @@ impl Progress {
         let clock = self.store_watcher.revision();
         let dispatched = self.cache.dispatched();
         let applied = self.cache.applied_revision();
-        let reached = if applied >= dispatched { applied.max(clock) } else { applied };
+        let reached = if applied >= dispatched {
+            applied.max(clock)
+        } else {
+            applied
+        };
         self.told.fetch_max(reached, Ordering::AcqRel).max(reached)
     }
 
@@ -81,7 +90,13 @@ impl Progress {
             return Ok(fresh);
         }
         let fresh = self.clock.timeout_at(deadline, self.catch_up(revision)).await.flatten();
-        fresh.ok_or_else(|| if self.cache.is_loaded() { Late::At(self.reached()) } else { Late::NotLoaded })
+        fresh.ok_or_else(|| {
+            if self.cache.is_loaded() {
+                Late::At(self.reached())
+            } else {
+                Late::NotLoaded
+            }
+        })
     }
 
     async fn catch_up(&self, revision: Revision) -> Option<Fresh> {
@@ -93,6 +108,9 @@ impl Progress {
         applied.wait_for(|applied| *applied >= dispatched).await.ok()?;
         self.told.fetch_max(reached, Ordering::AcqRel);
         let snapshot = self.cache.snapshot();
-        Some(Fresh { revision: self.reached().max(snapshot.revision), snapshot })
+        Some(Fresh {
+            revision: self.reached().max(snapshot.revision),
+            snapshot,
+        })
     }
 }

@@ -54,7 +54,12 @@ impl PageRequest<'_> {
         if let Some(start) = self.start {
             from = later(from, format!("{prefix}{start}"));
         }
-        let mut scan = Scan { items: Vec::new(), from, to, done: false };
+        let mut scan = Scan {
+            items: Vec::new(),
+            from,
+            to,
+            done: false,
+        };
         while !scan.done && !self.is_full(scan.items.len()) {
             self.scan_some(index, &mut scan);
             if !scan.done {
@@ -63,14 +68,20 @@ impl PageRequest<'_> {
         }
         let more = !scan.done && index.range::<_, str>(as_range(&scan.from, &scan.to)).next().is_some();
         let last = scan.items.last().filter(|_| more);
-        let continue_token =
-            last.map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
+        let continue_token = last
+            .map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
         let remaining = (more && self.filter.selects_all()).then(|| count(index, &scan));
         let all_filtered = scan.items.is_empty() && self.limit == 0 && {
             let (from, to) = self.filter.collection_bounds();
             index.range::<_, str>(as_range(&from, &to)).next().is_some()
         };
-        ListPage { items: scan.items, revision, continue_token, remaining, all_filtered }
+        ListPage {
+            items: scan.items,
+            revision,
+            continue_token,
+            remaining,
+            all_filtered,
+        }
     }
 
     fn is_full(&self, items: usize) -> bool {
@@ -126,7 +137,11 @@ impl History<'_> {
         let prefix = format!("{}/{within}", self.info.storage_prefix);
         let mut start = request.start.map(|start| format!("{prefix}{start}"));
         let mut items: Vec<Arc<Item>> = Vec::new();
-        let mut size = if request.limit == 0 { STORE_PAGE_MOST } else { request.limit.max(STORE_PAGE_LEAST) };
+        let mut size = if request.limit == 0 {
+            STORE_PAGE_MOST
+        } else {
+            request.limit.max(STORE_PAGE_LEAST)
+        };
         let mut any = false;
         loop {
             let range = RangeRequest {
@@ -135,8 +150,14 @@ impl History<'_> {
                 limit: size.min(STORE_PAGE_MOST),
                 revision: Some(self.revision),
             };
-            let page = self.store.range(range).await.map_err(|error| self.explain(error, request))?;
-            let RangePage { entries, more, count, .. } = page;
+            let page = self
+                .store
+                .range(range)
+                .await
+                .map_err(|error| self.explain(error, request))?;
+            let RangePage {
+                entries, more, count, ..
+            } = page;
             any |= !entries.is_empty();
             let fetched = entries.len();
             let next = entries.last().map(|entry| format!("{}\0", entry.key));
@@ -163,9 +184,17 @@ impl History<'_> {
         let last = items.last().filter(|_| left.is_some());
         let continue_token = last
             .map(|item| Continuation::after(item.key.strip_prefix(within).unwrap_or_default(), self.revision).encode());
-        let remaining = left.filter(|_| request.filter.selects_all()).and_then(|left| u64::try_from(left).ok());
+        let remaining = left
+            .filter(|_| request.filter.selects_all())
+            .and_then(|left| u64::try_from(left).ok());
         let all_filtered = items.is_empty() && request.limit == 0 && any;
-        ListPage { items, revision: self.revision, continue_token, remaining, all_filtered }
+        ListPage {
+            items,
+            revision: self.revision,
+            continue_token,
+            remaining,
+            all_filtered,
+        }
     }
 
     /// Decodes entries until the page is full; says how many were used up.
@@ -176,7 +205,11 @@ impl History<'_> {
         have: usize,
     ) -> Result<(Vec<Arc<Item>>, usize), ApiError> {
         let (info, filter) = (self.info.clone(), request.filter.clone());
-        let room = if request.limit == 0 { usize::MAX } else { request.limit.saturating_sub(have) };
+        let room = if request.limit == 0 {
+            usize::MAX
+        } else {
+            request.limit.saturating_sub(have)
+        };
         let selecting = tokio::task::spawn_blocking(move || {
             let mut found = Vec::new();
             let mut used = 0;
@@ -193,13 +226,18 @@ impl History<'_> {
             }
             (found, used)
         });
-        selecting.await.map_err(|_| ApiError::internal("the list was interrupted"))
+        selecting
+            .await
+            .map_err(|_| ApiError::internal("the list was interrupted"))
     }
 
     fn explain(&self, error: StorageError, request: &PageRequest<'_>) -> ApiError {
         match (error, request.start) {
             (StorageError::Compacted { .. }, Some(start)) => {
-                let anew = Continuation { start: start.to_owned(), revision: -1 };
+                let anew = Continuation {
+                    start: start.to_owned(),
+                    revision: -1,
+                };
                 errors::continue_expired(anew.encode())
             }
             (StorageError::Compacted { .. }, None) => errors::list_expired(),

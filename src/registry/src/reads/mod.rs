@@ -23,15 +23,15 @@ use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_storage::{Revision, Storage};
 
-pub use self::{
-    list::ListPage,
-    watch::{WatchFrame, Watcher},
-};
 use self::{
     filter::Filter,
     freshness::{Fresh, Late, Progress},
     list::{History, PageRequest},
     token::Continuation,
+};
+pub use self::{
+    list::ListPage,
+    watch::{WatchFrame, Watcher},
 };
 use crate::{
     info::ResourceInfo,
@@ -72,7 +72,15 @@ impl Reader {
     ) -> Self {
         let progress = Progress::new(cache.clone(), store_watcher, clock.clone());
         let from_store = Arc::new(Semaphore::new(LISTS_FROM_STORE));
-        Self { info, cache, progress, read_index, store, clock, from_store }
+        Self {
+            info,
+            cache,
+            progress,
+            read_index,
+            store,
+            clock,
+            from_store,
+        }
     }
 
     /// What the resource is.
@@ -95,16 +103,25 @@ impl Reader {
         let fresh = self.fresh(request.freshness).await?;
         let target = &request.target;
         let found = if self.info.namespaced {
-            fresh.snapshot.index.get(&*format!("{}/{}", target.namespace, target.name))
+            fresh
+                .snapshot
+                .index
+                .get(&*format!("{}/{}", target.namespace, target.name))
         } else {
             fresh.snapshot.index.get(&*target.name)
         };
-        found.cloned().ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
+        found
+            .cloned()
+            .ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
     }
 
     /// Reads a collection or a page of it.
     pub async fn list(&self, request: ListRequest) -> Result<ListPage, ApiError> {
-        let ListRequest { target, selection, options } = request;
+        let ListRequest {
+            target,
+            selection,
+            options,
+        } = request;
         let filter = Filter::new(&self.info, &target, &selection);
         let continuation = options.continue_token.as_deref().filter(|token| !token.is_empty());
         let continuation = continuation.map(Continuation::decode).transpose()?;
@@ -114,7 +131,11 @@ impl Reader {
             None => options.freshness,
         };
         let start = continuation.as_ref().map(|continuation| continuation.start.as_str());
-        let page = PageRequest { filter: &filter, start, limit: options.limit };
+        let page = PageRequest {
+            filter: &filter,
+            start,
+            limit: options.limit,
+        };
         if let Freshness::Exact(revision) = freshness {
             return self.list_at(revision, &page).await;
         }
@@ -129,7 +150,13 @@ impl Reader {
         }
         let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
         metrics::counter!("trireme_lists_from_store_total", "resource" => self.info.resource.to_string()).increment(1);
-        History { store: &self.store, info: &self.info, revision }.page(page).await
+        History {
+            store: &self.store,
+            info: &self.info,
+            revision,
+        }
+        .page(page)
+        .await
     }
 
     /// Follows a collection.
@@ -142,7 +169,11 @@ impl Reader {
         };
         let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
         let subscription = subscribing.await.map_err(errors::ask)?;
-        let source = watch::Source { cache: self.cache.clone(), progress: self.progress.clone(), filter };
+        let source = watch::Source {
+            cache: self.cache.clone(),
+            progress: self.progress.clone(),
+            filter,
+        };
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }
 
@@ -165,10 +196,13 @@ impl Reader {
         if let Some(fresh) = self.progress.at_hand(revision) {
             return Ok(fresh);
         }
-        self.progress.wait(revision, self.deadline()).await.map_err(|error| match error {
-            Late::NotLoaded => errors::initializing(),
-            Late::At(current) => late(revision, current),
-        })
+        self.progress
+            .wait(revision, self.deadline())
+            .await
+            .map_err(|error| match error {
+                Late::NotLoaded => errors::initializing(),
+                Late::At(current) => late(revision, current),
+            })
     }
 
     fn deadline(&self) -> Instant {

@@ -45,12 +45,19 @@ struct Wire<'a> {
 impl Continuation {
     /// The page after `last`, a key relative to the collection.
     pub(crate) fn after(last: &str, revision: Revision) -> Self {
-        Self { start: format!("{last}\0"), revision }
+        Self {
+            start: format!("{last}\0"),
+            revision,
+        }
     }
 
     /// As the client gets it.
     pub(crate) fn encode(&self) -> String {
-        let wire = Wire { v: VERSION.into(), rv: self.revision, start: self.start.as_str().into() };
+        let wire = Wire {
+            v: VERSION.into(),
+            rv: self.revision,
+            start: self.start.as_str().into(),
+        };
         BASE64.encode(serde_json::to_vec(&wire).expect("strings and numbers always encode"))
     }
 
@@ -61,10 +68,15 @@ impl Continuation {
     }
 
     fn parse(token: &str) -> Result<Self, String> {
-        let json = BASE64.decode(token).map_err(|error| illegal_base64(&error, token.len()))?;
+        let json = BASE64
+            .decode(token)
+            .map_err(|error| illegal_base64(&error, token.len()))?;
         let wire: Wire<'_> = serde_json::from_slice(&json).map_err(|error| json_fault(&error, &json))?;
         if wire.v != VERSION {
-            return Err(format!("server does not recognize this encoded version {}", quote(&wire.v)));
+            return Err(format!(
+                "server does not recognize this encoded version {}",
+                quote(&wire.v)
+            ));
         }
         if wire.rv == 0 {
             return Err(format!("incorrect encoded start resourceVersion (version {VERSION})"));
@@ -75,7 +87,10 @@ impl Continuation {
         if !stays_below(&wire.start) {
             return Err(wire.start.into_owned());
         }
-        Ok(Self { start: wire.start.into_owned(), revision: wire.rv })
+        Ok(Self {
+            start: wire.start.into_owned(),
+            revision: wire.rv,
+        })
     }
 }
 
@@ -118,7 +133,10 @@ mod tests {
 
     fn fault(token: &str) -> String {
         let message = Continuation::decode(token).expect_err("the token is bad").message;
-        message.strip_prefix("invalid continue token: continue key is not valid: ").expect("all begin so").to_owned()
+        message
+            .strip_prefix("invalid continue token: continue key is not valid: ")
+            .expect("all begin so")
+            .to_owned()
     }
 
     fn token(json: &str) -> String {
@@ -128,16 +146,25 @@ mod tests {
     #[test]
     fn a_token_survives_the_way_to_the_client_and_back() {
         let page = Continuation::after("ns/name", 42);
-        assert_eq!(page.encode(), token("{\"v\":\"meta.k8s.io/v1\",\"rv\":42,\"start\":\"ns/name\\u0000\"}"));
+        assert_eq!(
+            page.encode(),
+            token("{\"v\":\"meta.k8s.io/v1\",\"rv\":42,\"start\":\"ns/name\\u0000\"}")
+        );
         assert_eq!(Continuation::decode(&page.encode()), Ok(page));
     }
 
     #[test]
     fn junk_is_refused_in_the_words_of_the_reference() {
-        assert_eq!(fault("garbage"), "invalid character '\\u0081' looking for beginning of value");
+        assert_eq!(
+            fault("garbage"),
+            "invalid character '\\u0081' looking for beginning of value"
+        );
         assert_eq!(fault("a!b"), "illegal base64 data at input byte 1");
         assert_eq!(fault(&token("{")), "unexpected end of JSON input");
-        assert_eq!(fault(&token(r#"{"v":"v9","rv":1,"start":"a"}"#)), "server does not recognize this encoded version \"v9\"");
+        assert_eq!(
+            fault(&token(r#"{"v":"v9","rv":1,"start":"a"}"#)),
+            "server does not recognize this encoded version \"v9\""
+        );
         assert_eq!(
             fault(&token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#)),
             "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"

@@ -70,7 +70,11 @@ pub(super) struct Source {
 
 enum Phase {
     /// Sends the objects after `after` of a snapshot.
-    State { snapshot: Arc<Snapshot>, after: Option<ItemKey>, mark_end: bool },
+    State {
+        snapshot: Arc<Snapshot>,
+        after: Option<ItemKey>,
+        mark_end: bool,
+    },
     /// Reads the log.
     Log,
     /// Waits on the topic.
@@ -113,12 +117,29 @@ impl Watcher {
             WatchStart::Now(_) => (Phase::Live, next, newest),
             WatchStart::State(_) => {
                 let mark_end = request.initial_events_end && request.bookmarks;
-                (Phase::State { snapshot, after: None, mark_end }, next, newest)
+                (
+                    Phase::State {
+                        snapshot,
+                        after: None,
+                        mark_end,
+                    },
+                    next,
+                    newest,
+                )
             }
         };
         let deadline = opened + request.timeout;
         let next_bookmark = request.bookmarks.then(|| next_bookmark(opened, deadline)).flatten();
-        Ok(Self { source, events, phase, cursor, sent, next_bookmark, deadline, clock })
+        Ok(Self {
+            source,
+            events,
+            phase,
+            cursor,
+            sent,
+            next_bookmark,
+            deadline,
+            clock,
+        })
     }
 
     /// The next frames, at least one; `None` is a clean end. May be dropped at any time without losing anything.
@@ -141,13 +162,22 @@ impl Watcher {
     }
 
     fn read_state(&mut self) -> Vec<WatchFrame> {
-        let Phase::State { snapshot, after, mark_end } = &mut self.phase else { return Vec::new() };
+        let Phase::State {
+            snapshot,
+            after,
+            mark_end,
+        } = &mut self.phase
+        else {
+            return Vec::new();
+        };
         let newest = self.source.cache.snapshot();
         if !newest.log.reaches(self.cursor) {
             return self.expire(&newest);
         }
         let (from, to) = self.source.filter.bounds();
-        let from = after.as_deref().map_or(from.as_ref().map(String::as_str), Bound::Excluded);
+        let from = after
+            .as_deref()
+            .map_or(from.as_ref().map(String::as_str), Bound::Excluded);
         let mut frames = Vec::new();
         let mut last = None;
         let range = (from, to.as_ref().map(String::as_str));
@@ -155,7 +185,11 @@ impl Watcher {
             last = Some(key.clone());
             if self.source.filter.matches(item) {
                 let frame = item.line(EventKind::Added);
-                frames.push(WatchFrame::Event { kind: EventKind::Added, item: item.clone(), frame });
+                frames.push(WatchFrame::Event {
+                    kind: EventKind::Added,
+                    item: item.clone(),
+                    frame,
+                });
             }
         }
         if last.is_some() {
@@ -163,7 +197,10 @@ impl Watcher {
             return frames;
         }
         if *mark_end {
-            frames.push(WatchFrame::Bookmark { revision: self.sent, initial_events_end: true });
+            frames.push(WatchFrame::Bookmark {
+                revision: self.sent,
+                initial_events_end: true,
+            });
         }
         self.phase = Phase::Log;
         frames
@@ -196,7 +233,10 @@ impl Watcher {
         }
         if let (Some(revision), true) = (bookmark, drained) {
             self.sent = self.sent.max(revision);
-            frames.push(WatchFrame::Bookmark { revision: self.sent, initial_events_end: false });
+            frames.push(WatchFrame::Bookmark {
+                revision: self.sent,
+                initial_events_end: false,
+            });
             self.next_bookmark = next_bookmark(self.clock.now(), self.deadline);
         }
         if !frames.is_empty() || !drained {
@@ -246,14 +286,23 @@ impl Watcher {
         self.cursor = event.sequence + 1;
         if let Some(seen) = event.seen_by(|item| self.source.filter.matches(item)) {
             self.sent = event.revision();
-            frames.push(WatchFrame::Event { kind: seen.kind, item: seen.item, frame: seen.line });
+            frames.push(WatchFrame::Event {
+                kind: seen.kind,
+                item: seen.item,
+                frame: seen.line,
+            });
         }
     }
 
     /// The topic was closed: the cache has lost its history or was rebuilt or removed.
     async fn subscribe_again(&mut self) -> Vec<WatchFrame> {
         let topic = self.source.filter.topic().clone();
-        match self.source.cache.subscribe(topic, self.clock.now() + FRESH_WITHIN).await {
+        match self
+            .source
+            .cache
+            .subscribe(topic, self.clock.now() + FRESH_WITHIN)
+            .await
+        {
             Ok(Subscription { snapshot, events }) => {
                 self.events = events;
                 if !snapshot.log.reaches(self.cursor) {

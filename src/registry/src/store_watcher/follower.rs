@@ -64,7 +64,11 @@ impl Follower {
         loop {
             let Err(error) = self.follow().await;
             if let StorageError::Compacted { oldest } = error {
-                tracing::warn!(oldest, position = self.position, "history is lost: loading everything again");
+                tracing::warn!(
+                    oldest,
+                    position = self.position,
+                    "history is lost: loading everything again"
+                );
                 self.position = None;
             } else {
                 tracing::warn!(%error, position = self.position, "the store cannot be followed");
@@ -84,7 +88,9 @@ impl Follower {
         let mut stream = store.watch(&watch_prefix, position).await?;
         loop {
             self.take_up_wanted(position).await?;
-            let Some(batch) = self.next_batch(&mut stream).await? else { continue };
+            let Some(batch) = self.next_batch(&mut stream).await? else {
+                continue;
+            };
             position = batch.revision;
             self.dispatch(batch).await;
             self.backoff.reset();
@@ -107,8 +113,12 @@ impl Follower {
     /// Loads every wanted cache as of one revision.
     async fn load_all(&mut self) -> Result<Revision, StorageError> {
         let some = self.wanted.wait_for(|wanted| !wanted.is_empty()).await;
-        let wanted = some.map_err(|_| StorageError::Unavailable("nobody wants the store followed".to_owned()))?.clone();
-        self.routes = Arc::new(Routes::new(wanted.values().map(|registration| registration.info.clone())));
+        let wanted = some
+            .map_err(|_| StorageError::Unavailable("nobody wants the store followed".to_owned()))?
+            .clone();
+        self.routes = Arc::new(Routes::new(
+            wanted.values().map(|registration| registration.info.clone()),
+        ));
         let now = self.source.store.read_index().await?;
         // Never back behind what readers have seen, also after this task was started anew.
         let seen = self.source.shared.revision();
@@ -128,12 +138,20 @@ impl Follower {
         for (prefix, registration) in wanted.iter() {
             let index = loaded.remove(prefix).unwrap_or_default();
             self.hand_over(&registration.feed, index, at).await;
-            let followed = Followed { feed: registration.feed.clone(), epoch: registration.epoch };
+            let followed = Followed {
+                feed: registration.feed.clone(),
+                epoch: registration.epoch,
+            };
             self.feeds.insert(prefix.clone(), followed);
         }
         self.source.shared.set_floor(now);
         self.reached(at);
-        tracing::info!(revision = now, history_from = at, caches = self.feeds.len(), "the caches are loaded");
+        tracing::info!(
+            revision = now,
+            history_from = at,
+            caches = self.feeds.len(),
+            "the caches are loaded"
+        );
         Ok(at)
     }
 
@@ -144,13 +162,17 @@ impl Follower {
         let behind: Vec<_> = wanted
             .iter()
             .filter(|(prefix, registration)| {
-                self.feeds.get(*prefix).is_none_or(|followed| followed.epoch != registration.epoch)
+                self.feeds
+                    .get(*prefix)
+                    .is_none_or(|followed| followed.epoch != registration.epoch)
             })
             .collect();
         if behind.is_empty() {
             return Ok(());
         }
-        self.routes = Arc::new(Routes::new(wanted.values().map(|registration| registration.info.clone())));
+        self.routes = Arc::new(Routes::new(
+            wanted.values().map(|registration| registration.info.clone()),
+        ));
         let mut all = if behind.len() >= LOAD_ALL_AT {
             Some(self.load(&self.source.options.objects_prefix, position).await?)
         } else {
@@ -163,7 +185,10 @@ impl Follower {
             };
             let index = index.unwrap_or_default();
             self.hand_over(&registration.feed, index, position).await;
-            let followed = Followed { feed: registration.feed.clone(), epoch: registration.epoch };
+            let followed = Followed {
+                feed: registration.feed.clone(),
+                epoch: registration.epoch,
+            };
             self.feeds.insert(prefix.clone(), followed);
         }
         Ok(())
@@ -180,7 +205,11 @@ impl Follower {
                 revision: Some(revision),
             };
             let page = self.source.store.range(request).await?;
-            let next = page.entries.last().filter(|_| page.more).map(|last| format!("{}\0", last.key));
+            let next = page
+                .entries
+                .last()
+                .filter(|_| page.more)
+                .map(|last| format!("{}\0", last.key));
             let routes = self.routes.clone();
             loaded = computed(move || {
                 logic::load_entries(&routes, &page.entries, &mut loaded);
@@ -213,7 +242,9 @@ impl Follower {
             }
         };
         for Part { prefix, changes } in parts {
-            let Some(followed) = self.feeds.get(&prefix) else { continue };
+            let Some(followed) = self.feeds.get(&prefix) else {
+                continue;
+            };
             for (changes, revision) in logic::into_turns(changes) {
                 if let Err(error) = followed.feed.apply(changes, revision).await {
                     tracing::debug!(%error, %prefix, "a cache did not take a batch");

@@ -41,7 +41,11 @@ pub struct StoreWatcherOptions {
 
 impl Default for StoreWatcherOptions {
     fn default() -> Self {
-        Self { objects_prefix: "/registry/".to_owned(), watch_prefix: String::new(), history: 5_000 }
+        Self {
+            objects_prefix: "/registry/".to_owned(),
+            watch_prefix: String::new(),
+            history: 5_000,
+        }
     }
 }
 
@@ -87,12 +91,20 @@ impl StoreWatcherHandle {
         store: Arc<dyn Storage>,
         options: StoreWatcherOptions,
     ) -> Result<Self, SpawnError> {
-        let shared = Arc::new(Shared { clock: watch::Sender::new(-1), floor: AtomicI64::new(0) });
-        let source = Source { store, options, shared: shared.clone() };
+        let shared = Arc::new(Shared {
+            clock: watch::Sender::new(-1),
+            floor: AtomicI64::new(0),
+        });
+        let source = Source {
+            store,
+            options,
+            shared: shared.clone(),
+        };
         let wanted = Arc::new(watch::Sender::new(Wanted::new(BTreeMap::new())));
         let tasks = system.tasks().clone();
-        let owned =
-            system.spawn("", move || StoreWatcher::new(source.clone(), tasks.clone(), wanted.clone()))?;
+        let owned = system.spawn("", move || {
+            StoreWatcher::new(source.clone(), tasks.clone(), wanted.clone())
+        })?;
         let allowed = "the topology lets the store watcher be asked";
         Ok(Self {
             handle: owned.for_caller(Caller::Outside).expect(allowed),

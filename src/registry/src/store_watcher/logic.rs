@@ -20,7 +20,10 @@ pub(super) struct Routes {
 
 impl Routes {
     pub(super) fn new(resources: impl IntoIterator<Item = Arc<ResourceInfo>>) -> Self {
-        let by_prefix = resources.into_iter().map(|info| (info.storage_prefix.clone(), info)).collect();
+        let by_prefix = resources
+            .into_iter()
+            .map(|info| (info.storage_prefix.clone(), info))
+            .collect();
         Self { by_prefix }
     }
 
@@ -47,12 +50,19 @@ pub(super) struct Part {
 pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for event in events {
-        let Some(info) = routes.find(key_of(event)) else { continue };
-        let Some(change) = decode_event(info, event) else { continue };
+        let Some(info) = routes.find(key_of(event)) else {
+            continue;
+        };
+        let Some(change) = decode_event(info, event) else {
+            continue;
+        };
         let part = match parts.iter_mut().find(|part| part.prefix == info.storage_prefix) {
             Some(part) => part,
             None => {
-                parts.push(Part { prefix: info.storage_prefix.clone(), changes: Vec::new() });
+                parts.push(Part {
+                    prefix: info.storage_prefix.clone(),
+                    changes: Vec::new(),
+                });
                 parts.last_mut().expect("one was just pushed")
             }
         };
@@ -78,7 +88,11 @@ fn revision_of(event: &StoreEvent) -> Revision {
 fn decode_event(info: &ResourceInfo, event: &StoreEvent) -> Option<Change> {
     let revision = revision_of(event);
     if let StoreEvent::Put { entry, previous } = event {
-        let kind = if previous.is_some() { EventKind::Modified } else { EventKind::Added };
+        let kind = if previous.is_some() {
+            EventKind::Modified
+        } else {
+            EventKind::Added
+        };
         match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
             Ok(item) => return Some(Change::Put(Arc::new(item))),
             Err(error) => report_undecodable(info, &entry.key, revision, &error),
@@ -108,7 +122,9 @@ pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut L
 
 fn report_undecodable(info: &ResourceInfo, key: &str, revision: Revision, error: &ItemError) {
     let resource = info.resource.to_string();
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    let cause = std::error::Error::source(error)
+        .map(ToString::to_string)
+        .unwrap_or_default();
     tracing::error!(%resource, key, revision, %error, cause, "a stored object cannot be read and is left out");
     metrics::counter!("trireme_store_undecodable_objects_total", "resource" => resource).increment(1);
 }

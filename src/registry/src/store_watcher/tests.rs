@@ -13,11 +13,19 @@ use crate::{
 };
 
 fn at(prefix: &str, info: ResourceInfo) -> Arc<ResourceInfo> {
-    Arc::new(ResourceInfo { storage_prefix: prefix.into(), ..info })
+    Arc::new(ResourceInfo {
+        storage_prefix: prefix.into(),
+        ..info
+    })
 }
 
 fn routes() -> Routes {
-    Routes::new([Arc::new(pods()), Arc::new(nodes()), at("/registry/services/specs", configmaps()), at("/registry/a/b", pods())])
+    Routes::new([
+        Arc::new(pods()),
+        Arc::new(nodes()),
+        at("/registry/services/specs", configmaps()),
+        at("/registry/a/b", pods()),
+    ])
 }
 
 fn entry(key: &str, value: &[u8], revision: Revision) -> KeyValue {
@@ -40,7 +48,10 @@ fn a_key_belongs_to_the_longest_prefix_of_whole_segments() {
     let found = |key| routes.find(key).map(|info| info.storage_prefix.to_string());
     assert_eq!(found("/registry/pods/ns/a").as_deref(), Some("/registry/pods"));
     assert_eq!(found("/registry/nodes/a").as_deref(), Some("/registry/nodes"));
-    assert_eq!(found("/registry/services/specs/ns/a").as_deref(), Some("/registry/services/specs"));
+    assert_eq!(
+        found("/registry/services/specs/ns/a").as_deref(),
+        Some("/registry/services/specs")
+    );
     assert_eq!(found("/registry/a/b/ns/x").as_deref(), Some("/registry/a/b"));
     assert_eq!(found("/registry/podsx/ns/a"), None);
     assert_eq!(found("/registry/services/endpoints/ns/a"), None);
@@ -50,35 +61,82 @@ fn a_key_belongs_to_the_longest_prefix_of_whole_segments() {
 #[test]
 fn a_batch_is_sorted_by_resource_and_keeps_its_order() {
     let put = |entry| StoreEvent::Put { entry, previous: None };
-    let node = entry("/registry/nodes/n", &encode::object(&object(&nodes(), "n", json!({}))), 6);
-    let gone = StoreEvent::Delete { key: "/registry/pods/ns/a".into(), revision: 7, previous: None };
-    let parts = route_events(&routes(), &[put(pod("a", 5)), put(node), gone, put(entry("/other", b"x", 8))]);
-    let told: Vec<_> = parts.iter().map(|part| (&*part.prefix, part.changes.iter().map(|(at, _)| *at).collect::<Vec<_>>())).collect();
+    let node = entry(
+        "/registry/nodes/n",
+        &encode::object(&object(&nodes(), "n", json!({}))),
+        6,
+    );
+    let gone = StoreEvent::Delete {
+        key: "/registry/pods/ns/a".into(),
+        revision: 7,
+        previous: None,
+    };
+    let parts = route_events(
+        &routes(),
+        &[put(pod("a", 5)), put(node), gone, put(entry("/other", b"x", 8))],
+    );
+    let told: Vec<_> = parts
+        .iter()
+        .map(|part| {
+            (
+                &*part.prefix,
+                part.changes.iter().map(|(at, _)| *at).collect::<Vec<_>>(),
+            )
+        })
+        .collect();
     assert_eq!(told, [("/registry/pods", vec![5, 7]), ("/registry/nodes", vec![6])]);
 }
 
 #[test]
 fn what_cannot_be_read_hides_what_was_there_before() {
-    let broken = StoreEvent::Put { entry: entry("/registry/pods/ns/a", b"junk", 9), previous: Some(pod("a", 5)) };
+    let broken = StoreEvent::Put {
+        entry: entry("/registry/pods/ns/a", b"junk", 9),
+        previous: Some(pod("a", 5)),
+    };
     let parts = route_events(&routes(), &[broken]);
     let changes = &parts.first().expect("it concerns the pods").changes;
     assert!(matches!(&changes[..], [(9, Change::Delete { key, revision: 9 })] if **key == *"ns/a"));
     let mut loaded = Loaded::new();
-    load_entries(&routes(), &[entry("/registry/pods/ns/x", b"junk", 1), pod("b", 2)], &mut loaded);
-    assert_eq!(loaded["/registry/pods"].keys().map(|key| key.to_string()).collect::<Vec<_>>(), ["ns/b"]);
+    load_entries(
+        &routes(),
+        &[entry("/registry/pods/ns/x", b"junk", 1), pod("b", 2)],
+        &mut loaded,
+    );
+    assert_eq!(
+        loaded["/registry/pods"]
+            .keys()
+            .map(|key| key.to_string())
+            .collect::<Vec<_>>(),
+        ["ns/b"]
+    );
 }
 
 #[test]
 fn turns_end_with_whole_revisions() {
-    let change = |revision: Revision| (revision, Change::Delete { key: "ns/a".into(), revision });
-    let turns = into_turns((1..=200).map(|number| change(if number <= 90 { number } else { 91 + (number - 91) / 60 })).collect());
+    let change = |revision: Revision| {
+        (
+            revision,
+            Change::Delete {
+                key: "ns/a".into(),
+                revision,
+            },
+        )
+    };
+    let turns = into_turns(
+        (1..=200)
+            .map(|number| change(if number <= 90 { number } else { 91 + (number - 91) / 60 }))
+            .collect(),
+    );
     assert_eq!(turns.iter().map(|(changes, _)| changes.len()).sum::<usize>(), 200);
     let mut last = 0;
     for (changes, revision) in turns {
-        let revisions: Vec<_> = changes.iter().map(|change| match change {
-            Change::Delete { revision, .. } => *revision,
-            Change::Put(item) => item.revision,
-        }).collect();
+        let revisions: Vec<_> = changes
+            .iter()
+            .map(|change| match change {
+                Change::Delete { revision, .. } => *revision,
+                Change::Put(item) => item.revision,
+            })
+            .collect();
         assert!(revisions[0] > last, "a revision is split");
         assert_eq!(revisions.last(), Some(&revision));
         last = revision;

@@ -20,13 +20,21 @@ fn stored(info: &crate::ResourceInfo, key: &str, value: &str) -> Result<Item, It
 
 #[test]
 fn a_canonical_object_gets_its_revision_spliced_in() {
-    let pod = item(&pods(), "ns/a", json!({"labels": {"b": "2", "a": "1"}, "spec": {"nodeName": "n1"}}), 42);
+    let pod = item(
+        &pods(),
+        "ns/a",
+        json!({"labels": {"b": "2", "a": "1"}, "spec": {"nodeName": "n1"}}),
+        42,
+    );
     assert_eq!(
         text(&pod.bytes),
         r#"{"apiVersion":"v1","kind":"Pod","metadata":{"resourceVersion":"42","labels":{"a":"1","b":"2"},"name":"a","namespace":"ns","uid":"uid-of-ns/a"},"spec":{"nodeName":"n1"}}"#
     );
     assert_eq!((pod.namespace(), pod.name(), &*pod.uid), ("ns", "a", "uid-of-ns/a"));
-    assert_eq!((pod.label("a"), pod.label("b"), pod.label("c")), (Some("1"), Some("2"), None));
+    assert_eq!(
+        (pod.label("a"), pod.label("b"), pod.label("c")),
+        (Some("1"), Some("2"), None)
+    );
     assert_eq!(&*pod.fields[0], "n1");
     assert!(text(&pod.list_body()).starts_with(r#""metadata":{"resourceVersion":"42","#));
 }
@@ -53,22 +61,49 @@ fn an_object_in_another_served_version_is_converted() {
     let value = value.replace("example.com/v1", "example.com/v1alpha1");
     let widget = stored(&widgets(), "/registry/widgets/ns/a", &value).expect("the version is served");
     let value: Value = serde_json::from_slice(&widget.bytes).expect("an item is JSON");
-    assert_eq!((&value["apiVersion"], &value["spec"]), (&json!("example.com/v1"), &json!({"x": 1})));
+    assert_eq!(
+        (&value["apiVersion"], &value["spec"]),
+        (&json!("example.com/v1"), &json!({"x": 1}))
+    );
     assert!(text(&widget.list_body()).starts_with(r#""metadata":{"resourceVersion":"7","#));
 }
 
 #[test]
 fn what_is_not_an_object_of_the_resource_is_a_typed_error() {
     let sound = object(&configmaps(), "ns/a", json!({})).to_string();
-    for key in ["/registry/configmaps/a", "/registry/configmaps/ns/a/b", "/registry/configmapsx/ns/a", "/registry/configmaps//a"] {
-        assert!(matches!(stored(&configmaps(), key, &sound), Err(ItemError::Key(_))), "{key}");
+    for key in [
+        "/registry/configmaps/a",
+        "/registry/configmaps/ns/a/b",
+        "/registry/configmapsx/ns/a",
+        "/registry/configmaps//a",
+    ] {
+        assert!(
+            matches!(stored(&configmaps(), key, &sound), Err(ItemError::Key(_))),
+            "{key}"
+        );
     }
     let key = "/registry/configmaps/ns/a";
-    for value in ["", "junk", "[]", "{}", r#"{"apiVersion":"v1","kind":"ConfigMap"}"#, &sound[..sound.len() - 1]] {
-        assert!(matches!(stored(&configmaps(), key, value), Err(ItemError::Undecodable(_))), "{value}");
+    for value in [
+        "",
+        "junk",
+        "[]",
+        "{}",
+        r#"{"apiVersion":"v1","kind":"ConfigMap"}"#,
+        &sound[..sound.len() - 1],
+    ] {
+        assert!(
+            matches!(stored(&configmaps(), key, value), Err(ItemError::Undecodable(_))),
+            "{value}"
+        );
     }
-    for value in [sound.replace("ConfigMap", "Secret"), sound.replace(r#""v1""#, r#""v9""#)] {
-        assert!(matches!(stored(&configmaps(), key, &value), Err(ItemError::Foreign { .. })), "{value}");
+    for value in [
+        sound.replace("ConfigMap", "Secret"),
+        sound.replace(r#""v1""#, r#""v9""#),
+    ] {
+        assert!(
+            matches!(stored(&configmaps(), key, &value), Err(ItemError::Foreign { .. })),
+            "{value}"
+        );
     }
 }
 
@@ -109,5 +144,8 @@ fn versions_differ_by_name_alone_or_by_conversion() {
         r#"{"metadata":{"resourceVersion":"5","name":"a","namespace":"ns","uid":"uid-of-ns/a"},"oldSpec":{"x":1}}"#
     );
     let value = versions::object_value(&info, &widget, 2);
-    assert_eq!((&value["apiVersion"], &value["oldSpec"]), (&json!("example.com/v1alpha1"), &json!({"x": 1})));
+    assert_eq!(
+        (&value["apiVersion"], &value["oldSpec"]),
+        (&json!("example.com/v1alpha1"), &json!({"x": 1}))
+    );
 }

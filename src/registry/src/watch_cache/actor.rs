@@ -45,11 +45,7 @@ impl Meters {
 }
 
 impl WatchCache {
-    pub(super) fn new(
-        info: Arc<ResourceInfo>,
-        published: Arc<Published>,
-        store_watcher: StoreWatcherHandle,
-    ) -> Self {
+    pub(super) fn new(info: Arc<ResourceInfo>, published: Arc<Published>, store_watcher: StoreWatcherHandle) -> Self {
         Self {
             state: State::after(&published.snapshot()),
             topics: Topics::new(&info),
@@ -63,7 +59,10 @@ impl WatchCache {
 
     fn subscribe(&mut self, topic: Topic, reply: Reply<Subscription>) {
         let events = self.topics.subscribe(topic);
-        reply.send(Subscription { snapshot: self.published.snapshot(), events });
+        reply.send(Subscription {
+            snapshot: self.published.snapshot(),
+            events,
+        });
     }
 
     fn measure(&self) {
@@ -85,7 +84,9 @@ impl Actor for WatchCache {
         }
         let (store_watcher, prefix) = (self.store_watcher.clone(), self.info.storage_prefix.clone());
         let asking = async move { store_watcher.reload(prefix).await.map_err(|error| error.to_string()) };
-        turn.detach(asking, |outcome| ReloadAsked(outcome.map_err(|lost| lost.to_string()).and_then(|asked| asked)));
+        turn.detach(asking, |outcome| {
+            ReloadAsked(outcome.map_err(|lost| lost.to_string()).and_then(|asked| asked))
+        });
     }
 }
 
@@ -106,7 +107,8 @@ impl Receive<Replace> for WatchCache {
         for (topic, reply) in self.early.take().unwrap_or_default() {
             self.subscribe(topic, reply);
         }
-        self.published.mark_applied(replace.revision, self.state.snapshot().log.next_sequence());
+        self.published
+            .mark_applied(replace.revision, self.state.snapshot().log.next_sequence());
         self.measure();
     }
 }
@@ -124,7 +126,8 @@ impl Receive<Apply> for WatchCache {
             self.topics.publish(event);
         }
         // And this last: who waits for it knows that receivers have all events up to here.
-        self.published.mark_applied(apply.revision, self.state.snapshot().log.next_sequence());
+        self.published
+            .mark_applied(apply.revision, self.state.snapshot().log.next_sequence());
     }
 }
 

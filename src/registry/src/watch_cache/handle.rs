@@ -101,20 +101,32 @@ impl OwnedWatchCache {
         let name = info.resource.to_string();
         let owned = system.spawn(name.clone(), make)?;
         let tick = owned.own_notes().ticker(|| TrimLog);
-        let trimming = system.tasks().every(format!("watch-cache-trim/{name}"), TRIM_EVERY, tick);
-        Ok(Self { owned, published, trimming })
+        let trimming = system
+            .tasks()
+            .every(format!("watch-cache-trim/{name}"), TRIM_EVERY, tick);
+        Ok(Self {
+            owned,
+            published,
+            trimming,
+        })
     }
 
     /// A handle for request handlers.
     pub(crate) fn handle(&self) -> Result<WatchCacheHandle, TopologyError> {
         let handle = self.owned.for_caller(Caller::Outside)?;
-        Ok(WatchCacheHandle { handle, published: self.published.clone() })
+        Ok(WatchCacheHandle {
+            handle,
+            published: self.published.clone(),
+        })
     }
 
     /// The end that the store watcher fills.
     pub(crate) fn feed(&self) -> Result<Feed, TopologyError> {
         let notes = self.owned.notes_for(ActorKind::STORE_WATCHER)?;
-        Ok(Feed { notes, published: self.published.clone() })
+        Ok(Feed {
+            notes,
+            published: self.published.clone(),
+        })
     }
 
     /// Ends the cache; its watches end too.

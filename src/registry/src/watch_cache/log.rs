@@ -23,9 +23,15 @@ pub(crate) type Index = OrdMap<ItemKey, Arc<Item>>;
 /// replica died or its request timed out (60 s) and was tried again.
 const KEEP_FOR: Duration = Duration::from_secs(75);
 /// Older events stay as long as there are few, so that watchers of a quiet resource can always resume.
-const QUIET: Bounds = Bounds { events: 1_000, bytes: 4 << 20 };
+const QUIET: Bounds = Bounds {
+    events: 1_000,
+    bytes: 4 << 20,
+};
 /// What a busy resource may use whatever the age: 100,000 events are 75 s at 1,300 writes a second.
-const HARD: Bounds = Bounds { events: 100_000, bytes: 128 << 20 };
+const HARD: Bounds = Bounds {
+    events: 100_000,
+    bytes: 128 << 20,
+};
 /// How many events lie between two remembered states: bounds the work of a read at an exact revision.
 const CHECKPOINT_EVERY: u64 = 2_048;
 
@@ -64,7 +70,11 @@ impl Log {
     /// A log that knows nothing of what was up to `start`; sequences go on.
     pub(crate) fn restarted(&self, start: Revision) -> Self {
         // A sequence is left out, so that whoever waits for it notices the hole.
-        Self { next: self.next + 1, start, ..Self::default() }
+        Self {
+            next: self.next + 1,
+            start,
+            ..Self::default()
+        }
     }
 
     /// The sequence that the next event will have.
@@ -89,7 +99,10 @@ impl Log {
         self.bytes += weight(&event);
         self.entries.push_back(Entry { event, at });
         if self.next.is_multiple_of(CHECKPOINT_EVERY) {
-            self.checkpoints.push_back(Checkpoint { next: self.next, index: after.clone() });
+            self.checkpoints.push_back(Checkpoint {
+                next: self.next,
+                index: after.clone(),
+            });
         }
     }
 
@@ -106,7 +119,11 @@ impl Log {
             self.entries.pop_front();
         }
         let first = self.first_sequence();
-        while self.checkpoints.front().is_some_and(|checkpoint| checkpoint.next <= first) {
+        while self
+            .checkpoints
+            .front()
+            .is_some_and(|checkpoint| checkpoint.next <= first)
+        {
             self.checkpoints.pop_front();
         }
     }
@@ -130,7 +147,9 @@ impl Log {
     /// The event with this sequence, if it is still kept.
     pub(crate) fn get(&self, sequence: u64) -> Option<&Arc<Event>> {
         let offset = sequence.checked_sub(self.first_sequence())?;
-        self.entries.get(usize::try_from(offset).ok()?).map(|entry| &entry.event)
+        self.entries
+            .get(usize::try_from(offset).ok()?)
+            .map(|entry| &entry.event)
     }
 
     /// Whether all events from `sequence` on are still kept.
@@ -141,7 +160,10 @@ impl Log {
     /// The index as it was at `revision`, made of `index`, which has all events; `None` if that is too long ago.
     pub(crate) fn rewind(&self, index: &Index, revision: Revision) -> Option<Index> {
         let first_undone = self.after(revision)?;
-        let checkpoint = self.checkpoints.iter().find(|checkpoint| checkpoint.next >= first_undone);
+        let checkpoint = self
+            .checkpoints
+            .iter()
+            .find(|checkpoint| checkpoint.next >= first_undone);
         let (mut index, mut sequence) = match checkpoint {
             Some(checkpoint) => (checkpoint.index.clone(), checkpoint.next),
             None => (index.clone(), self.next),

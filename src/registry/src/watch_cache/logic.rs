@@ -45,7 +45,12 @@ impl State {
     /// Goes on from what an earlier instance published; its history may have a hole at the end, so it is given up.
     pub(crate) fn after(published: &Snapshot) -> Self {
         let log = published.log.restarted(published.revision);
-        Self { snapshot: Snapshot { log, ..published.clone() } }
+        Self {
+            snapshot: Snapshot {
+                log,
+                ..published.clone()
+            },
+        }
     }
 
     /// The state now.
@@ -55,7 +60,10 @@ impl State {
 
     /// Takes whole revisions of changes, in order. Returns the events they make.
     pub(crate) fn apply(&mut self, changes: Vec<Change>, revision: Revision, now: Instant) -> Vec<Arc<Event>> {
-        let events: Vec<_> = changes.into_iter().filter_map(|change| self.apply_one(change, now)).collect();
+        let events: Vec<_> = changes
+            .into_iter()
+            .filter_map(|change| self.apply_one(change, now))
+            .collect();
         self.snapshot.revision = self.snapshot.revision.max(revision);
         self.snapshot.log.trim(now);
         events

@@ -17,15 +17,26 @@ use crate::{
 };
 
 fn put(key: &str, revision: Revision) -> Change {
-    Change::Put(item(&configmaps(), key, json!({"data": {"r": revision.to_string()}}), revision))
+    Change::Put(item(
+        &configmaps(),
+        key,
+        json!({"data": {"r": revision.to_string()}}),
+        revision,
+    ))
 }
 
 fn delete(key: &str, revision: Revision) -> Change {
-    Change::Delete { key: Arc::from(key), revision }
+    Change::Delete {
+        key: Arc::from(key),
+        revision,
+    }
 }
 
 fn keys(index: &Index) -> Vec<String> {
-    index.iter().map(|(key, item)| format!("{key}@{}", item.revision)).collect()
+    index
+        .iter()
+        .map(|(key, item)| format!("{key}@{}", item.revision))
+        .collect()
 }
 
 fn loaded_at(revision: Revision) -> State {
@@ -37,9 +48,18 @@ fn loaded_at(revision: Revision) -> State {
 #[test]
 fn changes_become_events_in_order_and_a_snapshot() {
     let mut state = loaded_at(1);
-    let changes = vec![put("ns/a", 2), put("ns/b", 3), put("ns/a", 4), delete("ns/b", 5), delete("ns/none", 6)];
+    let changes = vec![
+        put("ns/a", 2),
+        put("ns/b", 3),
+        put("ns/a", 4),
+        delete("ns/b", 5),
+        delete("ns/none", 6),
+    ];
     let events = state.apply(changes, 6, epoch());
-    let told: Vec<_> = events.iter().map(|event| (event.kind, event.item.name(), event.revision())).collect();
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| (event.kind, event.item.name(), event.revision()))
+        .collect();
     let expected = [
         (EventKind::Added, "a", 2),
         (EventKind::Added, "b", 3),
@@ -58,7 +78,10 @@ fn selectors_turn_changes_into_additions_and_deletions() {
     let change = Event::put(0, labelled("2", 8), Some(labelled("1", 5)));
 
     let left = change.seen_by(selects("1")).expect("it left the selection");
-    assert_eq!((left.kind, left.item.label("x"), left.item.revision), (EventKind::Deleted, Some("1"), 8));
+    assert_eq!(
+        (left.kind, left.item.label("x"), left.item.revision),
+        (EventKind::Deleted, Some("1"), 8)
+    );
     assert!(left.line.starts_with(br#"{"type":"DELETED","object":{"#));
 
     let entered = change.seen_by(selects("2")).expect("it entered the selection");
@@ -66,19 +89,32 @@ fn selectors_turn_changes_into_additions_and_deletions() {
     assert!(entered.line.starts_with(br#"{"type":"ADDED","object":{"#));
 
     assert!(change.seen_by(selects("3")).is_none());
-    assert_eq!(change.seen_by(|_| true).map(|seen| seen.kind), Some(EventKind::Modified));
+    assert_eq!(
+        change.seen_by(|_| true).map(|seen| seen.kind),
+        Some(EventKind::Modified)
+    );
 
     let deletion = Event::delete(1, labelled("2", 8), 9);
     let gone = deletion.seen_by(selects("2")).expect("it was selected");
-    assert_eq!((gone.kind, gone.item.label("x"), gone.item.revision), (EventKind::Deleted, Some("2"), 9));
-    assert!(deletion.seen_by(selects("1")).is_none(), "it was not selected when it was deleted");
+    assert_eq!(
+        (gone.kind, gone.item.label("x"), gone.item.revision),
+        (EventKind::Deleted, Some("2"), 9)
+    );
+    assert!(
+        deletion.seen_by(selects("1")).is_none(),
+        "it was not selected when it was deleted"
+    );
 }
 
 #[test]
 fn every_form_of_an_event_is_encoded_once() {
     let labelled = |value: &str, revision| item(&configmaps(), "ns/a", json!({"labels": {"x": value}}), revision);
     let change = Event::put(0, labelled("2", 8), Some(labelled("1", 5)));
-    for selects in [|_: &Item| true, |item: &Item| item.label("x") == Some("1"), |item: &Item| item.label("x") == Some("2")] {
+    for selects in [
+        |_: &Item| true,
+        |item: &Item| item.label("x") == Some("1"),
+        |item: &Item| item.label("x") == Some("2"),
+    ] {
         let line = || change.seen_by(selects).expect("it is seen").line.as_ptr();
         assert_eq!(line(), line());
     }
@@ -91,7 +127,12 @@ fn the_log_tells_what_was_after_a_revision_or_that_it_does_not_know() {
     let log = &state.snapshot().log;
     let after = |revision| {
         let first = log.after(revision)?;
-        Some((first..log.next_sequence()).filter_map(|at| log.get(at)).map(|event| event.revision()).collect::<Vec<_>>())
+        Some(
+            (first..log.next_sequence())
+                .filter_map(|at| log.get(at))
+                .map(|event| event.revision())
+                .collect::<Vec<_>>(),
+        )
     };
     assert_eq!(after(9), None);
     assert_eq!(after(10), Some(vec![12, 15]));
@@ -144,6 +185,8 @@ fn recorded() -> impl Strategy<Value = Vec<(u8, bool)>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn any_kept_revision_can_be_restored(changes in recorded(), at in 0usize..400) {
         let mut state = loaded_at(0);
@@ -168,25 +211,41 @@ proptest! {
 }
 
 fn told(receiver: &mut tokio::sync::broadcast::Receiver<Arc<Event>>) -> Vec<u64> {
-    std::iter::from_fn(|| receiver.try_recv().ok()).map(|event| event.sequence).collect()
+    std::iter::from_fn(|| receiver.try_recv().ok())
+        .map(|event| event.sequence)
+        .collect()
 }
 
 #[test]
 fn an_event_reaches_the_topics_that_it_concerns() {
     let info = pods();
     let mut topics = Topics::new(&info);
-    let on_node = |node: &str| Topic::Field { field: 0, value: node.into() };
+    let on_node = |node: &str| Topic::Field {
+        field: 0,
+        value: node.into(),
+    };
     let mut all = topics.subscribe(Topic::All);
     let mut ns = topics.subscribe(Topic::Namespace("ns".into()));
     let mut other = topics.subscribe(Topic::Namespace("other".into()));
     let mut object = topics.subscribe(Topic::Object("ns/a".into()));
-    let (mut n1, mut n2, mut n3) =
-        (topics.subscribe(on_node("n1")), topics.subscribe(on_node("n2")), topics.subscribe(on_node("n3")));
+    let (mut n1, mut n2, mut n3) = (
+        topics.subscribe(on_node("n1")),
+        topics.subscribe(on_node("n2")),
+        topics.subscribe(on_node("n3")),
+    );
     let pod = |key, node: &str, revision| item(&info, key, json!({"spec": {"nodeName": node}}), revision);
     topics.publish(&Arc::new(Event::put(0, pod("ns/a", "n1", 1), None)));
-    topics.publish(&Arc::new(Event::put(1, pod("ns/a", "n2", 2), Some(pod("ns/a", "n1", 1)))));
+    topics.publish(&Arc::new(Event::put(
+        1,
+        pod("ns/a", "n2", 2),
+        Some(pod("ns/a", "n1", 1)),
+    )));
     topics.publish(&Arc::new(Event::put(2, pod("ns/b", "n2", 3), None)));
-    topics.publish(&Arc::new(Event::put(3, pod("ns/b", "n2", 4), Some(pod("ns/b", "n2", 3)))));
+    topics.publish(&Arc::new(Event::put(
+        3,
+        pod("ns/b", "n2", 4),
+        Some(pod("ns/b", "n2", 3)),
+    )));
     assert_eq!(told(&mut all), [0, 1, 2, 3]);
     assert_eq!(told(&mut ns), [0, 1, 2, 3]);
     assert!(told(&mut other).is_empty());
@@ -204,7 +263,11 @@ fn topics_live_as_long_as_their_receivers() {
     }
     assert!(topics.len() <= 65, "{} topics are left", topics.len());
     let mut kept = topics.subscribe(Topic::Object("ns/kept".into()));
-    topics.publish(&Arc::new(Event::put(0, item(&configmaps(), "ns/kept", json!({}), 1), None)));
+    topics.publish(&Arc::new(Event::put(
+        0,
+        item(&configmaps(), "ns/kept", json!({}), 1),
+        None,
+    )));
     assert_eq!(told(&mut kept), [0]);
     topics.close();
     assert_eq!(kept.try_recv().map(|event| event.sequence), Err(TryRecvError::Closed));

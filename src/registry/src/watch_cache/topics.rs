@@ -59,7 +59,11 @@ impl Topics {
     pub(crate) fn new(info: &ResourceInfo) -> Self {
         let indexed = info.selectable.iter().enumerate().filter(|(_, field)| field.indexed);
         let indexed = indexed.map(|(number, _)| number).collect();
-        Self { senders: HashMap::new(), indexed, sweep_at: SWEEP_AT_LEAST }
+        Self {
+            senders: HashMap::new(),
+            indexed,
+            sweep_at: SWEEP_AT_LEAST,
+        }
     }
 
     /// Hears of what is published from now on.
@@ -69,7 +73,10 @@ impl Topics {
             self.sweep_at = SWEEP_AT_LEAST.max(self.senders.len() * 2);
         }
         let capacity = topic.capacity();
-        self.senders.entry(topic).or_insert_with(|| broadcast::Sender::new(capacity)).subscribe()
+        self.senders
+            .entry(topic)
+            .or_insert_with(|| broadcast::Sender::new(capacity))
+            .subscribe()
     }
 
     /// Tells everyone whom the event concerns.
@@ -83,7 +90,9 @@ impl Topics {
             self.send(&Topic::Namespace(Arc::from(event.item.namespace())), event);
         }
         for place in 0..self.indexed.len() {
-            let Some(&field) = self.indexed.get(place) else { continue };
+            let Some(&field) = self.indexed.get(place) else {
+                continue;
+            };
             let value = |item: &Item| item.fields.get(field).cloned().unwrap_or_default();
             let now = value(&event.item);
             let before = event.previous.as_deref().map(value);

@@ -1,0 +1,232 @@
+//! What clients notice when the watch of the store breaks.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::{StreamExt as _, future::BoxFuture};
+use serde_json::json;
+use tokio::sync::watch as channel;
+use trireme_actors::{
+    Clock,
+    testkit::{TestKit, run},
+    topology::Topology,
+};
+use trireme_machinery::Reason;
+use trireme_storage::{
+    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
+    WriteOutcome,
+};
+
+use super::support::{STATE, events, open, truth, until_error};
+use crate::fixtures::{ReadSide, configmaps, get, open_store, put, watch};
+
+/// A real store whose watches break when the test says so.
+struct Breaking {
+    inner: Arc<dyn Storage>,
+    cut: channel::Sender<Option<StorageError>>,
+    refuse: AtomicBool,
+}
+
+impl Breaking {
+    fn over(inner: Arc<dyn Storage>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            cut: channel::Sender::new(None),
+            refuse: AtomicBool::new(false),
+        })
+    }
+}
+
+impl Storage for Breaking {
+    fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+        Box::pin(async move {
+            if self.refuse.load(Ordering::SeqCst) {
+                return Err(StorageError::Unavailable("refused".to_owned()));
+            }
+            let inner = self.inner.watch(prefix, after).await?;
+            let mut cut = self.cut.subscribe();
+            cut.mark_unchanged();
+            let stream = futures_util::stream::unfold((inner, cut), |(mut inner, mut cut)| async move {
+                let next = tokio::select! {
+                    biased;
+                    _ = cut.changed() => cut.borrow_and_update().clone().map(Err),
+                    batch = inner.next() => batch,
+                };
+                next.map(|next| (next, (inner, cut)))
+            });
+            Ok(Box::pin(stream) as WatchStream)
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        self.inner.get(key, revision)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        self.inner.range(request)
+    }
+
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        compare: Compare,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        self.inner.put(key, value, compare, options)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        self.inner.delete(key, revision)
+    }
+
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
+        self.inner.read_index()
+    }
+
+    fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
+        self.inner.grant_lease(ttl)
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        self.inner.revoke_lease(lease)
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
+        self.inner.compact(revision)
+    }
+}
+
+/// Lets back-offs pass while `wanted` is waited for.
+async fn while_time_passes<T>(kit: &TestKit, wanted: impl Future<Output = T>) -> T {
+    let clock = kit.clock.clone();
+    let ticking = async move {
+        loop {
+            Clock::system().sleep(Duration::from_millis(1)).await;
+            clock.advance(Duration::from_millis(20));
+        }
+    };
+    tokio::select! {
+        biased;
+        output = wanted => output,
+        () = ticking => unreachable!("time never ends"),
+    }
+}
+
+#[test]
+fn a_broken_watch_goes_on_without_gap_or_repetition() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let breaking = Breaking::over(store.clone());
+        let side = ReadSide::start_over(&kit.system, breaking.clone(), vec![configmaps()]).await;
+        let reader = side.reader("configmaps");
+        let mut watcher = open(&reader, watch("", STATE)).await;
+        let info = configmaps();
+        let mut last = 0;
+        for round in 0..10 {
+            for number in 0..10 {
+                last = put(
+                    &*store,
+                    &info,
+                    &format!("ns/{number}"),
+                    json!({"data": {"r": round.to_string()}}),
+                )
+                .await;
+                if number == round {
+                    breaking
+                        .cut
+                        .send_replace(Some(StorageError::Unavailable("cut".to_owned())));
+                }
+            }
+        }
+        let expected = truth(&*store, "configmaps", last).await;
+        assert_eq!(while_time_passes(&kit, events(&mut watcher, 100)).await, expected);
+    });
+}
+
+#[test]
+fn when_history_is_lost_watches_end_and_the_state_is_right() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let breaking = Breaking::over(store.clone());
+        let side = ReadSide::start_over(&kit.system, breaking.clone(), vec![configmaps()]).await;
+        let reader = side.reader("configmaps");
+        let info = configmaps();
+        put(&*store, &info, "ns/kept", json!({})).await;
+        let first = put(&*store, &info, "ns/gone", json!({})).await;
+        let mut watcher = open(&reader, watch("", STATE)).await;
+        assert_eq!(events(&mut watcher, 2).await.len(), 2);
+
+        breaking.refuse.store(true, Ordering::SeqCst);
+        breaking
+            .cut
+            .send_replace(Some(StorageError::Unavailable("cut".to_owned())));
+        let missed = put(&*store, &info, "ns/kept", json!({"data": {"new": "yes"}})).await;
+        let deleted = store
+            .delete("/registry/configmaps/ns/gone", first)
+            .await
+            .expect("the store answers");
+        let WriteOutcome::Committed(deleted) = deleted else {
+            panic!("{deleted:?}")
+        };
+        store.compact(deleted).await.expect("it can be compacted");
+        breaking.refuse.store(false, Ordering::SeqCst);
+
+        let (seen, error) = while_time_passes(&kit, until_error(&mut watcher)).await;
+        assert!(seen.is_empty(), "what was missed is not made up: {seen:?}");
+        assert_eq!(error.reason, Reason::Expired);
+        assert_eq!(reader.get(get("ns/kept")).await.expect("it is there").revision, missed);
+        assert_eq!(
+            reader.get(get("ns/gone")).await.expect_err("it was deleted").reason,
+            Reason::NotFound
+        );
+    });
+}
+
+#[test]
+fn a_restarted_cache_lets_recent_watches_resume() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let info = configmaps();
+        for number in 0..50 {
+            put(&*store, &info, &format!("ns/{number}"), json!({})).await;
+        }
+        let seen = put(&*store, &info, "ns/seen", json!({})).await;
+        let missed = put(&*store, &info, "ns/missed", json!({})).await;
+        let side = ReadSide::start_over(&kit.system, store, vec![configmaps()]).await;
+        let mut watcher = open(
+            &side.reader("configmaps"),
+            watch("", crate::request::WatchStart::After(seen)),
+        )
+        .await;
+        let expected = (crate::EventKind::Added, "ns/missed".to_owned(), missed);
+        assert_eq!(events(&mut watcher, 1).await, [expected]);
+    });
+}
+
+#[test]
+fn a_late_resource_is_loaded_and_followed() {
+    run(Topology::trireme(), |kit| async move {
+        let side = ReadSide::start(&kit, vec![configmaps()]).await;
+        side.reader("configmaps")
+            .list(crate::fixtures::list(""))
+            .await
+            .expect("it is loaded");
+        let widgets = crate::fixtures::widgets();
+        put(&*side.store, &widgets, "ns/a", json!({"spec": {"x": 1}})).await;
+        let reader = side.add(&kit.system, widgets.clone()).await;
+        assert!(reader.get(get("ns/a")).await.is_ok(), "what was there before is loaded");
+        let later = put(&*side.store, &widgets, "ns/a", json!({"spec": {"x": 2}})).await;
+        assert_eq!(reader.get(get("ns/a")).await.expect("it is there").revision, later);
+    });
+}

@@ -1,0 +1,6 @@
+//! The read side over a real embedded store, as clients see it.
+
+mod faults;
+mod lists;
+mod support;
+mod watches;
