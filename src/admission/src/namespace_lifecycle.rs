@@ -1,26 +1,33 @@
 //! `NamespaceLifecycle`: nothing is created in a namespace that is missing or being deleted, and the system's own
 //! namespaces stay (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle`).
 
+use std::sync::{Arc, OnceLock};
+
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
-use trireme_machinery::{ApiError, GroupResource};
+use trireme_machinery::{ApiError, GroupResource, Reason};
 use trireme_registry::{
-    Admission, Attributes, Operation,
-    reads::Reader,
+    Admission, Attributes, Operation, RegistryHandle,
     request::{Freshness, GetRequest, Target},
 };
 
 const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// The plugin.
+/// The plugin. Cheap to clone: all clones look at the same namespaces.
+///
+/// The registries are made with the chain that this is part of, so the registry of namespaces is handed in afterwards.
+#[derive(Clone, Default)]
 pub struct NamespaceLifecycle {
-    namespaces: Reader,
+    namespaces: Arc<OnceLock<RegistryHandle>>,
 }
 
 impl NamespaceLifecycle {
-    /// Looks namespaces up in their watch cache, and if they are not there yet, as of now.
-    pub fn new(namespaces: Reader) -> Self {
-        Self { namespaces }
+    /// From now on, looks namespaces up here: in the watch cache, and if they are not there yet, as of now. To be called
+    /// once, before the first request.
+    pub fn watch(&self, namespaces: RegistryHandle) {
+        if self.namespaces.set(namespaces).is_err() {
+            tracing::warn!("namespaces were handed in twice");
+        }
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
@@ -43,10 +50,15 @@ impl NamespaceLifecycle {
 
     async fn phase(&self, name: &str, freshness: Freshness) -> Result<bool, ApiError> {
         let target = Target { name: name.to_owned(), ..Target::default() };
-        let item = self.namespaces.get(GetRequest { target, freshness }).await?;
+        let namespaces = self.namespaces.get().ok_or_else(not_ready)?;
+        let item = namespaces.get(GetRequest { target, freshness }).await?;
         let object: Value = serde_json::from_slice(&item.bytes).map_err(ApiError::internal)?;
         Ok(object.pointer("/status/phase").and_then(Value::as_str) == Some("Terminating"))
     }
+}
+
+fn not_ready() -> ApiError {
+    ApiError::new(Reason::ServiceUnavailable, "namespaces are not loaded yet").with_retry_after(1)
 }
 
 fn protect(attributes: &Attributes) -> Result<(), ApiError> {

@@ -10,7 +10,7 @@ use trireme_registry::{
 };
 
 use crate::{
-    coordination, core,
+    apps, coordination, core,
     data::{self, ResourceData, StorageData},
     generic,
     kind::Kind,
@@ -47,6 +47,8 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("", "namespaces") => core::namespaces::kind(),
         ("", "secrets") => core::secrets::kind(),
         ("", "serviceaccounts") => core::serviceaccounts::kind(),
+        ("apps", "deployments") => apps::deployments::kind(),
+        ("apps", "replicasets") => apps::replicasets::kind(),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
         _ => generic::kind(row),
     }

@@ -2,6 +2,7 @@
 
 pub mod data;
 pub mod discovery;
+pub mod openapi;
 
 mod apps;
 mod builtin;

@@ -6,7 +6,11 @@
 //! `q`uantity, `x` int-or-string, `a`ny), `$` and a type's place in the file, `[` with `a`, `s` or `m(keys)` and the
 //! item's shape, or `{` with `!` if atomic and the value's shape.
 
+use std::collections::HashMap;
+
 use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
+
+use super::short_name;
 
 /// Builds the table of all built-in types.
 ///
@@ -32,6 +36,28 @@ pub(super) fn type_table(text: &str) -> TypeTable {
     }
     define(&mut table, current);
     table
+}
+
+/// Adds what Go calls the types of fields: lines `TYPE FIELD=GOTYPE ...`, the type by its short name.
+///
+/// # Panics
+/// If a line names a type or field that does not exist.
+pub(super) fn name_go_types(table: &mut TypeTable, text: &str) {
+    let ids: HashMap<String, TypeId> = table
+        .iter()
+        .filter_map(|ty| Some((short_name(&ty.name).to_owned(), table.find(&ty.name)?)))
+        .collect();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        let id = words
+            .next()
+            .and_then(|ty| ids.get(ty))
+            .unwrap_or_else(|| panic!("no such type: {line}"));
+        for (field, go_type) in words.filter_map(|word| word.split_once('=')) {
+            assert!(table.field(*id, field).is_some(), "{field} is no field: {line}");
+            table.name_go_type(*id, field, go_type);
+        }
+    }
 }
 
 fn define(table: &mut TypeTable, ty: Option<TypeDef>) {

@@ -16,8 +16,11 @@ pub use definitions::{definitions, description};
 pub use read_resources::type_name;
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources};
 
-static TYPES: LazyLock<TypeTable> =
-    LazyLock::new(|| decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt"))));
+static TYPES: LazyLock<TypeTable> = LazyLock::new(|| {
+    let mut table = decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt")));
+    decode::name_go_types(&mut table, include_str!("../../data/go-types.txt"));
+    table
+});
 
 /// The types of all built-in kinds, of their lists and of the API machinery.
 pub fn type_table() -> &'static TypeTable {
