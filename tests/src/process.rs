@@ -79,6 +79,13 @@ impl Process {
         Ok(())
     }
 
+    /// Ends it with SIGKILL.
+    pub fn kill(&mut self) {
+        // Both fail only if the process has ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Asks it to end with SIGTERM and waits for it.
     pub fn terminate(&mut self, patience: Duration) -> Result<String, String> {
         let sent = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
@@ -102,9 +109,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Both fail only if the process has ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
         if thread::panicking() {
             eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
         }

@@ -34,6 +34,7 @@ pub enum StoreChoice {
 pub struct Server {
     // Dropped in this order: the server before its store, both before their files.
     process: Process,
+    command: Command,
     _etcd: Option<Etcd>,
     dir: TempDir,
     port: u16,
@@ -71,12 +72,21 @@ impl Server {
         let process = Process::start("trireme", &mut command, dir.path()).map_err(|error| error.to_string())?;
         let mut server = Self {
             process,
+            command,
             _etcd: etcd,
             dir,
             port,
         };
         server.wait_until_ready()?;
         Ok(server)
+    }
+
+    /// Kills the process and starts it anew on the same directory, port and store.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.process.kill();
+        let process = Process::start("trireme", &mut self.command, self.dir.path());
+        self.process = process.map_err(|error| error.to_string())?;
+        self.wait_until_ready()
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {
@@ -120,8 +130,8 @@ impl Server {
     }
 }
 
-/// The server's binary: built into the same profile folder as the running test.
-fn binary() -> Result<PathBuf, String> {
+/// The server's binary, built into the same profile folder as the running test; fails with the command that builds it.
+pub fn binary() -> Result<PathBuf, String> {
     let test = std::env::current_exe().map_err(|error| error.to_string())?;
     let folder = test
         .parent()

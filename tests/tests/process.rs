@@ -1,0 +1,86 @@
+//! The process as its operator sees it: exit codes, what it prints, how it stops, what it keeps.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::json;
+use trireme_tests::server::binary;
+use trireme_tests::{Server, StoreChoice};
+
+const STOP_PATIENCE: Duration = Duration::from_secs(20);
+
+fn run(args: &[&str]) -> Output {
+    let binary = binary().unwrap_or_else(|error| panic!("{error}"));
+    Command::new(binary).args(args).output().expect("the binary runs")
+}
+
+#[test]
+fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = dir.path().join("data");
+    let data_flag = format!("--data-dir={}", data.display());
+    let output = run(&[
+        "serve",
+        "--secure-port=70000",
+        "--event-ttl=soon",
+        "--no-such-flag=1",
+        &data_flag,
+    ]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{told}");
+    for part in [
+        "3 faults",
+        "--secure-port",
+        "\"70000\"",
+        "--event-ttl",
+        "--no-such-flag",
+    ] {
+        assert!(told.contains(part), "{part} is missing in: {told}");
+    }
+    assert!(!data.exists(), "nothing was done before the faults were told");
+}
+
+#[test]
+fn the_version_is_printed() {
+    let output = run(&["version"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("trireme "));
+}
+
+#[test]
+fn the_first_line_on_standard_output_says_how_to_use_the_server() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let expected = format!("export KUBECONFIG={}", server.kubeconfig().display());
+    let log = server.process().log_tail();
+    assert!(
+        log.lines().any(|line| line == expected),
+        "{expected} is missing in: {log}"
+    );
+}
+
+#[test]
+fn sigterm_ends_the_process_well() {
+    for store in [StoreChoice::Embedded, StoreChoice::Etcd] {
+        let mut server = Server::start(store);
+        let status = server
+            .process()
+            .terminate(STOP_PATIENCE)
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(status, "exit status: 0", "{store:?}");
+    }
+}
+
+#[test]
+fn a_restart_on_the_same_directory_keeps_objects_and_certificates() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let configmap = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"k": "v"}});
+    let path = "/api/v1/namespaces/default/configmaps";
+    let created = server.client().json("POST", path, &configmap).expect("an answer");
+    assert_eq!(created.code, 201, "{}", created.text());
+    let ca = fs::read(server.ca_file()).expect("the CA is there");
+    server.restart().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(fs::read(server.ca_file()).expect("the CA is there"), ca);
+    let kept = server.client().get(&format!("{path}/kept")).expect("an answer");
+    assert_eq!(kept.text(), created.text(), "the object is what it was, byte for byte");
+}
