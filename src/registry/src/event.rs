@@ -47,7 +47,7 @@ pub(crate) const LINE_TAIL: &[u8] = b"}\n";
 
 /// A change as the log keeps it.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     /// Counts the events of one resource on this replica, without gaps; several can share a revision.
     pub(crate) sequence: u64,
     /// The change.

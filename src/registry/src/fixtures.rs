@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use trireme_actors::{ActorSystem, testkit::TestKit};
+use trireme_actors::{ActorSystem, Clock, testkit::TestKit};
 use trireme_machinery::{
     GroupResource, GroupVersion,
     schema::{TypeDef, TypeId, TypeTable},
@@ -325,6 +325,6 @@ pub(crate) fn watch(namespace: &str, start: WatchStart) -> WatchRequest {
 
 /// An instant to count from.
 pub(crate) fn epoch() -> Instant {
-    static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+    static EPOCH: LazyLock<Instant> = LazyLock::new(|| Clock::system().now());
     *EPOCH
 }

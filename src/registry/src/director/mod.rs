@@ -7,6 +7,8 @@ mod actor;
 mod handle;
 mod logic;
 mod messages;
+#[cfg(test)]
+mod tests;
 
 pub use handle::{DirectorError, DirectorHandle, Registries};
 pub use logic::{Route, RouteTable};

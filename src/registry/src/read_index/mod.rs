@@ -9,6 +9,7 @@ mod handle;
 mod logic;
 mod messages;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test awaits what it spawns")]
 mod tests;
 
 pub use handle::ReadIndexHandle;

@@ -67,7 +67,7 @@ impl Filter {
                 negated: term.negated,
             })
             .collect();
-        let own_namespace = (info.namespaced && !target.namespace.is_empty()).then(|| target.namespace.as_str());
+        let own_namespace = (info.namespaced && !target.namespace.is_empty()).then_some(target.namespace.as_str());
         let scope = scope(info, target, selection, own_namespace);
         Self {
             topic: topic(info, &scope, &terms),

@@ -48,7 +48,7 @@ struct Scan {
 
 impl PageRequest<'_> {
     /// Makes the page of an index that is the state at `revision`.
-    pub(super) async fn from_index(&self, index: &Index, revision: Revision) -> ListPage {
+    pub(super) async fn of_index(&self, index: &Index, revision: Revision) -> ListPage {
         let prefix = self.filter.collection_prefix();
         let (mut from, to) = self.filter.bounds();
         if let Some(start) = self.start {
@@ -91,13 +91,11 @@ impl PageRequest<'_> {
     /// Looks at a bounded number of objects and moves on behind them.
     fn scan_some(&self, index: &Index, scan: &mut Scan) {
         let mut last = None;
-        let mut looked_at = 0;
-        for (key, item) in index.range::<_, str>(as_range(&scan.from, &scan.to)) {
+        for (looked_at, (key, item)) in index.range::<_, str>(as_range(&scan.from, &scan.to)).enumerate() {
             if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
                 scan.from = Bound::Excluded(last.map(|key: &Arc<str>| key.to_string()).unwrap_or_default());
                 return;
             }
-            looked_at += 1;
             last = Some(key);
             if self.filter.matches(item) {
                 scan.items.push(item.clone());

@@ -9,6 +9,7 @@ mod filter;
 mod freshness;
 mod list;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test awaits what it spawns")]
 mod tests;
 mod token;
 mod watch;
@@ -140,13 +141,13 @@ impl Reader {
             return self.list_at(revision, &page).await;
         }
         let fresh = self.fresh(freshness).await?;
-        Ok(page.from_index(&fresh.snapshot.index, fresh.revision).await)
+        Ok(page.of_index(&fresh.snapshot.index, fresh.revision).await)
     }
 
     async fn list_at(&self, revision: Revision, page: &PageRequest<'_>) -> Result<ListPage, ApiError> {
         let fresh = self.not_older_than(revision).await?;
         if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
-            return Ok(page.from_index(&index, revision).await);
+            return Ok(page.of_index(&index, revision).await);
         }
         let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
         metrics::counter!("trireme_lists_from_store_total", "resource" => self.info.resource.to_string()).increment(1);

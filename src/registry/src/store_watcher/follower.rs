@@ -86,8 +86,11 @@ impl Follower {
         let store = self.source.store.clone();
         let watch_prefix = self.source.options.watch_prefix.clone();
         let mut stream = store.watch(&watch_prefix, position).await?;
+        self.take_up_wanted(position).await?;
         loop {
-            self.take_up_wanted(position).await?;
+            if self.wanted.has_changed().unwrap_or(false) {
+                self.take_up_wanted(position).await?;
+            }
             let Some(batch) = self.next_batch(&mut stream).await? else {
                 continue;
             };
@@ -105,8 +108,11 @@ impl Follower {
                 Some(batch) => batch.map(Some),
                 None => Err(StorageError::Unavailable("the watch has ended".to_owned())),
             },
-            // The sender lives as long as the actor, and this task no longer than that.
-            _ = self.wanted.changed() => Ok(None),
+            // The change stays unseen until it is taken up. The sender lives longer than this task.
+            _ = self.wanted.changed() => {
+                self.wanted.mark_changed();
+                Ok(None)
+            }
         }
     }
 

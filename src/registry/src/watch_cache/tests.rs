@@ -161,7 +161,7 @@ fn history_goes_by_age_but_a_quiet_resource_keeps_some() {
 fn history_is_bounded_in_bytes_whatever_its_age() {
     let mut state = loaded_at(0);
     let text = "x".repeat(1 << 20);
-    for revision in 1..=200 {
+    for revision in 1..=140 {
         let big = item(&configmaps(), "ns/a", json!({"data": {"text": text}}), revision);
         state.apply(vec![Change::Put(big)], revision, epoch());
     }
@@ -185,7 +185,7 @@ fn recorded() -> impl Strategy<Value = Vec<(u8, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn any_kept_revision_can_be_restored(changes in recorded(), at in 0usize..400) {

@@ -317,3 +317,9 @@ fn a_watch_ends_cleanly_at_its_deadline() {
         assert!(ended.await.expect("no panic"));
     });
 }
+
+#[test]
+fn an_idle_watcher_is_small() {
+    let bytes = std::mem::size_of::<crate::reads::Watcher>();
+    assert!(bytes <= 1024, "a watcher takes {bytes} bytes");
+}

@@ -1,0 +1,129 @@
+use std::{collections::HashSet, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use trireme_actors::{testkit::run, topology::Topology};
+use trireme_machinery::ApiError;
+use trireme_storage::Storage;
+
+use super::{DirectorError, DirectorHandle, Registries, RouteTable};
+use crate::{
+    admission::{Admission, Attributes},
+    fixtures::{configmaps, get, list, nodes, open_store, put, watch, widgets},
+    info::ResourceInfo,
+    request::{Freshness, WatchStart},
+    store_watcher::StoreWatcherOptions,
+};
+
+/// Lets everything pass.
+struct Open;
+
+impl Admission for Open {
+    fn mutate<'a>(&'a self, _attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn validate<'a>(&'a self, _attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+async fn start(
+    system: &trireme_actors::ActorSystem,
+    store: Arc<dyn Storage>,
+    resources: Vec<ResourceInfo>,
+) -> DirectorHandle {
+    let registries = Registries {
+        system: system.clone(),
+        store,
+        store_watcher: StoreWatcherOptions::default(),
+        admission: Arc::new(Open),
+        known_kinds: Arc::new(HashSet::new()),
+    };
+    registries
+        .start(resources.into_iter().map(Arc::new).collect())
+        .await
+        .expect("all resources differ")
+}
+
+fn found(table: &RouteTable, group: &str, version: &str, plural: &str) -> Option<(String, usize)> {
+    let route = table.find(group, version, plural)?;
+    Some((route.registry.info().storage_prefix.to_string(), route.version))
+}
+
+#[test]
+fn routes_lead_to_the_version_of_a_resource() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store, vec![configmaps(), widgets()]).await;
+        let table = director.routes();
+        assert_eq!(
+            found(&table, "", "v1", "configmaps"),
+            Some(("/registry/configmaps".to_owned(), 0))
+        );
+        assert_eq!(
+            found(&table, "example.com", "v1beta1", "widgets"),
+            Some(("/registry/widgets".to_owned(), 1))
+        );
+        assert_eq!(found(&table, "example.com", "v2", "widgets"), None);
+        assert_eq!(found(&table, "", "v1", "widgets"), None);
+        assert_eq!(table.registries().count(), 2);
+    });
+}
+
+#[test]
+fn many_resources_are_loaded_at_the_start() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let resources: Vec<_> = (0..20)
+            .map(|number| {
+                let mut info = configmaps();
+                info.resource.resource = format!("kind{number}").into();
+                info.storage_prefix = format!("/registry/kind{number}").into();
+                info
+            })
+            .collect();
+        for info in &resources {
+            put(&*store, info, "ns/a", json!({})).await;
+        }
+        let director = start(&kit.system, store, resources).await;
+        for registry in director.routes().registries() {
+            registry.get(get("ns/a")).await.expect("it was there before");
+        }
+        assert!(director.is_ready());
+    });
+}
+
+#[test]
+fn resources_come_and_go() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store.clone(), vec![configmaps()]).await;
+        for _ in 0..2 {
+            director.install(vec![Arc::new(nodes())]).await.expect("it is new");
+            let again = director.install(vec![Arc::new(nodes())]).await;
+            assert!(matches!(again, Err(DirectorError::Duplicate(_))), "{again:?}");
+            let written = put(&*store, &nodes(), "n", json!({})).await;
+            let registry = director
+                .routes()
+                .find("", "v1", "nodes")
+                .expect("it is routed")
+                .registry;
+            assert_eq!(registry.get(get("n")).await.expect("it was written").revision, written);
+            let mut watcher = registry
+                .watch(watch("", WatchStart::Now(Freshness::Latest)))
+                .await
+                .expect("the watch opens");
+
+            director.remove(&nodes()).await.expect("the director answers");
+            assert!(director.routes().find("", "v1", "nodes").is_none());
+            assert!(watcher.next().await.is_none(), "its watches end");
+        }
+        let kept = director
+            .routes()
+            .find("", "v1", "configmaps")
+            .expect("it is still there")
+            .registry;
+        assert!(kept.list(list("")).await.is_ok());
+    });
+}
