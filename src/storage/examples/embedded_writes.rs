@@ -3,6 +3,8 @@
 //! `cargo run --release -p trireme-storage --example embedded_writes [DIR]`; the directory decides
 //! which disk is measured.
 
+#![expect(clippy::disallowed_methods, reason = "all tasks are awaited by main")]
+
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use bytes::Bytes;

@@ -91,7 +91,7 @@ pub struct RangeRequest {
     pub start: Option<String>,
     /// At most so many entries; 0 means all.
     pub limit: usize,
-    /// As of this revision; `None` reads the newest state, linearizably.
+    /// As of this revision; `None` (or 0, as in etcd) reads the newest state, linearizably.
     pub revision: Option<Revision>,
 }
 
@@ -199,8 +199,9 @@ pub trait Storage: Send + Sync + 'static {
 
     /// Streams all changes under `prefix` with a revision above `after`, in order, without gaps.
     /// Sends an empty batch now and then so that the reader's clock moves on when nothing happens
-    /// under the prefix, if the store can do so truthfully. Fails with `Compacted` if the history
-    /// after `after` is gone.
+    /// under the prefix, if the store can do so truthfully. Fails with `Compacted` if `after` lies
+    /// before the compaction horizon, at once or as the stream's first item. `after` may lie in the
+    /// future: then nothing is sent until a revision above it.
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>>;
 
     /// The newest committed revision, linearizably: no write acknowledged before the call has a

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, future::BoxFuture};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::time::Instant;
 use trireme_storage::{
@@ -59,6 +60,27 @@ async fn unreachable_etcd_had_no_effect() {
         started.elapsed() < Duration::from_secs(5),
         "the answers came in bounded time"
     );
+}
+
+#[tokio::test]
+async fn requests_are_counted_under_the_usual_names() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _guard = metrics::set_default_local_recorder(&recorder);
+    let etcd = EtcdProcess::start().await.expect("etcd starts");
+    let store = connected(&etcd).await;
+    create(&store, "/registry/pods/default/a")
+        .await
+        .expect("etcd takes writes");
+    assert!(store.get("/registry/pods/default/a", Some(99)).await.is_err());
+    let page = recorder.handle().render();
+    for line in [
+        "etcd_requests_total{operation=\"create\",type=\"pods\"} 1",
+        "etcd_requests_total{operation=\"get\",type=\"pods\"} 1",
+        "etcd_request_errors_total{operation=\"get\",type=\"pods\"} 1",
+        "etcd_request_duration_seconds_count{operation=\"create\",type=\"pods\"} 1",
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line} is missing in\n{page}");
+    }
 }
 
 #[tokio::test]

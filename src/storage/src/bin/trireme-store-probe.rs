@@ -9,6 +9,8 @@
 //!
 //! Each line is one JSON object whose `line` names it; a value is told by its hash.
 
+#![expect(clippy::disallowed_methods, reason = "all tasks are awaited by main")]
+
 use std::{collections::BTreeMap, io::Write, path::Path, process::ExitCode, sync::Arc};
 
 use bytes::Bytes;

@@ -40,6 +40,9 @@ use crate::{Event, KeyValue, Revision, StorageError};
 const BATCH_JOBS: usize = 512;
 /// Bounds the memory of a batch and the length of its commit.
 const BATCH_BYTES: usize = 8 << 20;
+/// How long the writer waits for the next request when the last batch was larger than this one: the
+/// callers just answered are about to ask again, and a commit is worth far more than this.
+const LINGER: Duration = Duration::from_micros(200);
 /// Log records swept per commit after a compaction: a few milliseconds of work between batches.
 const SWEEP_RECORDS: usize = 512;
 /// Leases ended per batch.
@@ -65,6 +68,7 @@ pub(super) struct Writer {
     recent: Vector<Arc<Commit>>,
     recent_events: usize,
     recent_bytes: usize,
+    last_batch: usize,
     history_limit: Option<Revision>,
     counters: Arc<Counters>,
     /// Why nothing can be written any more.
@@ -91,6 +95,7 @@ impl Writer {
             recent: Vector::new(),
             recent_events: 0,
             recent_bytes: 0,
+            last_batch: 0,
             history_limit: options.history_limit,
             counters,
             broken: None,
@@ -103,6 +108,7 @@ impl Writer {
     pub(super) fn run(mut self, queue: &Receiver<Job>, published: &watch::Sender<Arc<Snapshot>>) {
         loop {
             let (jobs, stop) = self.collect(queue);
+            self.last_batch = jobs.len();
             if self.broken.is_none() {
                 self.commit(jobs, published);
             } else {
@@ -137,7 +143,12 @@ impl Writer {
             if jobs.len() >= BATCH_JOBS || bytes >= BATCH_BYTES {
                 return (jobs, false);
             }
-            next = queue.recv_timeout(Duration::ZERO);
+            let linger = if jobs.len() < self.last_batch {
+                LINGER
+            } else {
+                Duration::ZERO
+            };
+            next = queue.recv_timeout(linger);
         }
     }
 

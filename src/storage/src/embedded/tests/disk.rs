@@ -40,7 +40,7 @@ impl TestDisk {
         for (number, (offset, data)) in state.pending.iter().enumerate() {
             let mut hasher = coin.build_hasher();
             hasher.write_usize(number);
-            if hasher.finish() % 2 == 0 {
+            if hasher.finish().is_multiple_of(2) {
                 let end = offset + data.len();
                 image.resize(image.len().max(end), 0);
                 image[*offset..end].copy_from_slice(data);
