@@ -75,7 +75,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 /// Asks cargo for the folder of k8s-pb, which is a dependency under a feature that nothing enables.
 fn locate() -> Result<PathBuf, Box<dyn Error>> {
-    let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
+    let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--features", "facts"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()?;

@@ -135,7 +135,7 @@ pub(super) fn subjects(resources: &[ResourceData]) -> Vec<Subject<'_>> {
 }
 
 fn info() -> Value {
-    json!({"title": "Kubernetes", "version": "v1.36.0"})
+    json!({"title": "Kubernetes", "version": "v1.36.2"})
 }
 
 fn security() -> Value {
