@@ -71,7 +71,8 @@ pub trait Conversion: Send + Sync {
 pub struct SelectableField {
     /// As the client writes it: `spec.nodeName`.
     pub label: Arc<str>,
-    /// Reads the value; absent fields read as the empty string.
+    /// Reads the value from the object, which comes without its metadata; absent fields read as the empty string. A
+    /// field labelled `name` always is the object's name.
     pub read: Arc<dyn Fn(&Value) -> String + Send + Sync>,
     /// Whether watchers that select on this field are woken by its value (`spec.nodeName` of pods).
     pub indexed: bool,

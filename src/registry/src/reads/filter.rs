@@ -48,8 +48,11 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn new(info: &ResourceInfo, target: &Target, selection: &Selection) -> Self {
+        let knows = |field: &str| info.selectable.iter().any(|selectable| &*selectable.label == field);
         let place = |field: &str| match field {
             "metadata.name" => Place::Name,
+            // Some kinds know the name by this label too.
+            "name" if knows("name") => Place::Name,
             "metadata.namespace" => Place::Namespace,
             other => {
                 let known = info
