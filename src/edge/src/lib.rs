@@ -1,12 +1,36 @@
-//! The HTTP edge: TLS, filter chain, routes, negotiation, handlers and watch streams.
+//! The HTTP edge: the only room that knows HTTP.
+//!
+//! ```text
+//! server (TLS, HTTP/1.1, HTTP/2) ─► chain (filters, in order) ─► routes (actix-web) ─► handlers ─► registry
+//!                              ◄─ bytes and streams; errors through the table in `status` ◄─
+//! ```
+//!
+//! Called by the composition root alone: [`Edge::build`]. Promise: every request gets exactly one answer, with an
+//! `Audit-Id`; what is done is what was authorized; nothing that a client does makes another client wait without bound.
 
+mod api;
+mod body;
 mod chain;
+mod compress;
+mod config;
+mod delete_options;
+mod edge;
 mod exchange;
 mod filters;
+mod handlers;
 pub mod metrics;
 mod negotiation;
+mod options;
 mod query;
 mod request_info;
+mod respond;
+mod routes;
 pub mod server;
 mod state;
 mod status;
+mod views;
+
+pub use config::{EdgeConfig, Rooms, VersionInfo};
+pub use edge::{Edge, EdgeError};
+pub use routes::health::{Health, Probes};
+pub use server::Running;

@@ -33,11 +33,6 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// All pairs.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-
     /// A flag: there and not `false` or `0`.
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.get(key)
@@ -86,7 +81,11 @@ mod tests {
     #[test]
     fn pairs_are_decoded_and_broken_ones_left_out() {
         let query = Query::parse(Some("a=1&b=%20x+y&a=2&%zz=1&c=%4&d&e=%ff&f;g=1&=x"));
-        let pairs: Vec<_> = query.pairs().collect();
+        let pairs: Vec<_> = query
+            .0
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
+            .collect();
         assert_eq!(pairs, [("a", "1"), ("b", " x y"), ("a", "2"), ("d", ""), ("", "x")]);
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
     }

@@ -29,7 +29,6 @@ pub(crate) enum Verb {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Parts {
-    prefix: Span,
     group: Span,
     version: Span,
     namespace: Span,
@@ -90,7 +89,6 @@ impl RequestInfo {
             "apis" if count >= 4 => true,
             _ => return Ok(()),
         };
-        self.parts.prefix = prefix;
         if grouped {
             self.parts.group = spans.next().unwrap_or_default();
         }
@@ -171,11 +169,6 @@ impl RequestInfo {
     /// The path, decoded.
     pub(crate) fn path(&self) -> &str {
         &self.path
-    }
-
-    /// `api` or `apis` for resources.
-    pub(crate) fn prefix(&self) -> &str {
-        self.text(self.parts.prefix)
     }
 
     /// The API group; empty for core.
@@ -272,7 +265,7 @@ fn exact_name(selector: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// `verb prefix group/version namespace resource name subresource`, with `-` for what is empty.
+    /// `verb group/version namespace resource name subresource`, with `-` for what is empty.
     fn check(method: &str, url: &str, expected: &str) {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
         let text = match RequestInfo::parse(method, path, &Query::parse(Some(query))) {
@@ -288,7 +281,6 @@ mod tests {
                 };
                 [
                     info.verb.as_str(),
-                    info.prefix(),
                     info.group(),
                     info.version(),
                     info.namespace(),
@@ -305,7 +297,7 @@ mod tests {
 
     #[test]
     fn resources() {
-        check("GET", "/api/v1/namespaces", "list api - v1 - namespaces - -");
+        check("GET", "/api/v1/namespaces", "list - v1 - namespaces - -");
         check(
             "GET",
             "/api/v1/namespaces/other",
@@ -321,7 +313,7 @@ mod tests {
             "/api/v1/namespaces/other/status",
             "get api - v1 other namespaces other status",
         );
-        check("GET", "/api/v1/namespaces/other/pods", "list api - v1 other pods - -");
+        check("GET", "/api/v1/namespaces/other/pods", "list - v1 other pods - -");
         check(
             "GET",
             "/api/v1/namespaces/other/pods/foo",
@@ -332,22 +324,22 @@ mod tests {
             "/api/v1/namespaces/other/pods/foo",
             "get api - v1 other pods foo -",
         );
-        check("GET", "/api/v1/pods", "list api - v1 - pods - -");
-        check("HEAD", "/api/v1/pods", "list api - v1 - pods - -");
-        check("POST", "/api/v1/namespaces/n/pods", "create api - v1 n pods - -");
+        check("GET", "/api/v1/pods", "list - v1 - pods - -");
+        check("HEAD", "/api/v1/pods", "list - v1 - pods - -");
+        check("POST", "/api/v1/namespaces/n/pods", "create - v1 n pods - -");
         check(
             "DELETE",
             "/api/v1/namespaces/n/pods",
             "deletecollection api - v1 n pods - -",
         );
-        check("DELETE", "/api/v1/namespaces/n/pods/p", "delete api - v1 n pods p -");
+        check("DELETE", "/api/v1/namespaces/n/pods/p", "delete - v1 n pods p -");
         check(
             "PATCH",
             "/apis/apps/v1/namespaces/n/deployments/d/scale",
             "patch apis apps v1 n deployments d scale",
         );
-        check("GET", "/api/v1/nodes/n1/proxy/a/b", "get api - v1 - nodes n1 proxy");
-        check("TRACE", "/api/v1/pods", "- api - v1 - pods - -");
+        check("GET", "/api/v1/nodes/n1/proxy/a/b", "get - v1 - nodes n1 proxy");
+        check("TRACE", "/api/v1/pods", "- - v1 - pods - -");
         check(
             "GET",
             "/apis/apps/v1/deployments/",
@@ -362,10 +354,10 @@ mod tests {
             "/api/v1/namespaces/other/pods?watch=true",
             "watch api - v1 other pods - -",
         );
-        check("GET", "/api/v1/pods?watch=maybe", "watch api - v1 - pods - -");
-        check("GET", "/api/v1/pods?watch=false", "list api - v1 - pods - -");
-        check("GET", "/api/v1/namespaces/n/pods/p?watch=1", "get api - v1 n pods p -");
-        check("GET", "/api/v1/watch/pods", "watch api - v1 - pods - -");
+        check("GET", "/api/v1/pods?watch=maybe", "watch - v1 - pods - -");
+        check("GET", "/api/v1/pods?watch=false", "list - v1 - pods - -");
+        check("GET", "/api/v1/namespaces/n/pods/p?watch=1", "get - v1 n pods p -");
+        check("GET", "/api/v1/watch/pods", "watch - v1 - pods - -");
         check(
             "GET",
             "/api/v1/watch/namespaces/other/pods",
@@ -381,7 +373,7 @@ mod tests {
             "/apis/apps/v1/watch/deployments",
             "watch apis apps v1 - deployments - -",
         );
-        check("GET", "/api/v1/proxy/nodes/n1/x", "proxy api - v1 - nodes n1 -");
+        check("GET", "/api/v1/proxy/nodes/n1/x", "proxy - v1 - nodes n1 -");
     }
 
     #[test]
@@ -437,9 +429,9 @@ mod tests {
 
     #[test]
     fn odd_paths() {
-        check("GET", "/api/v1/namespaces/n/pods/a%2Fb", "get api - v1 n pods a b");
-        check("GET", "/api/v1//pods", "get api - v1 - - pods -");
-        check("GET", "/api/v1/namespaces/n/pods/..", "get api - v1 n pods .. -");
+        check("GET", "/api/v1/namespaces/n/pods/a%2Fb", "get - v1 n pods a b");
+        check("GET", "/api/v1//pods", "get - v1 - - pods -");
+        check("GET", "/api/v1/namespaces/n/pods/..", "get - v1 n pods .. -");
         check(
             "GET",
             "/api/v1/pods/%zz",

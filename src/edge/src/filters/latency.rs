@@ -28,6 +28,13 @@ struct Observation {
     _long_running: Option<metrics::LongRunning>,
 }
 
+impl Observation {
+    /// The answer was not streamed: it is as good as written.
+    fn finish(mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+}
+
 impl Drop for Observation {
     fn drop(&mut self) {
         let took = self.clock.now().saturating_duration_since(self.exchange.received);
@@ -43,7 +50,7 @@ pub(crate) fn observe(
     seat: Option<Seat>,
     response: HttpResponse,
 ) -> HttpResponse {
-    let mut observation = Observation {
+    let observation = Observation {
         clock: clock.clone(),
         status: response.status(),
         bytes: 0,
@@ -58,7 +65,7 @@ pub(crate) fn observe(
         BodySize::Stream => BoxBody::new(ObservedBody { body, observation }),
         BodySize::None => body,
         BodySize::Sized(size) => {
-            observation.bytes = size;
+            observation.finish(size);
             body
         }
     })

@@ -1,0 +1,63 @@
+//! What the handlers of all workers share.
+
+use std::{sync::Arc, time::Duration};
+
+use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
+use trireme_actors::{ActorSnapshot, Clock};
+use trireme_registry::DirectorHandle;
+
+use crate::{
+    config::VersionInfo,
+    routes::{catalogue::Catalogue, health::Health},
+    server::Lifecycle,
+};
+
+/// Gives a snapshot of all actors.
+pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;
+
+/// What the handlers work with.
+pub(crate) struct Api {
+    /// The resources and their registries.
+    pub(crate) director: DirectorHandle,
+    /// What exists, be it served by a registry or not, and the documents that tell of it.
+    pub(crate) catalogue: Catalogue,
+    /// Whether the server is well.
+    pub(crate) health: Health,
+    /// Renders the metrics.
+    pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
+    /// Looks at the actors.
+    pub(crate) actors: ActorSnapshots,
+    /// What `/version` says.
+    pub(crate) version: VersionInfo,
+    /// Ends watches with the server.
+    pub(crate) lifecycle: Lifecycle,
+    /// Times reviews and ages.
+    pub(crate) clock: Clock,
+    /// How long a watch lasts at least that does not say so itself; at most twice that.
+    pub(crate) min_watch: Duration,
+}
+
+/// Handlers take the shared state as an argument.
+#[derive(Clone)]
+pub(crate) struct Shared(web::Data<Api>);
+
+impl std::ops::Deref for Shared {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.0
+    }
+}
+
+impl FromRequest for Shared {
+    type Error = actix_web::Error;
+    type Future = std::future::Ready<Result<Self, Self::Error>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let data = request.app_data::<web::Data<Api>>().cloned();
+        std::future::ready(
+            data.map(Self)
+                .ok_or_else(|| actix_web::error::ErrorInternalServerError("the application has no state")),
+        )
+    }
+}

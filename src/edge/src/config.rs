@@ -1,0 +1,91 @@
+//! What the edge is built from.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use trireme_actors::{ActorSnapshot, Clock};
+use trireme_auth::{Authenticator, Authorizer};
+use trireme_flow::Limiter;
+use trireme_registry::DirectorHandle;
+
+use crate::{
+    routes::health::Health,
+    server::{ConnectionLimits, tls::TlsProvider},
+};
+
+/// Settings of the edge.
+#[derive(Clone)]
+pub struct EdgeConfig {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How many threads serve connections.
+    pub workers: usize,
+    /// Certificates and keys.
+    pub tls: Arc<dyn TlsProvider>,
+    /// Bounds on what clients may do before and between requests.
+    pub limits: ConnectionLimits,
+    /// `--request-timeout`: how long a request may take that is not long-running.
+    pub request_timeout: Duration,
+    /// `--min-request-timeout`: how long a watch lasts at least that does not say so itself.
+    pub min_watch: Duration,
+    /// The host and port that `/api` tells clients; the address listened on if there is none.
+    pub advertised_address: Option<String>,
+    /// What `/version` says.
+    pub version: VersionInfo,
+}
+
+impl EdgeConfig {
+    /// Settings with the defaults of kube-apiserver.
+    pub fn new(listen: SocketAddr, tls: Arc<dyn TlsProvider>) -> Self {
+        Self {
+            listen,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            tls,
+            limits: ConnectionLimits::default(),
+            request_timeout: Duration::from_secs(60),
+            min_watch: Duration::from_secs(1800),
+            advertised_address: None,
+            version: VersionInfo::default(),
+        }
+    }
+}
+
+/// The other rooms, as the edge needs them.
+pub struct Rooms {
+    /// The resources.
+    pub director: DirectorHandle,
+    /// Says who asks.
+    pub authenticator: Arc<dyn Authenticator>,
+    /// Says what they may do.
+    pub authorizer: Arc<dyn Authorizer>,
+    /// Bounds how many ask at once.
+    pub limiter: Limiter,
+    /// Whether the server is well.
+    pub health: Health,
+    /// Renders the metrics; its recorder is installed, with [`crate::metrics::configure`] applied.
+    pub metrics: metrics_exporter_prometheus::PrometheusHandle,
+    /// Looks at the actors.
+    pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// What `/version` says: the Kubernetes version whose API is served, and the build that serves it.
+#[derive(Debug, Clone)]
+pub struct VersionInfo {
+    /// `v1.36.…+trireme-…`
+    pub git_version: String,
+    /// The commit.
+    pub git_commit: String,
+    /// When it was built, RFC 3339.
+    pub build_date: String,
+}
+
+impl Default for VersionInfo {
+    fn default() -> Self {
+        Self {
+            git_version: format!("v1.36.2+trireme-{}", env!("CARGO_PKG_VERSION")),
+            git_commit: String::new(),
+            build_date: "1970-01-01T00:00:00Z".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! `DeleteOptions`: from the body if there is one, else from the query.
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, GroupVersion,
+    field::{Error, ErrorList, Path, quote},
+    json::{self, kind_name},
+    yaml,
+};
+use trireme_registry::request::{BodyFormat, DeleteOptions, Propagation};
+
+use crate::{
+    options::{check, dry_run_fault},
+    query::Query,
+};
+
+/// What Go says when it looks for a kind in something that is no object.
+const NOT_AN_OBJECT: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+/// The scheme that `DeleteOptions` are registered in, as Go's messages name it.
+const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
+
+/// What was asked for, before it is checked.
+#[derive(Debug, Default, PartialEq)]
+struct Asked {
+    grace_period_seconds: Option<i64>,
+    orphan_dependents: Option<bool>,
+    propagation_policy: Option<String>,
+    dry_run: Vec<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// Options, and whether a deletion that is not done at once is answered with 202.
+#[derive(Debug, Default)]
+pub(crate) struct Deletion {
+    pub(crate) options: DeleteOptions,
+    pub(crate) accepted_if_pending: bool,
+}
+
+/// Options from a body.
+///
+/// # Errors
+/// 400 if it cannot be decoded, 422 if it makes no sense.
+pub(crate) fn from_body(
+    bytes: &[u8],
+    format: BodyFormat,
+    is_served: impl Fn(&GroupVersion) -> bool,
+) -> Result<Deletion, ApiError> {
+    let value = match format {
+        BodyFormat::Json => json::decode(bytes)
+            .map_err(|error| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?,
+        BodyFormat::Yaml => yaml::decode(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?,
+    }
+    .value;
+    let empty = trireme_machinery::Object::new();
+    let fields = match &value {
+        Value::Object(fields) => fields,
+        Value::Null => &empty,
+        other => {
+            let what = kind_name(other);
+            let text = format!(
+                "couldn't get version/kind; json parse error: json: cannot unmarshal {what} into Go value of type {NOT_AN_OBJECT}"
+            );
+            return Err(ApiError::bad_request(text));
+        }
+    };
+    let fields = Fields(fields);
+    let api_version = fields.text("apiVersion")?.unwrap_or_default();
+    let kind = fields.text("kind")?.unwrap_or_default();
+    let known = api_version.is_empty()
+        || matches!(&*api_version, "v1" | "meta.k8s.io/v1")
+        || GroupVersion::parse(&api_version).is_some_and(|version| is_served(&version));
+    if !matches!(&*kind, "" | "DeleteOptions") || !known {
+        let (kind, version) = (
+            if kind.is_empty() { "DeleteOptions" } else { &kind },
+            quote(&api_version),
+        );
+        let text = format!(
+            "no kind {} is registered for version {version} in scheme {}",
+            quote(kind),
+            quote(SCHEME)
+        );
+        return Err(ApiError::bad_request(text));
+    }
+    let preconditions = fields.object("preconditions")?;
+    Asked {
+        grace_period_seconds: fields.integer("gracePeriodSeconds")?,
+        orphan_dependents: fields.flag("orphanDependents")?,
+        propagation_policy: fields.text("propagationPolicy")?,
+        dry_run: fields.texts("dryRun")?,
+        uid: preconditions.as_ref().map_or(Ok(None), |fields| fields.text("uid"))?,
+        resource_version: preconditions
+            .as_ref()
+            .map_or(Ok(None), |fields| fields.text("resourceVersion"))?,
+    }
+    .checked()
+}
+
+/// Options from the query.
+///
+/// # Errors
+/// 400 if one cannot be decoded, 422 if they make no sense.
+pub(crate) fn from_query(query: &Query) -> Result<Deletion, ApiError> {
+    let grace_period_seconds = query.get("gracePeriodSeconds").map(|text| {
+        text.parse()
+            .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text))))
+    });
+    Asked {
+        grace_period_seconds: grace_period_seconds.transpose()?,
+        orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
+        propagation_policy: query.get("propagationPolicy").map(str::to_owned),
+        dry_run: query.all("dryRun").map(str::to_owned).collect(),
+        uid: None,
+        resource_version: None,
+    }
+    .checked()
+}
+
+impl Asked {
+    fn checked(self) -> Result<Deletion, ApiError> {
+        let mut faults = ErrorList::new();
+        let path = Path::new("propagationPolicy");
+        let policy = self.propagation_policy.as_deref();
+        if let (Some(_), Some(policy)) = (self.orphan_dependents, policy) {
+            let why = "orphanDependents and deletionPropagation cannot be both set";
+            faults.push(Error::invalid_str(&path, policy, why));
+        }
+        let propagation = match policy {
+            None => self.orphan_dependents.map(|orphan| {
+                if orphan {
+                    Propagation::Orphan
+                } else {
+                    Propagation::Background
+                }
+            }),
+            Some("Orphan") => Some(Propagation::Orphan),
+            Some("Background") => Some(Propagation::Background),
+            Some("Foreground") => Some(Propagation::Foreground),
+            Some(other) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                faults.push(Error::not_supported(&path, other, &supported));
+                None
+            }
+        };
+        let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
+        faults.extend(dry_run_fault(&dry_run));
+        check("DeleteOptions", &faults)?;
+        Ok(Deletion {
+            accepted_if_pending: self.orphan_dependents == Some(false),
+            options: DeleteOptions {
+                dry_run: !dry_run.is_empty(),
+                grace_period_seconds: self.grace_period_seconds,
+                propagation,
+                uid: self.uid,
+                resource_version: self.resource_version,
+            },
+        })
+    }
+}
+
+/// The fields of the decoded object.
+struct Fields<'a>(&'a trireme_machinery::Object);
+
+impl<'a> Fields<'a> {
+    fn get(&self, name: &str) -> Option<&'a Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    fn text(&self, name: &str) -> Result<Option<String>, ApiError> {
+        self.get(name)
+            .map(|value| {
+                value
+                    .as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| mismatch(name, value, "string"))
+            })
+            .transpose()
+    }
+
+    fn integer(&self, name: &str) -> Result<Option<i64>, ApiError> {
+        self.get(name)
+            .map(|value| value.as_i64().ok_or_else(|| mismatch(name, value, "int64")))
+            .transpose()
+    }
+
+    fn flag(&self, name: &str) -> Result<Option<bool>, ApiError> {
+        self.get(name)
+            .map(|value| value.as_bool().ok_or_else(|| mismatch(name, value, "bool")))
+            .transpose()
+    }
+
+    fn texts(&self, name: &str) -> Result<Vec<String>, ApiError> {
+        let Some(value) = self.get(name) else {
+            return Ok(Vec::new());
+        };
+        let items = value.as_array().ok_or_else(|| mismatch(name, value, "[]string"))?;
+        items
+            .iter()
+            .map(|item| {
+                item.as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| mismatch(name, item, "string"))
+            })
+            .collect()
+    }
+
+    fn object(&self, name: &str) -> Result<Option<Fields<'a>>, ApiError> {
+        self.get(name)
+            .map(|value| {
+                value
+                    .as_object()
+                    .map(Fields)
+                    .ok_or_else(|| mismatch(name, value, "v1.Preconditions"))
+            })
+            .transpose()
+    }
+}
+
+fn mismatch(name: &str, value: &Value, wanted: &str) -> ApiError {
+    let what = match value {
+        Value::Number(number) if !number.is_i64() => format!("number {number}"),
+        other => kind_name(other).to_owned(),
+    };
+    ApiError::bad_request(format!(
+        "json: cannot unmarshal {what} into Go struct field DeleteOptions.{name} of type {wanted}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body(text: &str) -> Result<Deletion, String> {
+        let served = |version: &GroupVersion| version.to_string() == "apps/v1";
+        from_body(text.as_bytes(), BodyFormat::Json, served).map_err(|error| error.message)
+    }
+
+    #[test]
+    fn bodies_are_read() {
+        let deletion = body(
+            r#"{"apiVersion":"apps/v1","kind":"DeleteOptions","gracePeriodSeconds":5,"propagationPolicy":"Foreground","dryRun":["All"],"preconditions":{"uid":"u","resourceVersion":"7"}}"#,
+        );
+        let options = deletion.map(|deletion| deletion.options).expect("it is in order");
+        assert_eq!(options.grace_period_seconds, Some(5));
+        assert_eq!(options.propagation, Some(Propagation::Foreground));
+        assert!(options.dry_run);
+        assert_eq!(
+            (options.uid.as_deref(), options.resource_version.as_deref()),
+            (Some("u"), Some("7"))
+        );
+    }
+
+    #[test]
+    fn bad_bodies_are_refused_in_gos_words() {
+        for (text, message) in [
+            (
+                "{",
+                "couldn't get version/kind; json parse error: unexpected end of JSON input",
+            ),
+            (
+                "[]",
+                r#"couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#,
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"Pod"}"#,
+                r#"no kind "Pod" is registered for version "v1" in scheme "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27""#,
+            ),
+            (
+                r#"{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":"x"}"#,
+                "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+            ),
+            (
+                r#"{"dryRun":["x"]}"#,
+                r#"DeleteOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["x"]: supported values: "All""#,
+            ),
+            (
+                r#"{"propagationPolicy":""}"#,
+                r#"DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "": supported values: "Foreground", "Background", "Orphan", "nil""#,
+            ),
+        ] {
+            assert_eq!(body(text).err().as_deref(), Some(message), "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_are_read() {
+        let query = |raw| from_query(&Query::parse(Some(raw))).map_err(|error| error.message);
+        let deletion = query("orphanDependents=false&gracePeriodSeconds=-3&dryRun=All").expect("it is in order");
+        assert!(deletion.accepted_if_pending && deletion.options.dry_run);
+        assert_eq!(deletion.options.propagation, Some(Propagation::Background));
+        assert_eq!(deletion.options.grace_period_seconds, Some(-3));
+        assert_eq!(
+            query("gracePeriodSeconds=x").err().as_deref(),
+            Some("strconv.ParseInt: parsing \"x\": invalid syntax")
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! The edge as a whole: one application per worker behind the filter chain.
+
+use std::{io, sync::Arc};
+
+use actix_http::Request;
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, map_config};
+use actix_web::{
+    App, HttpResponse,
+    body::BoxBody,
+    dev::{AppConfig, ServiceResponse},
+    web,
+};
+
+use crate::{
+    api::Api,
+    chain,
+    config::{EdgeConfig, Rooms},
+    routes::{self, catalogue::Catalogue},
+    server::{self, Handler, Lifecycle, Running, ServerConfig},
+    state::ChainState,
+};
+
+/// The HTTP edge.
+#[derive(Debug, Clone, Copy)]
+pub struct Edge;
+
+/// Why the edge cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum EdgeError {
+    /// The address cannot be bound or a thread cannot be started.
+    #[error("cannot serve on {0}")]
+    Start(std::net::SocketAddr, #[source] io::Error),
+}
+
+impl Edge {
+    /// Binds the address and serves. Readiness is the business of `rooms.health`.
+    ///
+    /// # Errors
+    /// If the address cannot be bound or a thread cannot be started.
+    pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<Running, EdgeError> {
+        let lifecycle = Lifecycle::new();
+        let chain = Arc::new(ChainState {
+            clock: rooms.clock.clone(),
+            authenticator: rooms.authenticator,
+            authorizer: rooms.authorizer,
+            limiter: rooms.limiter,
+            lifecycle: lifecycle.clone(),
+            request_timeout: config.request_timeout,
+        });
+        let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
+        let api = web::Data::new(Api {
+            director: rooms.director,
+            catalogue: Catalogue::built_in(&advertised),
+            health: rooms.health,
+            metrics: rooms.metrics,
+            actors: rooms.actors,
+            version: config.version,
+            lifecycle: lifecycle.clone(),
+            clock: rooms.clock,
+            min_watch: config.min_watch,
+        });
+        let server = ServerConfig {
+            listen: config.listen,
+            workers: config.workers,
+            tls: config.tls,
+            limits: config.limits,
+        };
+        server::start(&server, lifecycle, move || {
+            build_worker(Arc::clone(&chain), api.clone())
+        })
+        .map_err(|error| EdgeError::Start(config.listen, error))
+    }
+}
+
+/// A worker's application behind the filter chain.
+struct Chained<S> {
+    state: Arc<ChainState>,
+    app: S,
+}
+
+impl<S> Handler for Chained<S>
+where
+    S: Service<Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> + 'static,
+{
+    async fn handle(&self, request: Request) -> HttpResponse {
+        chain::serve(&self.state, &self.app, request).await
+    }
+}
+
+async fn build_worker(state: Arc<ChainState>, api: web::Data<Api>) -> impl Handler {
+    let app = App::new().app_data(api).configure(routes::configure);
+    let factory = map_config(app.into_factory(), |()| AppConfig::default());
+    let app = factory.new_service(()).await.expect("the routes are in order");
+    Chained { state, app }
+}

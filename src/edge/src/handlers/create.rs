@@ -1,0 +1,25 @@
+//! POST to a collection.
+
+use actix_web::{http::StatusCode, web};
+use trireme_registry::request::CreateRequest;
+
+use super::{Call, object::Shape};
+use crate::{
+    options::{self, Write},
+    respond::Answered,
+};
+
+/// Creates an object.
+pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+    let shape = Shape::negotiate(call)?;
+    let body = call.body(payload).await?;
+    let options = options::read(&call.exchange, Write::Create)?;
+    let request = CreateRequest {
+        target: call.target(),
+        body,
+        options,
+    };
+    let written = call.route.registry.create(request).await?;
+    call.warn(written.warnings);
+    Ok(shape.answer(call, StatusCode::CREATED, &written.object))
+}

@@ -1,0 +1,49 @@
+//! DELETE of one object.
+
+use actix_web::{http::StatusCode, web};
+use trireme_machinery::ApiError;
+use trireme_registry::request::DeleteRequest;
+
+use super::{
+    Call,
+    object::{Shape, deleted},
+};
+use crate::{
+    body,
+    delete_options::{self, Deletion},
+    negotiation,
+    respond::{self, Answered},
+};
+
+/// Deletes an object, or marks it for deletion.
+pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+    let shape = Shape::negotiate(call)?;
+    let deletion = options(call, payload).await?;
+    let request = DeleteRequest {
+        target: call.target(),
+        options: deletion.options,
+    };
+    let done = call.route.registry.delete(request).await?;
+    let code = if !done.removed && deletion.accepted_if_pending {
+        StatusCode::ACCEPTED
+    } else {
+        StatusCode::OK
+    };
+    if done.as_status {
+        let status = deleted(call, &done.object);
+        return Ok(respond::value(&call.exchange, shape.format(), code, &status));
+    }
+    Ok(shape.item(call, code, &done.object))
+}
+
+/// The options of a deletion: a body leaves the query without meaning.
+pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deletion, ApiError> {
+    let bytes = body::read(&call.http, payload).await?;
+    if bytes.is_empty() {
+        return delete_options::from_query(&call.exchange.query);
+    }
+    let format = negotiation::body_format(call.content_type())?;
+    delete_options::from_body(&bytes, format, |version| {
+        call.api.catalogue.serves(&version.group, &version.version)
+    })
+}

@@ -1,0 +1,23 @@
+//! DELETE of a collection.
+
+use actix_web::web;
+use trireme_registry::request::DeleteCollectionRequest;
+
+use super::{Call, delete, list, list_query};
+use crate::respond::Answered;
+
+/// Deletes what is selected, and tells of it by a list.
+pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+    let shape = list::Shape::negotiate(call)?;
+    let info = call.route.registry.info();
+    let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
+    let deletion = delete::options(call, payload).await?;
+    let request = DeleteCollectionRequest {
+        target: call.target(),
+        selection,
+        list,
+        options: deletion.options,
+    };
+    let page = call.route.registry.delete_collection(request).await?;
+    Ok(shape.page(call, page))
+}

@@ -1,0 +1,25 @@
+//! GET of one object.
+
+use actix_web::http::StatusCode;
+use trireme_registry::{
+    list_options::get_freshness,
+    request::{GetRequest, Subresource},
+};
+
+use super::{Call, object::Shape};
+use crate::{compress, respond::Answered};
+
+/// Reads an object or its scale.
+pub(crate) async fn handle(call: &Call) -> Answered {
+    let shape = Shape::negotiate(call)?;
+    let request = GetRequest {
+        target: call.target(),
+        freshness: get_freshness(call.exchange.query.get("resourceVersion"))?,
+    };
+    let registry = &call.route.registry;
+    let response = match call.subresource {
+        Subresource::Scale => shape.value(call, StatusCode::OK, registry.scale(request).await?),
+        _ => shape.item(call, StatusCode::OK, &*registry.get(request).await?),
+    };
+    Ok(compress::large(&call.http, response))
+}

@@ -1,0 +1,234 @@
+//! GET of a collection.
+//!
+//! The bytes of a list are those of its objects with commas between them. They are put together in chunks while the
+//! client reads: nothing is encoded again, and no list stands in memory as a whole.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use actix_web::{
+    HttpResponse,
+    body::{BodySize, BoxBody, MessageBody},
+    http::{StatusCode, header},
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Value, json};
+use trireme_machinery::{ApiError, Object, Reason};
+use trireme_registry::{Item, ListPage, ResourceInfo, request::ListRequest, versions};
+
+use super::{Call, list_query};
+use crate::{
+    compress,
+    negotiation::{Accept, Format, MetaVersion, View, negotiate_view},
+    respond::{self, Answered},
+    views::{IncludeObject, Tables, partial},
+};
+
+/// How much of a list is put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
+/// does not count, small enough that thousands of slow readers do not add up.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// Reads a collection.
+pub(crate) async fn handle(call: &Call) -> Answered {
+    let shape = Shape::negotiate(call)?;
+    let info = call.route.registry.info();
+    let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
+    let request = ListRequest {
+        target: call.target(),
+        selection,
+        options,
+    };
+    let page = call.route.registry.list(request).await?;
+    Ok(compress::large(&call.http, shape.page(call, page)))
+}
+
+/// How the client wants a list.
+pub(super) struct Shape {
+    accept: Accept<View>,
+    include: IncludeObject,
+}
+
+impl Shape {
+    /// Agrees on a shape before anything is done.
+    pub(super) fn negotiate(call: &Call) -> Result<Self, ApiError> {
+        let accept = negotiate_view(call.exchange.accept.as_deref())?;
+        let include = match accept.view {
+            View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
+            View::Metadata(_) => {
+                let text = "you requested PartialObjectMetadata, but the requested object is a list";
+                return Err(ApiError::new(Reason::NotAcceptable, text));
+            }
+            _ => IncludeObject::Metadata,
+        };
+        Ok(Self { accept, include })
+    }
+
+    /// An answer with a page in it.
+    pub(super) fn page(&self, call: &Call, page: ListPage) -> HttpResponse {
+        let value = match self.accept.view {
+            View::Table(version) => self.table(call, version, &page),
+            View::MetadataList(version) | View::Metadata(version) => metadata_list(call, version, &page),
+            View::Whole if self.accept.format == Format::Yaml => whole(call, &page),
+            View::Whole => return stream(call, page),
+        };
+        respond::value(&call.exchange, self.accept.format, StatusCode::OK, &value)
+    }
+
+    fn table(&self, call: &Call, version: MetaVersion, page: &ListPage) -> Value {
+        let info = call.route.registry.info();
+        let tables = Tables::new(info, call.route.version, version, self.include, &call.api.clock);
+        let rows = page.items.iter().map(|item| tables.row(item)).collect();
+        tables.table(list_metadata(page), tables.columns(), rows)
+    }
+}
+
+fn list_metadata(page: &ListPage) -> Object {
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion".into(), page.revision.to_string().into());
+    if let Some(token) = &page.continue_token {
+        metadata.insert("continue".into(), token.as_str().into());
+    }
+    if let Some(remaining) = page.remaining.filter(|remaining| *remaining > 0) {
+        metadata.insert("remainingItemCount".into(), remaining.into());
+    }
+    metadata
+}
+
+fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
+    let info = call.route.registry.info();
+    let object = |item: &Arc<Item>| partial(&versions::object_value(info, item, call.route.version), version);
+    let items: Vec<Value> = page.items.iter().map(object).collect();
+    json!({
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": version.api_version(),
+        "metadata": list_metadata(page),
+        "items": if items.is_empty() { Value::Null } else { items.into() },
+    })
+}
+
+/// The list as a value: for YAML.
+fn whole(call: &Call, page: &ListPage) -> Value {
+    let info = call.route.registry.info();
+    let object = |item: &Arc<Item>| {
+        let mut object = versions::object_value(info, item, call.route.version);
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        object
+    };
+    let items: Vec<Value> = page.items.iter().map(object).collect();
+    json!({
+        "kind": &*info.list_kind,
+        "apiVersion": api_version(info, call.route.version),
+        "metadata": list_metadata(page),
+        "items": if page.all_filtered { Value::Null } else { items.into() },
+    })
+}
+
+fn api_version(info: &ResourceInfo, version: usize) -> String {
+    let version = info.versions.get(version).unwrap_or_else(|| info.stored());
+    version.group_version.to_string()
+}
+
+fn stream(call: &Call, page: ListPage) -> HttpResponse {
+    let info = Arc::clone(call.route.registry.info());
+    let mut body = ListBody::new(info, call.route.version, page);
+    let first = body.chunk().unwrap_or_default();
+    if body.stage == Stage::Done || call.exchange.pretty() {
+        let mut whole = BytesMut::from(first);
+        while let Some(chunk) = body.chunk() {
+            whole.extend_from_slice(&chunk);
+        }
+        return respond::json(&call.exchange, StatusCode::OK, whole.freeze());
+    }
+    body.ready = Some(first);
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
+        .message_body(BoxBody::new(body))
+        .expect("these headers are well-formed")
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Head,
+    Items,
+    Done,
+}
+
+/// A list as it goes over the wire.
+struct ListBody {
+    info: Arc<ResourceInfo>,
+    version: usize,
+    head: Vec<u8>,
+    items: std::vec::IntoIter<Arc<Item>>,
+    stage: Stage,
+    tail: &'static [u8],
+    /// A chunk that has been made already.
+    ready: Option<Bytes>,
+}
+
+impl ListBody {
+    fn new(info: Arc<ResourceInfo>, version: usize, page: ListPage) -> Self {
+        let kind = Value::from(&*info.list_kind);
+        let api_version = Value::from(api_version(&info, version));
+        let metadata = Value::Object(list_metadata(&page));
+        let (items, tail): (_, &[u8]) = if page.all_filtered {
+            ("null", b"}")
+        } else {
+            ("[", b"]}")
+        };
+        Self {
+            head: format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{metadata},"items":{items}"#).into(),
+            info,
+            version,
+            items: page.items.into_iter(),
+            stage: Stage::Head,
+            tail,
+            ready: None,
+        }
+    }
+
+    /// The next bytes; `None` at the end.
+    fn chunk(&mut self) -> Option<Bytes> {
+        if self.stage == Stage::Done {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(CHUNK_BYTES);
+        let mut separator: &[u8] = b",";
+        if self.stage == Stage::Head {
+            out.put_slice(&self.head);
+            self.stage = Stage::Items;
+            separator = b"";
+        }
+        while out.len() < CHUNK_BYTES {
+            let Some(item) = self.items.next() else {
+                out.put_slice(self.tail);
+                self.stage = Stage::Done;
+                break;
+            };
+            out.put_slice(separator);
+            out.put_u8(b'{');
+            out.put_slice(&versions::list_item_body(&self.info, &item, self.version));
+            separator = b",";
+        }
+        Some(out.freeze())
+    }
+}
+
+impl MessageBody for ListBody {
+    type Error = Infallible;
+
+    fn size(&self) -> BodySize {
+        BodySize::Stream
+    }
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Infallible>>> {
+        let ready = self.ready.take();
+        Poll::Ready(ready.or_else(|| self.chunk()).map(Ok))
+    }
+}

@@ -1,0 +1,95 @@
+//! What is done with objects, one file a verb.
+//!
+//! [`crate::routes::resources`] finds the resource and calls the verb. Each first agrees on the form of the answer, then
+//! reads options and body, then asks the registry.
+
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod delete_collection;
+pub(crate) mod get;
+pub(crate) mod list;
+mod object;
+pub(crate) mod patch;
+pub(crate) mod update;
+pub(crate) mod watch;
+
+use actix_web::{HttpRequest, http::header, web};
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    Route,
+    list_options::ListQuery,
+    request::{Body, Subresource, Target},
+};
+
+use crate::{api::Shared, body, exchange::Current, negotiation, query::Query};
+
+/// A request for a resource that is served.
+pub(crate) struct Call {
+    /// The shared state.
+    pub(crate) api: Shared,
+    /// The request.
+    pub(crate) exchange: Current,
+    /// The request as actix-web has it: for headers.
+    pub(crate) http: HttpRequest,
+    /// The resource.
+    pub(crate) route: Route,
+    /// Which part of the object.
+    pub(crate) subresource: Subresource,
+}
+
+impl Call {
+    /// Where it goes.
+    pub(crate) fn target(&self) -> Target {
+        let info = &self.exchange.info;
+        let namespaced = self.route.registry.info().namespaced;
+        Target {
+            version: self.route.version,
+            namespace: if namespaced {
+                info.namespace().to_owned()
+            } else {
+                String::new()
+            },
+            name: info.path_name().to_owned(),
+            user: self.exchange.user(),
+        }
+    }
+
+    fn content_type(&self) -> Option<&str> {
+        self.http
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .and_then(|value| value.to_str().ok())
+    }
+
+    /// The body of a create or update.
+    ///
+    /// # Errors
+    /// 415 if it is neither JSON nor YAML, 413 if it is too large.
+    async fn body(&self, payload: web::Payload) -> Result<Body, ApiError> {
+        let format = negotiation::body_format(self.content_type())?;
+        let bytes = body::read(&self.http, payload).await?;
+        Ok(Body { bytes, format })
+    }
+
+    fn warn(&self, warnings: Vec<String>) {
+        for warning in warnings {
+            self.exchange.warn(warning);
+        }
+    }
+}
+
+/// The query parameters of lists and watches.
+fn list_query(query: &Query) -> ListQuery<'_> {
+    ListQuery {
+        limit: query.get("limit"),
+        continue_token: query.get("continue"),
+        resource_version: query.get("resourceVersion"),
+        resource_version_match: query.get("resourceVersionMatch"),
+        label_selector: query.get("labelSelector"),
+        field_selector: query.get("fieldSelector"),
+        timeout_seconds: query.get("timeoutSeconds"),
+        watch: query.get("watch"),
+        allow_watch_bookmarks: query.get("allowWatchBookmarks"),
+        send_initial_events: query.get("sendInitialEvents"),
+    }
+}

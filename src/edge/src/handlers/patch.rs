@@ -1,0 +1,43 @@
+//! PATCH of an object or part of it.
+
+use actix_web::{http::StatusCode, web};
+use trireme_machinery::{ApiError, Reason};
+use trireme_registry::request::PatchRequest;
+
+use super::{Call, object::Shape};
+use crate::{
+    body,
+    negotiation::{PatchType, patch_type},
+    options::{self, Write},
+    respond::Answered,
+};
+
+/// Applies a patch.
+pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+    let patch_type = patch_type(call.content_type())?;
+    let shape = Shape::negotiate(call)?;
+    let patch = body::read(&call.http, payload).await?;
+    let kind = match patch_type {
+        PatchType::Patch(kind) => kind,
+        PatchType::Apply => {
+            options::read(&call.exchange, Write::Apply)?;
+            let text = "server-side apply is not implemented by this server yet";
+            return Err(ApiError::new(Reason::NotImplemented, text));
+        }
+    };
+    let request = PatchRequest {
+        target: call.target(),
+        subresource: call.subresource,
+        kind,
+        patch,
+        options: options::read(&call.exchange, Write::Patch)?,
+    };
+    let written = call.route.registry.patch(request).await?;
+    call.warn(written.warnings);
+    let code = if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(shape.answer(call, code, &written.object))
+}

@@ -1,0 +1,31 @@
+//! PUT of an object or part of it.
+
+use actix_web::{http::StatusCode, web};
+use trireme_registry::request::UpdateRequest;
+
+use super::{Call, object::Shape};
+use crate::{
+    options::{self, Write},
+    respond::Answered,
+};
+
+/// Replaces an object; creates it if its kind may be created so.
+pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
+    let shape = Shape::negotiate(call)?;
+    let body = call.body(payload).await?;
+    let options = options::read(&call.exchange, Write::Update)?;
+    let request = UpdateRequest {
+        target: call.target(),
+        subresource: call.subresource,
+        body,
+        options,
+    };
+    let written = call.route.registry.update(request).await?;
+    call.warn(written.warnings);
+    let code = if written.created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok(shape.answer(call, code, &written.object))
+}

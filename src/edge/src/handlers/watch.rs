@@ -1,0 +1,189 @@
+//! GET with `watch`: a stream of events, one JSON object a line.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{HttpResponse, http::header};
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use serde_json::{Value, json};
+use trireme_actors::Clock;
+use trireme_machinery::{ApiError, Object, Reason};
+use trireme_registry::{EventKind, Item, ResourceInfo, WatchFrame, Watcher, request::WatchRequest, versions};
+
+use super::{Call, list_query, object::table_metadata};
+use crate::{
+    negotiation::{Format, MetaVersion, View, negotiate_view},
+    respond::Answered,
+    server::Lifecycle,
+    status,
+    views::{IncludeObject, Tables, partial},
+};
+
+/// What is named when YAML events are asked for.
+const STREAM_MEDIA_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// Follows a collection, or one object of it.
+pub(crate) async fn handle(call: &Call) -> Answered {
+    let accept = negotiate_view(call.exchange.accept.as_deref())?;
+    if accept.format == Format::Yaml {
+        let text = format!("only the following media types are accepted: {STREAM_MEDIA_TYPES}");
+        return Err(ApiError::new(Reason::NotAcceptable, text));
+    }
+    let include = match accept.view {
+        View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
+        _ => IncludeObject::Metadata,
+    };
+    let info = Arc::clone(call.route.registry.info());
+    let options = list_query(&call.exchange.query).watch(&info, call.route.version)?;
+    let request = WatchRequest {
+        target: call.target(),
+        selection: options.selection,
+        start: options.start,
+        bookmarks: options.bookmarks,
+        initial_events_end: options.initial_events_end,
+        timeout: options.timeout.unwrap_or_else(|| some_time(call.api.min_watch)),
+    };
+    let watcher = call.route.registry.watch(request).await?;
+    let lines = Lines {
+        info,
+        version: call.route.version,
+        view: accept.view,
+        include,
+        clock: call.api.clock.clone(),
+        first: true,
+    };
+    Ok(HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
+        .streaming(events(watcher, lines, call.api.lifecycle.clone())))
+}
+
+/// Once to twice as long, so that watches that began together do not end together.
+fn some_time(at_least: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    let millis = u64::try_from(at_least.as_millis()).unwrap_or(u64::MAX).max(1);
+    at_least + Duration::from_millis(random % millis)
+}
+
+/// The body: all frames that are ready go out together. Ends with the watch or with the server.
+fn events(
+    watcher: Watcher,
+    lines: Lines,
+    lifecycle: Lifecycle,
+) -> impl futures_util::Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    stream::unfold(Some((watcher, lines, lifecycle)), |state| async move {
+        let (mut watcher, mut lines, lifecycle) = state?;
+        let frames = tokio::select! {
+            biased;
+            () = lifecycle.stopping().cancelled() => return None,
+            frames = watcher.next() => frames?,
+        };
+        let (bytes, goes_on) = lines.write(frames)?;
+        Some((Ok(bytes), goes_on.then_some((watcher, lines, lifecycle))))
+    })
+}
+
+/// Writes events in the form that was agreed on.
+struct Lines {
+    info: Arc<ResourceInfo>,
+    version: usize,
+    view: View,
+    include: IncludeObject,
+    clock: Clock,
+    /// Only the first Table has headings.
+    first: bool,
+}
+
+impl Lines {
+    /// The bytes of some frames, and whether more may follow; `None` if the events cannot be shown as asked for.
+    fn write(&mut self, frames: Vec<WatchFrame>) -> Option<(Bytes, bool)> {
+        if matches!(self.view, View::MetadataList(_)) {
+            return None;
+        }
+        let mut goes_on = true;
+        let mut out: Vec<Bytes> = Vec::with_capacity(frames.len());
+        for frame in frames {
+            out.push(match frame {
+                WatchFrame::Event { kind, item, frame } => self.event(kind, &item, frame),
+                WatchFrame::Bookmark {
+                    revision,
+                    initial_events_end,
+                } => self.bookmark(&revision.to_string(), initial_events_end),
+                WatchFrame::Error(error) => {
+                    goes_on = false;
+                    line("ERROR", &status::object(&error))
+                }
+            });
+        }
+        Some((join(out), goes_on))
+    }
+
+    fn event(&mut self, kind: EventKind, item: &Item, frame: Bytes) -> Bytes {
+        if self.view == View::Whole {
+            if self.version == self.info.storage_version {
+                return frame;
+            }
+            let object = versions::object_bytes(&self.info, item, self.version);
+            let head = format!(r#"{{"type":"{}","object":"#, kind.as_str());
+            return [head.as_bytes(), &object, b"}\n"].concat().into();
+        }
+        let object = versions::object_value(&self.info, item, self.version);
+        line(kind.as_str(), &self.shown(object))
+    }
+
+    fn bookmark(&mut self, revision: &str, initial_events_end: bool) -> Bytes {
+        let mut metadata = Object::new();
+        metadata.insert("resourceVersion".into(), revision.into());
+        if initial_events_end {
+            metadata.insert("annotations".into(), json!({"k8s.io/initial-events-end": "true"}));
+        }
+        let version = self
+            .info
+            .versions
+            .get(self.version)
+            .unwrap_or_else(|| self.info.stored());
+        let object = json!({
+            "kind": &*self.info.kind,
+            "apiVersion": version.group_version.to_string(),
+            "metadata": metadata,
+        });
+        line("BOOKMARK", &self.shown(object))
+    }
+
+    fn shown(&mut self, object: Value) -> Value {
+        match self.view {
+            View::Whole | View::MetadataList(_) => object,
+            View::Metadata(version) => partial(&object, version),
+            View::Table(version) => self.table(version, object),
+        }
+    }
+
+    fn table(&mut self, version: MetaVersion, object: Value) -> Value {
+        let tables = Tables::new(&self.info, self.version, version, self.include, &self.clock);
+        let columns = if std::mem::take(&mut self.first) {
+            tables.columns()
+        } else {
+            Value::Null
+        };
+        tables.table(table_metadata(&object), columns, vec![tables.row_of(object)])
+    }
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into()
+}
+
+fn join(mut lines: Vec<Bytes>) -> Bytes {
+    if lines.len() == 1 {
+        return lines.pop().unwrap_or_default();
+    }
+    let mut out = BytesMut::with_capacity(lines.iter().map(Bytes::len).sum());
+    for line in lines {
+        out.extend_from_slice(&line);
+    }
+    out.freeze()
+}

@@ -1,0 +1,157 @@
+//! The options of writes: `CreateOptions`, `UpdateOptions` and `PatchOptions`, read from the query.
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, GroupKind,
+    field::{Error, ErrorList, ErrorType, Path},
+    meta::validate_field_manager,
+};
+use trireme_registry::request::{FieldValidation, WriteOptions};
+
+use crate::exchange::Exchange;
+
+/// Longer names of field managers are cut, if they come from the user agent.
+const MANAGER_BYTES: usize = 128;
+
+/// Whose options they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    Create,
+    Update,
+    Patch,
+    Apply,
+}
+
+impl Write {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Create => "CreateOptions",
+            Self::Update => "UpdateOptions",
+            Self::Patch | Self::Apply => "PatchOptions",
+        }
+    }
+}
+
+/// Reads and checks the options.
+///
+/// # Errors
+/// 422 with all faults.
+pub(crate) fn read(exchange: &Exchange, write: Write) -> Result<WriteOptions, ApiError> {
+    let query = &exchange.query;
+    let manager = query.get("fieldManager").unwrap_or_default();
+    let dry_run: Vec<&str> = query.all("dryRun").collect();
+    let validation = query.get("fieldValidation").unwrap_or_default();
+    let mut faults = ErrorList::new();
+    match write {
+        Write::Patch if query.get("force").is_some() => {
+            let why = "may not be specified for non-apply patch";
+            faults.push(Error::forbidden(&Path::new("force"), why));
+        }
+        Write::Apply if manager.is_empty() => {
+            faults.push(Error::required(
+                &Path::new("fieldManager"),
+                "is required for apply patch",
+            ));
+        }
+        _ => {}
+    }
+    faults.extend(validate_field_manager(manager, &Path::new("fieldManager")));
+    faults.extend(dry_run_fault(&dry_run));
+    let field_validation = match validation {
+        "" | "Warn" => FieldValidation::Warn,
+        "Ignore" => FieldValidation::Ignore,
+        "Strict" => FieldValidation::Strict,
+        other => {
+            let supported = ["", "Ignore", "Strict", "Warn"];
+            faults.push(Error::not_supported(&Path::new("fieldValidation"), other, &supported));
+            FieldValidation::Warn
+        }
+    };
+    check(write.kind(), &faults)?;
+    let field_manager = if manager.is_empty() {
+        manager_of(exchange.user_agent.as_deref().unwrap_or_default())
+    } else {
+        manager.to_owned()
+    };
+    Ok(WriteOptions {
+        dry_run: !dry_run.is_empty(),
+        field_manager,
+        field_validation,
+    })
+}
+
+/// What is wrong with a `dryRun`, if anything.
+pub(crate) fn dry_run_fault(values: &[&str]) -> Option<Error> {
+    if values.iter().all(|value| *value == "All") {
+        return None;
+    }
+    let shown = Value::from(values.to_vec());
+    Some(Error {
+        kind: ErrorType::NotSupported,
+        field: "dryRun".to_owned(),
+        body: format!("Unsupported value: {shown}: supported values: \"All\""),
+    })
+}
+
+/// Refuses options with faults.
+pub(crate) fn check(kind: &str, faults: &ErrorList) -> Result<(), ApiError> {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    let kind = GroupKind {
+        group: "meta.k8s.io".into(),
+        kind: kind.into(),
+    };
+    Err(ApiError::invalid(&kind, "", faults))
+}
+
+/// The field manager that a user agent stands for: what comes before the first slash, as far as it can be printed.
+fn manager_of(user_agent: &str) -> String {
+    let mut manager = String::new();
+    let name = user_agent.split('/').next().unwrap_or_default();
+    for c in name
+        .chars()
+        .filter(|c| !c.is_control() && (*c == ' ' || !c.is_whitespace()))
+    {
+        if manager.len() + c.len_utf8() > MANAGER_BYTES {
+            break;
+        }
+        manager.push(c);
+    }
+    manager
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn managers_come_from_the_user_agent() {
+        assert_eq!(manager_of("kubectl/v1.36 (linux)"), "kubectl");
+        assert_eq!(manager_of("my agent\t/1"), "my agent");
+        assert_eq!(manager_of(&"ä".repeat(100)).len(), 128);
+        assert_eq!(manager_of(""), "");
+    }
+
+    #[test]
+    fn dry_run_means_all_or_nothing() {
+        assert_eq!(dry_run_fault(&[]), None);
+        assert_eq!(dry_run_fault(&["All", "All"]), None);
+        for (values, text) in [
+            (
+                vec!["Some"],
+                "dryRun: Unsupported value: [\"Some\"]: supported values: \"All\"",
+            ),
+            (vec![""], "dryRun: Unsupported value: [\"\"]: supported values: \"All\""),
+            (
+                vec!["All", "Bogus"],
+                "dryRun: Unsupported value: [\"All\",\"Bogus\"]: supported values: \"All\"",
+            ),
+        ] {
+            assert_eq!(
+                dry_run_fault(&values).map(|fault| fault.to_string()).as_deref(),
+                Some(text)
+            );
+        }
+    }
+}

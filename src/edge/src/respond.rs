@@ -1,0 +1,55 @@
+//! From results to answers.
+
+use actix_web::{
+    HttpResponse,
+    body::BoxBody,
+    http::{StatusCode, header},
+};
+use bytes::Bytes;
+use serde_json::Value;
+use trireme_machinery::{ApiError, yaml};
+
+use crate::{
+    exchange::Exchange,
+    negotiation::{self, Format},
+    status,
+};
+
+/// What a handler comes to.
+pub(crate) type Answered = Result<HttpResponse, ApiError>;
+
+/// The answer, be it the wanted one or an error in the form that the client asks for.
+pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
+    answered.unwrap_or_else(|error| status::response(&error, exchange.error_style()))
+}
+
+/// An answer with a value in it.
+pub(crate) fn value(exchange: &Exchange, format: Format, code: StatusCode, value: &Value) -> HttpResponse {
+    match format {
+        Format::Json => json(exchange, code, value.to_string().into()),
+        Format::Yaml => HttpResponse::build(code)
+            .insert_header((header::CONTENT_TYPE, format.media_type()))
+            .body(yaml::encode(value)),
+    }
+}
+
+/// An answer with compact JSON in it, indented if the client wants that.
+pub(crate) fn json(exchange: &Exchange, code: StatusCode, bytes: Bytes) -> HttpResponse {
+    let bytes = if exchange.pretty() {
+        negotiation::indent(&bytes).into()
+    } else {
+        bytes
+    };
+    HttpResponse::build(code)
+        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
+        .message_body(BoxBody::new(bytes))
+        .expect("these headers are well-formed")
+}
+
+/// An answer in plain text.
+pub(crate) fn text(code: StatusCode, text: impl Into<String>) -> HttpResponse {
+    HttpResponse::build(code)
+        .insert_header((header::CONTENT_TYPE, "text/plain; charset=utf-8"))
+        .insert_header(("X-Content-Type-Options", "nosniff"))
+        .body(text.into())
+}

@@ -1,0 +1,66 @@
+//! `/debug/actors`: all actors as they are now, as text or, on request, as JSON.
+
+use std::fmt::Write;
+
+use actix_web::{HttpResponse, http::StatusCode};
+use serde_json::{Value, json};
+use trireme_actors::ActorSnapshot;
+
+use crate::{api::Shared, exchange::Current, negotiation::Format, respond};
+
+/// `/debug/actors`
+pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
+    let actors = (api.actors)();
+    let wants_json = exchange.query.get("format") == Some("json")
+        || exchange
+            .accept
+            .as_deref()
+            .is_some_and(|accept| accept.contains("application/json"));
+    if wants_json {
+        let actors: Vec<Value> = actors.iter().map(as_json).collect();
+        return respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"actors": actors}));
+    }
+    respond::text(StatusCode::OK, as_text(&actors))
+}
+
+fn as_json(actor: &ActorSnapshot) -> Value {
+    json!({
+        "kind": actor.kind,
+        "instance": actor.instance,
+        "room": actor.room,
+        "rank": actor.rank,
+        "state": actor.state.as_str(),
+        "mailboxDepth": actor.mailbox_depth,
+        "permitsInUse": actor.permits_in_use,
+        "permits": actor.permits,
+        "restarts": actor.restarts,
+        "turns": actor.turns,
+        "lastHandledSecondsAgo": actor.last_handled_seconds_ago,
+        "busySeconds": actor.busy_seconds,
+        "lastFailure": actor.last_failure,
+    })
+}
+
+fn as_text(actors: &[ActorSnapshot]) -> String {
+    let mut out = format!(
+        "{:<16} {:<48} {:<12} {:>4} {:<10} {:>7} {:>13} {:>8} {:>12}\n",
+        "KIND", "INSTANCE", "ROOM", "RANK", "STATE", "MAILBOX", "PERMITS", "RESTARTS", "TURNS"
+    );
+    for actor in actors {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "{:<16} {:<48} {:<12} {:>4} {:<10} {:>7} {:>13} {:>8} {:>12}",
+            actor.kind,
+            actor.instance,
+            actor.room,
+            actor.rank,
+            actor.state.as_str(),
+            actor.mailbox_depth,
+            format!("{}/{}", actor.permits_in_use, actor.permits),
+            actor.restarts,
+            actor.turns
+        );
+    }
+    out
+}

@@ -1,0 +1,173 @@
+//! `/api` and `/apis`: what groups, versions and resources there are.
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{Method, StatusCode, header},
+};
+use serde_json::Value;
+use trireme_machinery::ApiError;
+
+use super::catalogue::Tagged;
+use crate::{
+    api::Shared,
+    exchange::{Current, Exchange},
+    negotiation::{self, Accept, negotiate},
+    respond::{self, Answered},
+    status,
+};
+
+/// How the groups are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Form {
+    /// One document each for groups, versions and resources.
+    #[default]
+    Plain,
+    /// All in one `APIGroupDiscoveryList`.
+    Aggregated,
+}
+
+/// `/api`
+pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+    let answered = negotiate_form(&exchange, NoMediaType::Detailed).map(|accept| {
+        tagged(
+            &exchange,
+            &request,
+            accept,
+            &api.catalogue.core,
+            &api.catalogue.aggregated_core,
+        )
+    });
+    respond::finish(&exchange, read_only(&exchange, answered))
+}
+
+/// `/apis`
+pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
+    let catalogue = &api.catalogue;
+    let answered = negotiate_form(&exchange, NoMediaType::Short).map(|accept| {
+        tagged(
+            &exchange,
+            &request,
+            accept,
+            &catalogue.group_list,
+            &catalogue.aggregated_groups,
+        )
+    });
+    respond::finish(&exchange, read_only(&exchange, answered))
+}
+
+/// `/apis/{group}`
+pub(super) async fn group(exchange: Current, api: Shared) -> HttpResponse {
+    let name = segment(&exchange, 1).to_owned();
+    plain(&exchange, NoMediaType::Short, api.catalogue.group(&name))
+}
+
+/// `/api/{version}`
+pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse {
+    let version = segment(&exchange, 1).to_owned();
+    plain(
+        &exchange,
+        NoMediaType::Detailed,
+        api.catalogue.resource_list("", &version),
+    )
+}
+
+/// `/apis/{group}/{version}`
+pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
+    let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
+    plain(
+        &exchange,
+        NoMediaType::Detailed,
+        api.catalogue.resource_list(&group, &version),
+    )
+}
+
+fn segment(exchange: &Exchange, index: usize) -> &str {
+    exchange
+        .info
+        .path()
+        .trim_start_matches('/')
+        .split('/')
+        .nth(index)
+        .unwrap_or_default()
+}
+
+/// Which of kube-apiserver's two texts says that no media type fits: it depends on who serves the path there.
+#[derive(Clone, Copy)]
+enum NoMediaType {
+    Detailed,
+    Short,
+}
+
+fn negotiate_form(exchange: &Exchange, text: NoMediaType) -> Result<Accept<Form>, ApiError> {
+    let offered = |group: &str, version: &str, kind: &str| {
+        let known = (group, version, kind) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
+        known.then_some(Form::Aggregated)
+    };
+    match (negotiate(exchange.accept.as_deref(), offered), text) {
+        (Ok(Some(accept)), _) => Ok(accept),
+        (Err(error), NoMediaType::Detailed) => Err(error),
+        _ => Err(negotiation::no_transformation()),
+    }
+}
+
+fn plain(exchange: &Exchange, text: NoMediaType, document: Option<&Value>) -> HttpResponse {
+    let Some(document) = document else {
+        return status::page_not_found();
+    };
+    let offered = |_: &str, _: &str, _: &str| None::<()>;
+    let accept = match (negotiate(exchange.accept.as_deref(), offered), text) {
+        (Ok(Some(accept)), _) => Ok(accept),
+        (Err(error), NoMediaType::Detailed) => Err(error),
+        _ => Err(negotiation::no_transformation()),
+    };
+    let answered = accept.map(|accept| respond::value(exchange, accept.format, StatusCode::OK, document));
+    respond::finish(exchange, read_only(exchange, answered))
+}
+
+fn read_only(exchange: &Exchange, answered: Answered) -> Answered {
+    if exchange.method == Method::GET {
+        answered
+    } else {
+        Err(ApiError::method_not_allowed())
+    }
+}
+
+fn tagged(
+    exchange: &Exchange,
+    request: &HttpRequest,
+    accept: Accept<Form>,
+    plain: &Tagged,
+    aggregated: &Tagged,
+) -> HttpResponse {
+    let vary = (header::VARY, "Accept");
+    if accept.view == Form::Plain {
+        let mut response = respond::value(exchange, accept.format, StatusCode::OK, &plain.value);
+        response
+            .headers_mut()
+            .insert(vary.0, header::HeaderValue::from_static(vary.1));
+        return response;
+    }
+    let known = request
+        .headers()
+        .get(header::IF_NONE_MATCH)
+        .and_then(|value| value.to_str().ok());
+    if known == Some(&aggregated.etag) {
+        return HttpResponse::NotModified()
+            .insert_header((header::ETAG, &*aggregated.etag))
+            .insert_header(vary)
+            .finish();
+    }
+    let media_type = format!(
+        "{};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        accept.format.media_type()
+    );
+    let mut response = respond::value(exchange, accept.format, StatusCode::OK, &aggregated.value);
+    let headers = response.headers_mut();
+    headers.insert(vary.0, header::HeaderValue::from_static(vary.1));
+    for (name, text) in [(header::CONTENT_TYPE, &media_type), (header::ETAG, &aggregated.etag)] {
+        if let Ok(value) = header::HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}

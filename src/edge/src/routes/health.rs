@@ -1,0 +1,174 @@
+//! `/healthz`, `/livez` and `/readyz`, as a whole and check by check.
+
+use std::{fmt::Write, sync::Arc};
+
+use actix_web::{HttpResponse, http::StatusCode};
+
+use crate::{api::Shared, exchange::Current, respond, status};
+
+/// Which endpoints a check belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probes {
+    /// All three.
+    All,
+    /// `/readyz` alone: the server lives but is not to get requests.
+    ReadyOnly,
+    /// `/healthz` and `/readyz`.
+    NotLive,
+}
+
+type Run = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+#[derive(Clone)]
+struct Check {
+    name: String,
+    probes: Probes,
+    run: Run,
+}
+
+/// The checks of a server. They read published state and never wait.
+#[derive(Clone)]
+pub struct Health(Vec<Check>);
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Health {
+    /// The check that answering itself is.
+    pub fn new() -> Self {
+        Self(Vec::new()).check("ping", Probes::All, || Ok(()))
+    }
+
+    /// Adds a check; it says what is wrong.
+    #[must_use]
+    pub fn check(
+        mut self,
+        name: impl Into<String>,
+        probes: Probes,
+        run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.0.push(Check {
+            name: name.into(),
+            probes,
+            run: Arc::new(run),
+        });
+        self
+    }
+
+    fn of(&self, probe: &str) -> impl Iterator<Item = &Check> {
+        self.0.iter().filter(move |check| match check.probes {
+            Probes::All => true,
+            Probes::ReadyOnly => probe == "readyz",
+            Probes::NotLive => probe != "livez",
+        })
+    }
+
+    /// Runs all checks of an endpoint: whether it is well, and the report.
+    fn report(&self, probe: &str, excluded: &[&str]) -> (bool, String) {
+        let mut report = String::new();
+        let mut failed = Vec::new();
+        for check in self.of(probe) {
+            let name = &check.name;
+            let line = if excluded.contains(&name.as_str()) {
+                format!("[+]{name} excluded: ok\n")
+            } else {
+                match (check.run)() {
+                    Ok(()) => format!("[+]{name} ok\n"),
+                    Err(why) => {
+                        tracing::warn!(probe, check = %name, %why, "health check failed");
+                        failed.push(name.as_str());
+                        format!("[-]{name} failed: reason withheld\n")
+                    }
+                }
+            };
+            report.push_str(&line);
+        }
+        let unknown: Vec<String> = excluded
+            .iter()
+            .filter(|name| !self.of(probe).any(|check| check.name == **name))
+            .map(|name| trireme_machinery::field::quote(name))
+            .collect();
+        if !unknown.is_empty() {
+            let names = unknown.join(",");
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                report,
+                "warn: some health checks cannot be excluded: no matches for {names}"
+            );
+        }
+        let verdict = if failed.is_empty() { "passed" } else { "failed" };
+        let _ = writeln!(report, "{probe} check {verdict}");
+        (failed.is_empty(), report)
+    }
+}
+
+/// `/healthz`, `/livez`, `/readyz`
+pub(super) async fn all(exchange: Current, api: Shared) -> HttpResponse {
+    let probe = exchange.info.path().trim_start_matches('/').to_owned();
+    let excluded: Vec<&str> = exchange.query.all("exclude").collect();
+    let (well, report) = api.health.report(&probe, &excluded);
+    match (well, exchange.query.get("verbose").is_some()) {
+        (true, false) => respond::text(StatusCode::OK, "ok"),
+        (true, true) => respond::text(StatusCode::OK, report),
+        (false, _) => respond::text(StatusCode::INTERNAL_SERVER_ERROR, report),
+    }
+}
+
+/// `/healthz/{check}` and the like
+pub(super) async fn one(exchange: Current, api: Shared) -> HttpResponse {
+    let path = exchange.info.path().trim_start_matches('/');
+    let Some((probe, name)) = path.split_once('/') else {
+        return status::page_not_found();
+    };
+    let Some(check) = api.health.of(probe).find(|check| check.name == name) else {
+        return status::page_not_found();
+    };
+    match (check.run)() {
+        Ok(()) => respond::text(StatusCode::OK, "ok"),
+        Err(why) => respond::text(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("internal server error: {why}\n"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> Health {
+        Health::new()
+            .check("log", Probes::All, || Ok(()))
+            .check("etcd", Probes::NotLive, || Err("gone".into()))
+            .check("shutdown", Probes::ReadyOnly, || Ok(()))
+    }
+
+    #[test]
+    fn reports_name_every_check_and_withhold_reasons() {
+        assert_eq!(
+            health().report("readyz", &[]),
+            (
+                false,
+                "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n".into()
+            )
+        );
+        assert_eq!(
+            health().report("livez", &[]),
+            (true, "[+]ping ok\n[+]log ok\nlivez check passed\n".into())
+        );
+    }
+
+    #[test]
+    fn checks_can_be_excluded() {
+        assert_eq!(
+            health().report("healthz", &["etcd", "nope"]),
+            (
+                true,
+                "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nhealthz check passed\n".into()
+            )
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Paths that are no resources: version, metrics and the index of paths.
+
+use actix_web::{
+    HttpResponse,
+    http::{StatusCode, header},
+};
+use serde_json::json;
+
+use crate::{api::Shared, exchange::Current, negotiation::Format, respond};
+
+/// The paths beside the groups' and versions'.
+const PATHS: [&str; 11] = [
+    "/debug/actors",
+    "/healthz",
+    "/healthz/ping",
+    "/livez",
+    "/livez/ping",
+    "/metrics",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/readyz",
+    "/readyz/ping",
+    "/version",
+];
+
+/// `/version`
+pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
+    let version = &api.version;
+    let (major, minor) = ("1", "36");
+    let value = json!({
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": minor,
+        "gitVersion": version.git_version,
+        "gitCommit": version.git_commit,
+        "gitTreeState": "clean",
+        "buildDate": version.build_date,
+        "goVersion": "none",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, platform()),
+    });
+    respond::value(&exchange, Format::Json, StatusCode::OK, &value)
+}
+
+/// The processor as Go calls it.
+fn platform() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+/// `/metrics`
+pub(super) async fn metrics(api: Shared) -> HttpResponse {
+    HttpResponse::Ok()
+        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
+        .body(api.metrics.render())
+}
+
+/// `/`
+pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
+    let mut paths = api.catalogue.paths();
+    paths.extend(PATHS.map(str::to_owned));
+    respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"paths": paths}))
+}
