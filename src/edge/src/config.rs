@@ -9,7 +9,7 @@ use trireme_registry::DirectorHandle;
 
 use crate::{
     routes::health::Health,
-    server::{ConnectionLimits, tls::TlsProvider},
+    server::{ConnectionLimits, TlsProvider},
 };
 
 /// Settings of the edge.

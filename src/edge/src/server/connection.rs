@@ -79,7 +79,9 @@ async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::i
     let socket = TcpStream::from_std(socket)?;
     // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
     socket.set_nodelay(true)?;
-    TlsAcceptor::from(settings.tls.current()).accept(socket).await
+    TlsAcceptor::from(Arc::clone(&settings.tls).current())
+        .accept(socket)
+        .await
 }
 
 async fn serve_http1<H: Handler>(

@@ -16,7 +16,7 @@ mod guarded_io;
 mod handler;
 mod lifecycle;
 mod listen;
-pub mod tls;
+mod tls;
 mod worker;
 
 #[cfg(test)]
@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
-use tls::TlsProvider;
+pub use tls::{TlsError, TlsProvider, tls_from_pem};
 
 /// Where to listen and how long to wait for clients.
 #[derive(Clone)]

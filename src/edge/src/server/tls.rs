@@ -16,12 +16,13 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 /// Gives each new connection its TLS settings, so that certificates can be exchanged while the server runs.
 pub trait TlsProvider: Send + Sync + 'static {
     /// The settings as of now.
-    fn current(&self) -> Arc<ServerConfig>;
+    fn current(self: Arc<Self>) -> Arc<ServerConfig>;
 }
 
-impl TlsProvider for Arc<ServerConfig> {
-    fn current(&self) -> Arc<ServerConfig> {
-        Arc::clone(self)
+/// Settings that never change.
+impl TlsProvider for ServerConfig {
+    fn current(self: Arc<Self>) -> Arc<ServerConfig> {
+        self
     }
 }
 
@@ -53,7 +54,7 @@ pub enum TlsError {
 ///
 /// # Errors
 /// If one of the texts is not as it should be.
-pub fn from_pem(certificates: &[u8], key: &[u8], client_ca: Option<&[u8]>) -> Result<ServerConfig, TlsError> {
+pub fn tls_from_pem(certificates: &[u8], key: &[u8], client_ca: Option<&[u8]>) -> Result<ServerConfig, TlsError> {
     let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());

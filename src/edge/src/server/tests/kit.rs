@@ -24,7 +24,7 @@ use tokio::{net::TcpStream, sync::watch};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Gate, describe};
-use crate::server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls};
+use crate::server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem};
 
 /// A certificate authority.
 pub(super) struct Ca {
@@ -71,7 +71,7 @@ impl Server {
     pub(super) async fn start_with(limits: ConnectionLimits) -> Self {
         let ca = Ca::new();
         let (certificate, key) = ca.issue("server", vec!["localhost".to_owned()]);
-        let tls = tls::from_pem(
+        let tls = tls_from_pem(
             certificate.pem().as_bytes(),
             key.serialize_pem().as_bytes(),
             Some(ca.pem.as_bytes()),
@@ -79,7 +79,7 @@ impl Server {
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             workers: 2,
-            tls: Arc::new(Arc::new(tls.expect("these are PEM texts"))),
+            tls: Arc::new(tls.expect("these are PEM texts")),
             limits,
         };
         let gate = Gate::default();
