@@ -1,11 +1,11 @@
 //! Cluster IPs.
 
-use std::{net::IpAddr, str::FromStr, sync::Arc};
+use std::{collections::HashSet, net::IpAddr, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
 use rand::Rng as _;
 use serde_json::json;
-use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
+use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
 
 use super::AllocateError;
 use crate::{encode, store_error};
@@ -130,22 +130,36 @@ impl AddressAllocator {
                 return Ok(address);
             }
         }
+        // Nearly full: one look at what is held, instead of a try at every address of what may be millions.
+        let held = self.held().await?;
         for offset in 2..=last {
             let address = self.range.address(offset);
-            if self.try_reserve(address, namespace, name).await? {
+            if !held.contains(&address) && self.try_reserve(address, namespace, name).await? {
                 return Ok(address);
             }
         }
         Err(AllocateError::Full)
     }
 
-    /// Gives an address back. One that is not held is no fault.
+    async fn held(&self) -> Result<HashSet<IpAddr>, AllocateError> {
+        let prefix = self.key("");
+        let request = RangeRequest { prefix: prefix.clone(), ..RangeRequest::default() };
+        let page = self.store.range(request).await.map_err(|error| AllocateError::Store(store_error(error)))?;
+        let addresses = page.entries.iter().filter_map(|entry| entry.key.strip_prefix(&*prefix)?.parse().ok());
+        Ok(addresses.collect())
+    }
+
+    /// Gives an address back, however it is written. One that is not held is no fault.
     pub async fn release(&self, address: &str) -> Result<(), AllocateError> {
-        let key = self.key(address);
-        let (found, _) = self.store.get(&key, None).await.map_err(|e| AllocateError::Store(store_error(e)))?;
-        if let Some(entry) = found {
-            let deleted = self.store.delete(&key, entry.mod_revision).await;
-            deleted.map_err(|error| AllocateError::Store(store_error(error)))?;
+        let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
+        let key = self.key(&address.to_string());
+        let store = |error| AllocateError::Store(store_error(error));
+        let (mut found, _) = self.store.get(&key, None).await.map_err(store)?;
+        while let Some(entry) = found {
+            found = match self.store.delete(&key, entry.mod_revision).await.map_err(store)? {
+                WriteOutcome::Committed(_) => None,
+                WriteOutcome::Conflict(current) => current,
+            };
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use rand::Rng as _;
 use serde_json::{Value, json};
+use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
 
 use super::AllocateError;
@@ -145,7 +146,7 @@ impl PortAllocator {
         let store = |error| AllocateError::Store(store_error(error));
         let (mut found, _) = self.store.get(&self.key, None).await.map_err(store)?;
         for _ in 0..ROUNDS {
-            let mut bitmap = self.bitmap(found.as_ref().map(|entry| &entry.value));
+            let mut bitmap = self.bitmap(found.as_ref().map(|entry| &entry.value))?;
             let result = change(&mut bitmap)?;
             let compare = found.as_ref().map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
             let object = json!({
@@ -161,17 +162,33 @@ impl PortAllocator {
                 WriteOutcome::Conflict(current) => found = current,
             }
         }
-        Err(AllocateError::Full)
+        let busy = ApiError::new(Reason::ServerTimeout, "ports are being allocated too often, try again");
+        Err(AllocateError::Store(busy.with_retry_after(1)))
     }
 
-    fn bitmap(&self, stored: Option<&Bytes>) -> Bitmap {
-        let decoded = stored
-            .and_then(|bytes| serde_json::from_slice::<Value>(bytes).ok())
-            .and_then(|object| STANDARD.decode(object.get("data")?.as_str()?).ok());
-        let mut bytes = decoded.unwrap_or_default();
-        bytes.resize(self.range.size().div_ceil(8), 0);
-        Bitmap(bytes)
+    /// The ports that are held. What was stored for another range keeps the ports that both ranges have.
+    fn bitmap(&self, stored: Option<&Bytes>) -> Result<Bitmap, AllocateError> {
+        let mut bitmap = Bitmap(vec![0; self.range.size().div_ceil(8)]);
+        let Some(bytes) = stored else { return Ok(bitmap) };
+        let (range, held) = decode(bytes).ok_or_else(|| {
+            tracing::error!(key = %self.key, "the stored allocation of ports cannot be read");
+            AllocateError::Store(ApiError::internal("the allocation of ports cannot be read"))
+        })?;
+        for port in (range.first..=range.last).filter(|port| held.is_set(range.offset(*port))) {
+            if self.range.contains(port) {
+                bitmap.set(self.range.offset(port), true);
+            }
+        }
+        Ok(bitmap)
     }
+}
+
+fn decode(stored: &[u8]) -> Option<(PortRange, Bitmap)> {
+    let object: Value = serde_json::from_slice(stored).ok()?;
+    let range = object.get("range")?.as_str()?.parse().ok()?;
+    // No port held is no data.
+    let data = object.get("data").and_then(Value::as_str).unwrap_or_default();
+    Some((range, Bitmap(STANDARD.decode(data).ok()?)))
 }
 
 #[cfg(test)]

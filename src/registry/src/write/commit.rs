@@ -1,7 +1,9 @@
 //! The one place that writes to the store.
 //!
-//! A write has three outcomes: committed, surely not committed, unknown. An unknown one is looked up once: our bytes at
-//! the key mean that it was committed. If that cannot be told, the client hears that the outcome is unknown.
+//! A write has three outcomes: committed, surely not committed, unknown. An unknown create is looked up once: our bytes
+//! at the key, which hold a new uid, mean that it was committed. The same bytes after an update may be another writer's,
+//! so there the client hears that the outcome is unknown. What was reserved for a write of unknown outcome stays
+//! reserved, since the object may hold it; the repair duty finds out.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
 use super::Writer;
-use crate::{encode, item::Item, store_error};
+use crate::{encode, item::Item, store_error, strategy::Reservation};
 
 /// What became of a compare-and-put.
 pub(super) enum Put {
@@ -21,46 +23,78 @@ pub(super) enum Put {
     Conflict(Option<KeyValue>),
 }
 
+/// Why a write has no outcome.
+enum Fault {
+    /// Surely nothing was written.
+    NotWritten(ApiError),
+    /// It was written, or may have been, or may yet be.
+    Unknown(ApiError),
+}
+
+impl From<StorageError> for Fault {
+    fn from(error: StorageError) -> Self {
+        if matches!(error, StorageError::UnknownOutcome(_)) {
+            Self::Unknown(store_error(error))
+        } else {
+            Self::NotWritten(store_error(error))
+        }
+    }
+}
+
 impl Writer {
-    /// Writes an object if `compare` holds. Its `resourceVersion` is not stored.
-    pub(super) async fn put(&self, key: &str, object: &Value, compare: Compare) -> Result<Put, ApiError> {
+    /// Reserves what the object needs beside itself, writes it if `compare` holds, and ends the reservation. The
+    /// object's `resourceVersion` is not stored.
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        object: &mut Value,
+        old: Option<&Value>,
+        compare: Compare,
+    ) -> Result<Put, ApiError> {
+        let reservation = match &self.info.side_effects {
+            Some(effects) => effects.reserve(object, old, false).await?,
+            None => Reservation::default(),
+        };
+        let put = self.write(key, object, compare).await;
+        if let Some(effects) = &self.info.side_effects {
+            match &put {
+                Ok(Put::Committed(_)) => effects.finish(reservation, true).await,
+                Ok(Put::Conflict(_)) | Err(Fault::NotWritten(_)) => effects.finish(reservation, false).await,
+                Err(Fault::Unknown(_)) => {}
+            }
+        }
+        put.map_err(|fault| match fault {
+            Fault::NotWritten(error) | Fault::Unknown(error) => error,
+        })
+    }
+
+    async fn write(&self, key: &str, object: &Value, compare: Compare) -> Result<Put, Fault> {
         let bytes = Bytes::from(encode::object(object));
+        // A change renews the time to live: a put without a lease would make the object stay for ever.
         let lease = match self.info.ttl {
-            Some(ttl) if compare == Compare::Absent => Some(self.store.grant_lease(ttl).await.map_err(store_error)?),
-            _ => None,
+            Some(ttl) => Some(self.store.grant_lease(ttl).await.map_err(|e| Fault::NotWritten(store_error(e)))?),
+            None => None,
         };
         let written = self.store.put(key, bytes.clone(), compare, PutOptions { lease }).await;
         let outcome = match written {
-            Err(StorageError::UnknownOutcome(why)) => self.look_up_put(key, &bytes, compare, why).await?,
-            other => other.map_err(store_error)?,
+            Err(StorageError::UnknownOutcome(why)) if compare == Compare::Absent => {
+                self.look_up_create(key, &bytes, why).await?
+            }
+            other => other?,
         };
         match outcome {
             WriteOutcome::Committed(revision) => {
-                let item = Item::from_stored(&self.info, key, bytes, revision).map_err(ApiError::internal)?;
-                Ok(Put::Committed(Arc::new(item)))
+                let item = Item::from_stored(&self.info, key, bytes, revision);
+                Ok(Put::Committed(Arc::new(item.map_err(|error| Fault::Unknown(ApiError::internal(error)))?)))
             }
             WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
         }
     }
 
-    async fn look_up_put(
-        &self,
-        key: &str,
-        bytes: &Bytes,
-        compare: Compare,
-        why: String,
-    ) -> Result<WriteOutcome, ApiError> {
-        let unknown = || store_error(StorageError::UnknownOutcome(why.clone()));
-        let (found, _) = self.store.get(key, None).await.map_err(|_| unknown())?;
-        let before = match compare {
-            Compare::Absent => 0,
-            Compare::ModRevision(revision) => revision,
-        };
-        match found {
-            Some(entry) if entry.mod_revision > before && entry.value == *bytes => {
-                Ok(WriteOutcome::Committed(entry.mod_revision))
-            }
-            _ => Err(unknown()),
+    async fn look_up_create(&self, key: &str, bytes: &Bytes, why: String) -> Result<WriteOutcome, Fault> {
+        match self.store.get(key, None).await {
+            Ok((Some(entry), _)) if entry.value == *bytes => Ok(WriteOutcome::Committed(entry.mod_revision)),
+            _ => Err(StorageError::UnknownOutcome(why).into()),
         }
     }
 

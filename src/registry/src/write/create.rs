@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
-use trireme_storage::Compare;
+use trireme_storage::{Compare, KeyValue};
 
 use super::{Writer, commit::Put, decode::Wanted, metadata, object};
 use crate::{
-    admission::Operation,
+    admission::{Attributes, Operation},
     info::ServedVersion,
     request::{Answer, CreateRequest, Subresource, Target, Written},
-    strategy::{Reservation, WriteContext},
+    strategy::WriteContext,
     versions,
 };
 
@@ -34,6 +34,7 @@ impl Writer {
         let mut object = decoded.object;
         let namespace = if self.info.namespaced { request.target.namespace.as_str() } else { "" };
         metadata::settle_namespace(&mut object, namespace)?;
+        refuse_resource_version(&object)?;
         let mut written = self.create_object(&request.target, object, request.options.dry_run).await?;
         written.warnings.splice(0..0, decoded.warnings);
         Ok(written)
@@ -46,81 +47,66 @@ impl Writer {
         mut object: Value,
         dry_run: bool,
     ) -> Result<Written, ApiError> {
-        refuse_resource_version(&object)?;
         let version = self.version(target)?;
         self.settle(version, &mut object);
         let context = self.context(target, dry_run);
         metadata::fill_new(&mut object, context.now, self.info.strategy.has_generation());
-        let generated_from = match metadata::text(&object, "name") {
-            "" => metadata::text(&object, "generateName").to_owned(),
-            _ => String::new(),
-        };
-        if generated_from.is_empty() {
-            return match self.try_create(target, version, &context, object).await? {
-                Ok(written) => Ok(written),
-                Err(name) => Err(ApiError::already_exists(&self.info.resource, &name)),
-            };
+        let mut attributes = self.attributes(Operation::Create, target, Subresource::None, dry_run);
+        attributes.name = metadata::text(&object, "name").to_owned();
+        attributes.object = Some(object);
+        self.admission.mutate(&mut attributes).await?;
+        let object = attributes.object.take().unwrap_or_default();
+        if !metadata::text(&object, "name").is_empty() || metadata::text(&object, "generateName").is_empty() {
+            return self.try_create(target, version, &context, attributes, object).await?;
         }
-        let mut taken = String::new();
-        for _ in 0..NAME_ATTEMPTS {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
             let mut candidate = object.clone();
-            metadata::of(&mut candidate).insert("name".into(), metadata::generate_name(&generated_from).into());
-            match self.try_create(target, version, &context, candidate).await? {
-                Ok(written) => return Ok(written),
-                Err(name) => taken = name,
+            let name = metadata::generate_name(metadata::text(&object, "generateName"));
+            metadata::of(&mut candidate).insert("name".into(), name.into());
+            match self.try_create(target, version, &context, attributes.clone(), candidate).await? {
+                Err(_) if attempts < NAME_ATTEMPTS => {}
+                done => return done,
             }
         }
-        Err(ApiError::already_exists(&self.info.resource, &taken).with_retry_after(1))
     }
 
-    /// Admission, validation and the write; the inner error is the name that is taken.
+    /// Validation and the write; the inner error says that the name is taken.
     async fn try_create(
         &self,
         target: &Target,
         version: &ServedVersion,
         context: &WriteContext,
-        object: Value,
-    ) -> Result<Result<Written, String>, ApiError> {
-        let mut attributes = self.attributes(Operation::Create, target, Subresource::None, context.dry_run);
-        attributes.name = metadata::text(&object, "name").to_owned();
-        attributes.object = Some(object);
-        self.admission.mutate(&mut attributes).await?;
-        let mut object = attributes.object.take().unwrap_or_default();
+        mut attributes: Attributes,
+        mut object: Value,
+    ) -> Result<Result<Written, ApiError>, ApiError> {
         let mut warnings = std::mem::take(&mut attributes.warnings);
         warnings.extend(self.before_create(context, &mut object)?);
+        attributes.name = metadata::text(&object, "name").to_owned();
         attributes.object = Some(object);
         self.admission.validate(&attributes).await?;
         let mut object = attributes.object.take().unwrap_or_default();
-
-        let reservation = match &self.info.side_effects {
-            Some(effects) => effects.reserve(&mut object, None, context.dry_run).await?,
-            None => Reservation::default(),
-        };
-        let name = metadata::text(&object, "name").to_owned();
-        let key = self.storage_key(&target.namespace, &name);
+        let key = self.storage_key(&target.namespace, &attributes.name);
         if context.dry_run {
-            return self.pretend_to_create(version, &key, object, warnings, name).await;
+            return self.pretend_to_create(version, &key, object, warnings).await;
         }
-        let put = self.put(&key, &object, Compare::Absent).await;
-        if let Some(effects) = &self.info.side_effects {
-            effects.finish(reservation, matches!(put, Ok(Put::Committed(_)))).await;
-        }
-        Ok(match put? {
+        Ok(match self.put(&key, &mut object, None, Compare::Absent).await? {
             Put::Committed(item) => Ok(Written { object: Answer::Stored(item), created: true, warnings }),
-            Put::Conflict(found) => {
-                if let Some(entry) = found
-                    && self.item_of(&key, entry).and_then(|item| object::parse(&item)).is_ok_and(|found| metadata::is_terminating(&found))
-                {
-                    return Err(self.being_deleted(&name));
-                }
-                Err(name)
-            }
+            Put::Conflict(found) => Err(self.name_taken(&key, &object, found)),
         })
     }
 
-    fn being_deleted(&self, name: &str) -> ApiError {
-        let mut error = ApiError::already_exists(&self.info.resource, name);
-        error.message.insert_str(0, "object is being deleted: ");
+    fn name_taken(&self, key: &str, object: &Value, found: Option<KeyValue>) -> ApiError {
+        let mut error = ApiError::already_exists(&self.info.resource, metadata::text(object, "name"));
+        if !metadata::text(object, "generateName").is_empty() {
+            error.message.push_str(", the server was not able to generate a unique name for the object");
+            error = error.with_retry_after(1);
+        }
+        let found = found.and_then(|entry| self.item_of(key, entry).ok());
+        if found.and_then(|item| object::parse(&item).ok()).is_some_and(|found| metadata::is_terminating(&found)) {
+            error.message.insert_str(0, "object is being deleted: ");
+        }
         error
     }
 
@@ -130,11 +116,13 @@ impl Writer {
         key: &str,
         mut object: Value,
         warnings: Vec<String>,
-        name: String,
-    ) -> Result<Result<Written, String>, ApiError> {
+    ) -> Result<Result<Written, ApiError>, ApiError> {
+        if let Some(effects) = &self.info.side_effects {
+            effects.reserve(&mut object, None, true).await?;
+        }
         let (found, _) = self.store.get(key, None).await.map_err(crate::store_error)?;
         if found.is_some() {
-            return Ok(Err(name));
+            return Ok(Err(self.name_taken(key, &object, found)));
         }
         versions::from_stored(&self.info, version, &mut object);
         Ok(Ok(Written { object: Answer::Made(object), created: true, warnings }))

@@ -25,14 +25,14 @@ impl Writer {
     /// Deletes an object, or marks it for deletion.
     pub(crate) async fn delete(&self, request: DeleteRequest, latest: Option<Arc<Item>>) -> Result<Deleted, ApiError> {
         let context = self.context(&request.target, request.options.dry_run);
-        let mut step = Delete { writer: self, target: &request.target, options: &request.options, context, before: None };
+        let mut step = Delete { writer: self, target: &request.target, options: &request.options, context, removes: false };
         let outcome = self.update_loop(&request.target, latest, &mut step).await?;
         let returns_object = self.info.strategy.returns_deleted_object();
         Ok(match outcome {
             Outcome::Is(object) => Deleted { object, removed: false, as_status: false },
             Outcome::Gone(object) => Deleted { object, removed: true, as_status: !returns_object },
-            Outcome::WouldBe(object) => {
-                let removed = step.before.is_some();
+            Outcome::Made(object) => {
+                let removed = step.removes;
                 let key = self.storage_key(&request.target.namespace, &request.target.name);
                 let bytes = encode::object(&object).into();
                 let revision = metadata::text(&object, "resourceVersion").parse().unwrap_or_default();
@@ -48,8 +48,8 @@ struct Delete<'w> {
     target: &'w Target,
     options: &'w DeleteOptions,
     context: WriteContext,
-    /// Set when a dry run would have removed the object.
-    before: Option<Arc<Item>>,
+    /// Whether a dry run would have removed the object.
+    removes: bool,
 }
 
 impl Step for Delete<'_> {
@@ -67,7 +67,7 @@ impl Step for Delete<'_> {
 enum Grace {
     /// Deletion is under way already, with no longer a period than asked for.
     Pending,
-    /// The kind does not wait.
+    /// Nobody waits, or no longer.
     None,
     /// The object is marked with this time and period.
     Marked(Timestamp, i64),
@@ -110,11 +110,7 @@ impl Delete<'_> {
     fn decide(&self, current: &Current) -> Change {
         let grace = self.grace(&current.object);
         if matches!(grace, Grace::Pending) {
-            return if self.is_free(&current.object) && self.grace_is_over(&current.object) {
-                Change::Remove
-            } else {
-                Change::Nothing
-            };
+            return Change::Nothing;
         }
         let mut object = current.object.clone();
         let names = metadata::finalizers(&object);
@@ -144,10 +140,6 @@ impl Delete<'_> {
         metadata::finalizers(object).is_empty() && self.writer.info.strategy.may_be_removed(object)
     }
 
-    fn grace_is_over(&self, object: &Value) -> bool {
-        metadata::integer(object, "deletionGracePeriodSeconds").is_none_or(|seconds| seconds == 0)
-    }
-
     fn grace(&self, object: &Value) -> Grace {
         // A negative period means one second.
         let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
@@ -156,7 +148,9 @@ impl Delete<'_> {
         if !metadata::is_terminating(object) {
             return Grace::Marked(later(self.context.now, seconds), seconds);
         }
-        let Some(set_before) = metadata::integer(object, "deletionGracePeriodSeconds") else { return Grace::None };
+        // A period that is over, or none, is what a delete leaves that was interrupted: this one goes to the end.
+        let set_before = metadata::integer(object, "deletionGracePeriodSeconds").filter(|seconds| *seconds != 0);
+        let Some(set_before) = set_before else { return Grace::None };
         match (asked, metadata::deletion_time(object)) {
             (Some(shorter), Some(at)) if shorter < set_before => {
                 Grace::Marked(later(at, shorter - set_before), shorter)
@@ -166,17 +160,11 @@ impl Delete<'_> {
     }
 
     fn pretend(&mut self, current: &Current, change: Change) -> Change {
+        self.removes = matches!(change, Change::Remove | Change::RemoveAs(_) | Change::PutAndRemove(_));
         match change {
-            Change::Remove => {
-                self.before = Some(current.item.clone());
-                Change::Pretend(current.object.clone())
-            }
-            Change::PutAndRemove(object) => {
-                self.before = Some(current.item.clone());
-                Change::Pretend(object)
-            }
-            Change::Put(object) => Change::Pretend(object),
-            other => other,
+            Change::Remove => Change::Pretend(current.object.clone()),
+            Change::PutAndRemove(object) | Change::RemoveAs(object) | Change::Put(object) => Change::Pretend(object),
+            Change::Nothing | Change::Pretend(_) => change,
         }
     }
 }

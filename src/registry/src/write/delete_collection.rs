@@ -1,6 +1,11 @@
 //! DELETE of a collection: lists, then deletes each. Not atomic, as in kube-apiserver.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use std::{
+    future::ready,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::{StreamExt as _, stream};
 use trireme_machinery::{ApiError, Reason};
 
 use super::Writer;
@@ -23,16 +28,22 @@ impl Writer {
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
-        stream::iter(requests)
+        // After a failure no more deletions begin, but those under way go on to their end.
+        let failed = AtomicBool::new(false);
+        let failures: Vec<ApiError> = stream::iter(requests)
+            .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
-                match self.delete(request, None).await {
-                    Err(error) if error.reason != Reason::NotFound => Err(error),
-                    _ => Ok(()),
-                }
+                let error = self.delete(request, None).await.err().filter(|error| error.reason != Reason::NotFound);
+                failed.fetch_or(error.is_some(), Ordering::Relaxed);
+                error
             })
             .buffer_unordered(AT_ONCE)
-            .try_collect::<Vec<()>>()
-            .await?;
-        Ok(page)
+            .filter_map(ready)
+            .collect()
+            .await;
+        match failures.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok(page),
+        }
     }
 }

@@ -117,7 +117,10 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
     for name in ["creationTimestamp", "generation"] {
         set_or_remove(metadata, name, kept(name));
     }
-    for name in ["uid", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    if let Some(at) = kept("deletionTimestamp") {
+        metadata.insert("deletionTimestamp".into(), at);
+    }
+    for name in ["uid", "deletionGracePeriodSeconds"] {
         if metadata.get(name).is_none_or(|given| given.as_str() == Some(""))
             && let Some(value) = kept(name)
         {
@@ -174,6 +177,16 @@ mod tests {
         let mut new = json!({"metadata": {"uid": "", "creationTimestamp": "x", "generation": 9, "selfLink": "/"}});
         carry_over(&mut new, &old);
         assert_eq!(new, json!({"metadata": {"uid": "u", "creationTimestamp": "t", "generation": 2}}));
+    }
+
+    #[test]
+    fn a_deletion_cannot_be_called_back_or_moved() {
+        let old = json!({"metadata": {"deletionTimestamp": "t", "deletionGracePeriodSeconds": 0}});
+        for given in [json!({}), json!({"deletionTimestamp": "u"})] {
+            let mut new = json!({ "metadata": given });
+            carry_over(&mut new, &old);
+            assert_eq!(new, old);
+        }
     }
 
     #[test]

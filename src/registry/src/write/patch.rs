@@ -187,6 +187,7 @@ impl Step for ApplyPatch<'_> {
             self.patch_warnings = warnings;
             let namespace = if writer.info.namespaced { target.namespace.as_str() } else { "" };
             metadata::settle_namespace(&mut wanted, namespace)?;
+            metadata::check_name(&wanted, &target.name)?;
             writer.settle(version, &mut wanted);
             let subresource = self.request.subresource;
             writer.change_to(target, subresource, &self.context, current, wanted, &mut self.warnings).await

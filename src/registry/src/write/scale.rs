@@ -85,7 +85,6 @@ impl Writer {
         let wanted = Wanted { types, type_id, kind, known_kinds: &self.known_kinds };
         let decoded = wanted.decode(&request.body, request.options.field_validation)?;
         let mut scale = decoded.object;
-        metadata::check_name(&scale, &request.target.name)?;
         metadata::settle_namespace(&mut scale, &request.target.namespace)?;
         let make = |_| Ok((scale.clone(), decoded.warnings.clone()));
         self.change_scale(&request.target, request.options.dry_run, latest, &make).await
@@ -105,7 +104,7 @@ impl Writer {
         let outcome = self.update_loop(target, latest, &mut step).await?;
         let object = match outcome {
             Outcome::Is(item) | Outcome::Gone(item) => object::parse(&item)?,
-            Outcome::WouldBe(object) => object,
+            Outcome::Made(object) => object,
         };
         let warnings = std::mem::take(&mut step.warnings);
         Ok(Written { object: Answer::Made(of(&self.info, paths, &object)), created: false, warnings })
@@ -126,6 +125,8 @@ impl Step for ChangeScale<'_> {
         Box::pin(async move {
             let info = &self.writer.info;
             let (scale, mut warnings) = (self.make)(of(info, self.paths, &current.object))?;
+            metadata::check_name(&scale, &self.target.name)?;
+            self.writer.check_uid(self.target, &current.item.uid, &scale)?;
             let replicas = wanted_replicas(&scale, &self.target.name)?;
             let mut object = current.object.clone();
             let fields = metadata::of(&mut object);

@@ -11,7 +11,7 @@ use trireme_machinery::{
 
 use super::{
     Writer, metadata, object,
-    update_loop::{Change, Current, Outcome, Step},
+    update_loop::{Change, Current, Outcome, Step, too_busy},
 };
 use crate::{
     admission::Operation,
@@ -20,6 +20,9 @@ use crate::{
     strategy::WriteContext,
     versions,
 };
+
+/// How often an object that comes and goes under a PUT is tried.
+const CREATE_ROUNDS: usize = 8;
 
 impl Writer {
     /// Replaces an object or part of it.
@@ -43,14 +46,33 @@ impl Writer {
             wanted,
             warnings: Vec::new(),
         };
-        let mut written = match (self.update_loop(target, latest, &mut step).await, original) {
-            (Err(error), Some(object)) if error.reason == Reason::NotFound => {
-                self.create_object(target, object, request.options.dry_run).await?
-            }
-            (outcome, _) => self.written(target, outcome?, std::mem::take(&mut step.warnings))?,
-        };
+        let mut written = self.replace_or_create(&mut step, latest, original).await?;
         written.warnings.splice(0..0, decoded.warnings);
         Ok(written)
+    }
+
+    /// Replaces the object, or creates it from `original` if there is none. Whoever else creates it in between turns
+    /// the creation back into a replacement.
+    async fn replace_or_create(
+        &self,
+        step: &mut Replace<'_>,
+        mut latest: Option<Arc<Item>>,
+        original: Option<Value>,
+    ) -> Result<Written, ApiError> {
+        let target = step.target;
+        for _ in 0..CREATE_ROUNDS {
+            let outcome = self.update_loop(target, latest.take(), step).await;
+            let object = match (&outcome, &original) {
+                (Err(error), Some(object)) if error.reason == Reason::NotFound => object,
+                _ => return self.written(target, outcome?, std::mem::take(&mut step.warnings)),
+            };
+            self.check_uid(target, "", object)?;
+            match self.create_object(target, object.clone(), step.context.dry_run).await {
+                Err(error) if error.reason == Reason::AlreadyExists => {}
+                created => return created,
+            }
+        }
+        Err(too_busy())
     }
 
     /// The answer to a change.
@@ -62,7 +84,7 @@ impl Writer {
     ) -> Result<Written, ApiError> {
         let object = match outcome {
             Outcome::Is(item) | Outcome::Gone(item) => Answer::Stored(item),
-            Outcome::WouldBe(mut object) => {
+            Outcome::Made(mut object) => {
                 versions::from_stored(&self.info, self.version(target)?, &mut object);
                 Answer::Made(object)
             }
@@ -70,7 +92,7 @@ impl Writer {
         Ok(Written { object, created: false, warnings })
     }
 
-    /// From the object as it is wanted, in the stored version, to the change of the store: preconditions, admission,
+    /// From the object as it is wanted, in the stored version, to the change of the store: admission, revision,
     /// validation.
     pub(super) async fn change_to(
         &self,
@@ -81,7 +103,6 @@ impl Writer {
         wanted: Value,
         warnings: &mut Vec<String>,
     ) -> Result<Change, ApiError> {
-        self.check_uid(target, current, &wanted)?;
         let mut attributes = self.attributes(Operation::Update, target, subresource, context.dry_run);
         attributes.object = Some(wanted);
         attributes.old_object = Some(current.object.clone());
@@ -95,10 +116,14 @@ impl Writer {
         self.admission.validate(&attributes).await?;
         let mut wanted = attributes.object.take().unwrap_or_default();
         metadata::of(&mut wanted).insert("resourceVersion".into(), current.item.revision.to_string().into());
-        Ok(if context.dry_run {
-            Change::Pretend(wanted)
-        } else if self.ends_deletion(&wanted, &current.object) {
-            Change::PutAndRemove(wanted)
+        if context.dry_run {
+            if let Some(effects) = &self.info.side_effects {
+                effects.reserve(&mut wanted, Some(&current.object), true).await?;
+            }
+            return Ok(Change::Pretend(wanted));
+        }
+        Ok(if self.ends_deletion(&wanted, &current.object) {
+            Change::RemoveAs(wanted)
         } else if object::same(&wanted, &current.object) {
             Change::Nothing
         } else {
@@ -114,8 +139,9 @@ impl Writer {
             && self.info.strategy.may_be_removed(new)
     }
 
-    fn check_uid(&self, target: &Target, current: &Current, wanted: &Value) -> Result<(), ApiError> {
-        let (given, actual) = (metadata::text(wanted, "uid"), &*current.item.uid);
+    /// The uid in a PUT is a precondition; `actual` is empty if there is no object.
+    pub(super) fn check_uid(&self, target: &Target, actual: &str, wanted: &Value) -> Result<(), ApiError> {
+        let given = metadata::text(wanted, "uid");
         if given.is_empty() || given == actual {
             return Ok(());
         }
@@ -162,13 +188,12 @@ struct Replace<'w> {
 
 impl Step for Replace<'_> {
     fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
-        Box::pin(self.writer.change_to(
-            self.target,
-            self.subresource,
-            &self.context,
-            current,
-            self.wanted.clone(),
-            &mut self.warnings,
-        ))
+        Box::pin(async move {
+            self.writer.check_uid(self.target, &current.item.uid, &self.wanted)?;
+            let wanted = self.wanted.clone();
+            self.writer
+                .change_to(self.target, self.subresource, &self.context, current, wanted, &mut self.warnings)
+                .await
+        })
     }
 }

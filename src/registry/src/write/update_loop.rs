@@ -16,7 +16,6 @@ use crate::{
     item::{Item, ItemKey},
     request::Target,
     store_error,
-    strategy::Reservation,
 };
 
 /// After so many lost races the client is asked to come back.
@@ -36,10 +35,22 @@ pub(super) enum Change {
     PutAndRemove(Value),
     /// Delete the object as it is.
     Remove,
+    /// Delete the object as it is, and answer with this last change of it.
+    RemoveAs(Value),
     /// Leave it as it is.
     Nothing,
     /// Do not store, but answer as if this had been.
     Pretend(Value),
+}
+
+impl Change {
+    /// Whether the store refuses the change if it starts from an old object.
+    fn is_checked_by_store(&self) -> bool {
+        match self {
+            Self::Put(_) | Self::PutAndRemove(_) | Self::Remove | Self::RemoveAs(_) => true,
+            Self::Nothing | Self::Pretend(_) => false,
+        }
+    }
 }
 
 /// Computes a change; called once a round, so it starts from nothing each time.
@@ -54,14 +65,12 @@ pub(super) enum Outcome {
     Is(Arc<Item>),
     /// The object is gone; this was its last state.
     Gone(Arc<Item>),
-    /// A dry run: it would be this, in the stored version.
-    WouldBe(Value),
+    /// This is nowhere stored, but is what the object would be (a dry run) or became as it went; in the stored version.
+    Made(Value),
 }
 
 enum Round {
     Done(Outcome),
-    /// Removal follows.
-    Remove(Arc<Item>),
     Again(Option<KeyValue>),
 }
 
@@ -85,29 +94,22 @@ impl Writer {
         for _ in 0..MAX_ROUNDS {
             let current = Current { object: object::parse(&item)?, item: item.clone() };
             let change = step.change(&current).await;
-            let is_final = fresh || matches!(change, Ok(Change::Put(_) | Change::PutAndRemove(_) | Change::Remove));
-            if !is_final {
-                let newest = self.load(&key, &target.name).await?;
+            if !fresh && !change.as_ref().is_ok_and(Change::is_checked_by_store) {
                 fresh = true;
+                let newest = self.load(&key, &target.name).await?;
                 if newest.revision != item.revision {
                     item = newest;
                     continue;
                 }
             }
-            let found = match self.carry_out(&key, &current, change?).await? {
+            match self.carry_out(&key, &current, change?).await? {
                 Round::Done(outcome) => return Ok(outcome),
-                Round::Remove(marked) => match self.remove_object(&key, &marked).await? {
-                    Round::Done(outcome) => return Ok(outcome),
-                    Round::Remove(_) => None,
-                    Round::Again(found) => found,
-                },
-                Round::Again(found) => found,
-            };
-            let found = found.ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))?;
-            item = self.item_of(&key, found)?;
+                Round::Again(None) => return Err(ApiError::not_found(&self.info.resource, &target.name)),
+                Round::Again(Some(found)) => item = self.item_of(&key, found)?,
+            }
             fresh = true;
         }
-        Err(ApiError::new(Reason::ServerTimeout, "the object is being changed too often, try again").with_retry_after(1))
+        Err(too_busy())
     }
 
     fn at_hand(&self, target: &Target, latest: Option<Arc<Item>>) -> Option<Arc<Item>> {
@@ -140,29 +142,42 @@ impl Writer {
     async fn carry_out(&self, key: &str, current: &Current, change: Change) -> Result<Round, ApiError> {
         match change {
             Change::Nothing => Ok(Round::Done(Outcome::Is(current.item.clone()))),
-            Change::Pretend(object) => Ok(Round::Done(Outcome::WouldBe(object))),
+            Change::Pretend(object) => Ok(Round::Done(Outcome::Made(object))),
             Change::Remove => self.remove_object(key, &current.item).await,
-            Change::Put(object) => self.put_object(key, current, object).await,
-            Change::PutAndRemove(object) => Ok(match self.put_object(key, current, object).await? {
-                Round::Done(Outcome::Is(item)) => Round::Remove(item),
-                other => other,
+            Change::RemoveAs(object) => Ok(match self.remove_object(key, &current.item).await? {
+                Round::Done(_) => Round::Done(Outcome::Made(object)),
+                again => again,
             }),
+            Change::Put(object) => self.put_object(key, current, object).await,
+            Change::PutAndRemove(object) => match self.put_object(key, current, object).await? {
+                Round::Done(Outcome::Is(marked)) => self.finish_removal(key, marked).await.map(Round::Done),
+                other => Ok(other),
+            },
         }
     }
 
     async fn put_object(&self, key: &str, current: &Current, mut object: Value) -> Result<Round, ApiError> {
-        let reservation = match &self.info.side_effects {
-            Some(effects) => effects.reserve(&mut object, Some(&current.object), false).await?,
-            None => Reservation::default(),
-        };
-        let put = self.put(key, &object, Compare::ModRevision(current.item.revision)).await;
-        if let Some(effects) = &self.info.side_effects {
-            effects.finish(reservation, matches!(put, Ok(Put::Committed(_)))).await;
-        }
-        Ok(match put? {
+        let compare = Compare::ModRevision(current.item.revision);
+        Ok(match self.put(key, &mut object, Some(&current.object), compare).await? {
             Put::Committed(item) => Round::Done(Outcome::Is(item)),
             Put::Conflict(found) => Round::Again(found),
         })
+    }
+
+    /// Deletes an object that has been marked for the last time. Others may still change it, but not call it back.
+    async fn finish_removal(&self, key: &str, marked: Arc<Item>) -> Result<Outcome, ApiError> {
+        let mut item = marked;
+        for _ in 0..MAX_ROUNDS {
+            let newer = match self.remove_object(key, &item).await? {
+                Round::Done(outcome) => return Ok(outcome),
+                Round::Again(found) => found.map(|found| self.item_of(key, found)).transpose()?,
+            };
+            match newer {
+                Some(newer) if newer.uid == item.uid => item = newer,
+                _ => return Ok(Outcome::Gone(item)),
+            }
+        }
+        Err(too_busy())
     }
 
     async fn remove_object(&self, key: &str, item: &Item) -> Result<Round, ApiError> {
@@ -176,4 +191,8 @@ impl Writer {
             Put::Conflict(found) => Ok(Round::Again(found)),
         }
     }
+}
+
+pub(super) fn too_busy() -> ApiError {
+    ApiError::new(Reason::ServerTimeout, "the object is being changed too often, try again").with_retry_after(1)
 }
