@@ -298,53 +298,37 @@ mod tests {
     #[test]
     fn resources() {
         check("GET", "/api/v1/namespaces", "list - v1 - namespaces - -");
-        check(
-            "GET",
-            "/api/v1/namespaces/other",
-            "get api - v1 other namespaces other -",
-        );
+        check("GET", "/api/v1/namespaces/other", "get - v1 other namespaces other -");
         check(
             "PUT",
             "/api/v1/namespaces/other/finalize",
-            "update api - v1 other namespaces other finalize",
+            "update - v1 other namespaces other finalize",
         );
         check(
             "GET",
             "/api/v1/namespaces/other/status",
-            "get api - v1 other namespaces other status",
+            "get - v1 other namespaces other status",
         );
         check("GET", "/api/v1/namespaces/other/pods", "list - v1 other pods - -");
-        check(
-            "GET",
-            "/api/v1/namespaces/other/pods/foo",
-            "get api - v1 other pods foo -",
-        );
-        check(
-            "HEAD",
-            "/api/v1/namespaces/other/pods/foo",
-            "get api - v1 other pods foo -",
-        );
+        check("GET", "/api/v1/namespaces/other/pods/foo", "get - v1 other pods foo -");
+        check("HEAD", "/api/v1/namespaces/other/pods/foo", "get - v1 other pods foo -");
         check("GET", "/api/v1/pods", "list - v1 - pods - -");
         check("HEAD", "/api/v1/pods", "list - v1 - pods - -");
         check("POST", "/api/v1/namespaces/n/pods", "create - v1 n pods - -");
         check(
             "DELETE",
             "/api/v1/namespaces/n/pods",
-            "deletecollection api - v1 n pods - -",
+            "deletecollection - v1 n pods - -",
         );
         check("DELETE", "/api/v1/namespaces/n/pods/p", "delete - v1 n pods p -");
         check(
             "PATCH",
             "/apis/apps/v1/namespaces/n/deployments/d/scale",
-            "patch apis apps v1 n deployments d scale",
+            "patch apps v1 n deployments d scale",
         );
         check("GET", "/api/v1/nodes/n1/proxy/a/b", "get - v1 - nodes n1 proxy");
         check("TRACE", "/api/v1/pods", "- - v1 - pods - -");
-        check(
-            "GET",
-            "/apis/apps/v1/deployments/",
-            "list apis apps v1 - deployments - -",
-        );
+        check("GET", "/apis/apps/v1/deployments/", "list apps v1 - deployments - -");
     }
 
     #[test]
@@ -352,7 +336,7 @@ mod tests {
         check(
             "GET",
             "/api/v1/namespaces/other/pods?watch=true",
-            "watch api - v1 other pods - -",
+            "watch - v1 other pods - -",
         );
         check("GET", "/api/v1/pods?watch=maybe", "watch - v1 - pods - -");
         check("GET", "/api/v1/pods?watch=false", "list - v1 - pods - -");
@@ -361,17 +345,17 @@ mod tests {
         check(
             "GET",
             "/api/v1/watch/namespaces/other/pods",
-            "watch api - v1 other pods - -",
+            "watch - v1 other pods - -",
         );
         check(
             "GET",
             "/api/v1/watch/namespaces/other/pods/p",
-            "watch api - v1 other pods p -",
+            "watch - v1 other pods p -",
         );
         check(
             "GET",
             "/apis/apps/v1/watch/deployments",
-            "watch apis apps v1 - deployments - -",
+            "watch apps v1 - deployments - -",
         );
         check("GET", "/api/v1/proxy/nodes/n1/x", "proxy - v1 - nodes n1 -");
     }
@@ -381,37 +365,37 @@ mod tests {
         check(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name%3Dx",
-            "list api - v1 - pods x -",
+            "list - v1 - pods x -",
         );
         check(
             "GET",
             "/api/v1/pods?watch=1&fieldSelector=a%3Db,metadata.name%3D%3Dx",
-            "watch api - v1 - pods x -",
+            "watch - v1 - pods x -",
         );
         check(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name!%3Dx",
-            "list api - v1 - pods - -",
+            "list - v1 - pods - -",
         );
         check(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name%3D..",
-            "list api - v1 - pods - -",
+            "list - v1 - pods - -",
         );
         check(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name%3Da/b",
-            "list api - v1 - pods - -",
+            "list - v1 - pods - -",
         );
         check(
             "GET",
             "/api/v1/pods?fieldSelector=metadata.name%3Da%5C,b",
-            "list api - v1 - pods a,b -",
+            "list - v1 - pods a,b -",
         );
         check(
             "DELETE",
             "/api/v1/pods?fieldSelector=metadata.name%3Dx",
-            "deletecollection api - v1 - pods - -",
+            "deletecollection - v1 - pods - -",
         );
     }
 
