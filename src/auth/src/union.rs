@@ -45,10 +45,7 @@ fn authenticated(mut user: UserInfo) -> UserInfo {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::Future,
-        task::{Context, Poll, Waker},
-    };
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 

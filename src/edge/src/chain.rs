@@ -76,3 +76,6 @@ where
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

@@ -76,7 +76,7 @@ impl Series {
     fn of(exchange: &Exchange, code: u16) -> Self {
         let info = &exchange.info;
         let resource = exchange.resource.get();
-        let text = |text: &str| resource.map_or_else(Arc::default, |_| Arc::from(text));
+        let version = resource.and_then(|resource| resource.version(info.version()));
         Self {
             verb: verb(exchange),
             scope: match resource {
@@ -87,7 +87,7 @@ impl Series {
             },
             dry_run: exchange.query.get("dryRun") == Some("All"),
             group: resource.map_or_else(Arc::default, |r| Arc::clone(&r.resource.group)),
-            version: text(info.version()),
+            version: version.map_or_else(Arc::default, |version| Arc::clone(&version.group_version.version)),
             resource: resource.map_or_else(Arc::default, |r| Arc::clone(&r.resource.resource)),
             subresource: match (resource, info.subresource()) {
                 (None, _) => probe(info.path()),

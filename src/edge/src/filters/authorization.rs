@@ -2,6 +2,7 @@
 
 use trireme_auth::{Attributes, Decision, Wanted, forbidden};
 use trireme_machinery::ApiError;
+use trireme_registry::request::UserInfo;
 
 use crate::{exchange::Exchange, state::ChainState};
 
@@ -11,9 +12,9 @@ use crate::{exchange::Exchange, state::ChainState};
 /// 403 if not.
 pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
     let info = &exchange.info;
-    let user = exchange.user();
+    let nobody = UserInfo::default();
     let attributes = Attributes {
-        user: &user,
+        user: exchange.user.get().unwrap_or(&nobody),
         verb: info.verb.as_str(),
         wanted: if info.is_resource {
             Wanted::Resource {

@@ -42,6 +42,10 @@ pub(super) async fn dispatch(
     if !info.is_resource || !api.catalogue.serves(info.group(), info.version()) {
         return status::page_not_found();
     }
+    // It was authorized as `proxy`, so nothing else may come of it.
+    if info.verb.as_str() == "proxy" {
+        return respond::finish(&exchange, Err(status::resource_not_found()));
+    }
     warn_if_deprecated(&exchange);
     let answered = match api
         .director
@@ -117,7 +121,7 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     let data = api
         .catalogue
         .resource(&resource.resource.group, &resource.resource.resource);
-    let subresource = subresource(&exchange, data)?;
+    let subresource = subresource(&exchange, resource, data)?;
     let action = Action::of(&exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(&exchange, data, subresource, action)?;
     if resource.namespaced && exchange.info.namespace().is_empty() && action == Action::Create {
@@ -173,7 +177,11 @@ fn check_place(exchange: &Exchange, resource: &ResourceInfo) -> Result<(), ApiEr
 }
 
 /// The subresource, if it is one that the registries serve.
-fn subresource(exchange: &Exchange, data: Option<&ResourceData>) -> Result<Subresource, ApiError> {
+fn subresource(
+    exchange: &Exchange,
+    resource: &ResourceInfo,
+    data: Option<&ResourceData>,
+) -> Result<Subresource, ApiError> {
     let info = &exchange.info;
     let name = info.subresource();
     if name.is_empty() {
@@ -183,7 +191,7 @@ fn subresource(exchange: &Exchange, data: Option<&ResourceData>) -> Result<Subre
     let known = known.ok_or_else(status::resource_not_found)?;
     match name {
         "status" => Ok(Subresource::Status),
-        "scale" => Ok(Subresource::Scale),
+        "scale" if resource.scale.is_some() => Ok(Subresource::Scale),
         "finalize" => Ok(Subresource::Finalize),
         _ => {
             let verb = subresource_verb(&exchange.method).ok_or_else(ApiError::method_not_allowed)?;

@@ -19,9 +19,6 @@ mod listen;
 mod tls;
 mod worker;
 
-#[cfg(test)]
-mod tests;
-
 use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use tokio::sync::oneshot;
@@ -186,3 +183,6 @@ impl Drop for Running {
         self.lifecycle.cut_off();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,10 @@
 //! A server with a tiny application, certificates for it, and a client.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the client's tasks end with the test's runtime"
+)]
+
 use std::{convert::Infallible, io, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Duration};
 
 use actix_service::{IntoServiceFactory, ServiceFactory, map_config};

@@ -1,0 +1,254 @@
+//! What a client sees of the filters, with a tiny application behind them.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use actix_service::{IntoServiceFactory, Service, ServiceFactory, map_config};
+use actix_web::{
+    App, HttpResponse,
+    body::{BoxBody, to_bytes},
+    dev::{AppConfig, ServiceResponse},
+    test::TestRequest,
+    web,
+};
+use serde_json::Value;
+use trireme_actors::ManualClock;
+use trireme_auth::{Authenticator, BoxFuture, Credentials, MASTERS, MastersOnly, Rejected};
+use trireme_flow::{Limiter, Limits, RequestKind};
+use trireme_registry::request::UserInfo;
+
+use crate::{exchange::Current, server::Lifecycle, state::ChainState};
+
+/// Knows two users by their names.
+struct TwoUsers;
+
+impl Authenticator for TwoUsers {
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        let user = |name: &str, group: &str| UserInfo {
+            name: name.to_owned(),
+            groups: vec![group.to_owned()],
+            ..UserInfo::default()
+        };
+        let answer = match credentials.bearer_token {
+            None => Ok(None),
+            Some("admin") => Ok(Some(user("admin", MASTERS))),
+            Some("alice") => Ok(Some(user("alice", "dev"))),
+            Some(_) => Err(Rejected("unknown")),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+struct Fixture {
+    state: ChainState,
+    clock: ManualClock,
+}
+
+/// What a client sees of an answer.
+struct Seen {
+    code: u16,
+    headers: HashMap<String, String>,
+    body: String,
+}
+
+impl Seen {
+    fn message(&self) -> String {
+        let status: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        status["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let clock = ManualClock::new();
+        let state = ChainState {
+            clock: clock.clone().into(),
+            authenticator: Arc::new(TwoUsers),
+            authorizer: Arc::new(MastersOnly),
+            limiter: Limiter::new(Limits {
+                read_only: 1,
+                mutating: 1,
+            }),
+            lifecycle: Lifecycle::new(),
+            request_timeout: Duration::from_secs(60),
+        };
+        Self { state, clock }
+    }
+
+    async fn get(&self, path: &str, token: Option<&str>) -> Seen {
+        self.send(request(path, token)).await
+    }
+
+    async fn send(&self, request: TestRequest) -> Seen {
+        let response = super::serve(&self.state, &app().await, request.to_request()).await;
+        let text = |value: &actix_web::http::header::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let headers = response
+            .headers()
+            .iter()
+            .map(|(name, value)| (name.to_string(), text(value)))
+            .collect();
+        let code = response.status().as_u16();
+        let body = to_bytes(response.into_body()).await.unwrap_or_default();
+        Seen {
+            code,
+            headers,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        }
+    }
+}
+
+fn request(path: &str, token: Option<&str>) -> TestRequest {
+    let request = TestRequest::with_uri(path);
+    match token {
+        None => request,
+        Some(token) => request.insert_header(("Authorization", format!("Bearer {token}"))),
+    }
+}
+
+async fn app() -> impl Service<actix_http::Request, Response = ServiceResponse<BoxBody>, Error = actix_web::Error> {
+    let app = App::new()
+        .route("/panic", web::get().to(|| async { panics() }))
+        .route("/never", web::get().to(std::future::pending::<HttpResponse>))
+        .route(
+            "/warn",
+            web::get().to(|exchange: Current| async move {
+                exchange.warn("unknown field \"a\"");
+                exchange.warn("unknown field \"a\"");
+                "done"
+            }),
+        )
+        .default_service(web::to(|exchange: Current| async move { exchange.user().name }));
+    let factory = map_config(app.into_factory(), |()| AppConfig::default());
+    factory.new_service(()).await.expect("the application is in order")
+}
+
+fn panics() -> HttpResponse {
+    panic!("a bug")
+}
+
+#[tokio::test]
+async fn only_the_public_paths_answer_without_credentials() {
+    let fixture = Fixture::new();
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        let seen = fixture.get(path, None).await;
+        assert_eq!((seen.code, seen.body.as_str()), (200, "system:anonymous"), "{path}");
+    }
+    for path in ["/", "/api", "/metrics", "/healthz/ping", "/api/v1/pods", "/nope"] {
+        let seen = fixture.get(path, None).await;
+        assert_eq!((seen.code, seen.message().as_str()), (401, "Unauthorized"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn bad_credentials_are_refused_even_on_public_paths() {
+    let fixture = Fixture::new();
+    for path in ["/healthz", "/version", "/api/v1/pods"] {
+        assert_eq!(fixture.get(path, Some("guess")).await.code, 401, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn users_may_do_what_the_authorizer_allows() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.body, "admin");
+    let seen = fixture.get("/api/v1/namespaces/n/pods/p/log", Some("alice")).await;
+    assert_eq!(seen.code, 403);
+    assert_eq!(
+        seen.message(),
+        r#"pods "p" is forbidden: User "alice" cannot get resource "pods/log" in API group "" in the namespace "n""#
+    );
+}
+
+#[tokio::test]
+async fn every_answer_is_named_and_kept_out_of_caches() {
+    let fixture = Fixture::new();
+    let named = |path| request(path, Some("admin")).insert_header(("Audit-ID", "mine"));
+    for path in ["/x", "/panic", "/api/v1/pods/%zz"] {
+        let seen = fixture.send(named(path)).await;
+        assert_eq!(seen.header("audit-id"), "mine", "{path}");
+        assert_eq!(seen.header("cache-control"), "no-cache, private", "{path}");
+    }
+    assert_eq!(fixture.get("/x", None).await.header("audit-id").len(), 36);
+}
+
+#[tokio::test]
+async fn a_panic_is_an_internal_error_and_gives_its_seat_back() {
+    let fixture = Fixture::new();
+    for _ in 0..3 {
+        let seen = fixture.get("/panic", Some("admin")).await;
+        assert_eq!(seen.code, 500);
+        assert!(seen.message().starts_with("This request caused apiserver to panic"));
+    }
+    assert!(fixture.state.limiter.acquire(RequestKind::ReadOnly).is_ok());
+}
+
+#[tokio::test]
+async fn a_request_ends_at_its_deadline() {
+    let fixture = Fixture::new();
+    for (path, seconds) in [("/never", 60), ("/never?timeout=5s", 5), ("/never?timeout=2h", 60)] {
+        let late = async {
+            fixture.clock.wait_for_sleepers(1).await;
+            fixture.clock.advance(Duration::from_secs(seconds));
+        };
+        let (seen, ()) = tokio::join!(fixture.get(path, Some("admin")), late);
+        assert_eq!(seen.code, 504, "{path}");
+        assert_eq!(
+            seen.message(),
+            "Timeout: request did not complete within the allotted timeout"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_timeout_that_is_none_is_refused() {
+    let seen = Fixture::new().get("/x?timeout=soon", Some("admin")).await;
+    assert_eq!(seen.code, 400);
+    assert_eq!(
+        seen.message(),
+        "invalid timeout specified in the request URL - time: invalid duration \"soon\""
+    );
+}
+
+#[tokio::test]
+async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
+    let fixture = Fixture::new();
+    let _taken = fixture.state.limiter.acquire(RequestKind::ReadOnly);
+    let seen = fixture.get("/api/v1/pods", Some("alice")).await;
+    assert_eq!((seen.code, seen.header("retry-after")), (429, "1"));
+    assert_eq!(seen.message(), "Too many requests, please try again later.");
+    assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.code, 200);
+    // Long-running requests take no seat, so that watches do not starve all others.
+    assert_eq!(fixture.get("/api/v1/pods?watch=1", Some("alice")).await.code, 403);
+}
+
+#[tokio::test]
+async fn a_draining_server_sends_clients_away_but_answers_probes() {
+    let fixture = Fixture::new();
+    fixture.state.lifecycle.drain();
+    let seen = fixture.get("/api/v1/pods", Some("admin")).await;
+    assert_eq!((seen.code, seen.header("retry-after")), (429, "5"));
+    assert_eq!(fixture.get("/readyz", None).await.code, 200);
+}
+
+#[tokio::test]
+async fn warnings_are_headers_and_said_once() {
+    let seen = Fixture::new().get("/warn", Some("admin")).await;
+    assert_eq!(seen.header("warning"), r#"299 - "unknown field \"a\"""#);
+}
+
+#[tokio::test]
+async fn errors_are_written_as_the_client_asks() {
+    let fixture = Fixture::new();
+    let yaml = fixture
+        .send(request("/x", None).insert_header(("Accept", "application/yaml")))
+        .await;
+    assert_eq!(yaml.header("content-type"), "application/yaml");
+    assert!(yaml.body.starts_with("apiVersion: v1\ncode: 401\n"));
+    let other = fixture
+        .send(request("/x", None).insert_header(("Accept", "text/html")))
+        .await;
+    assert_eq!(other.header("content-type"), "application/json");
+}
