@@ -7,24 +7,25 @@ use trireme_storage::StorageError;
 pub fn store_error(error: StorageError) -> ApiError {
     tracing::debug!(%error, "the store refused");
     match error {
-        StorageError::Compacted { .. } => ApiError::new(
-            Reason::Expired,
-            "The resourceVersion for the provided list is too old.",
+        StorageError::Compacted { .. } => {
+            ApiError::new(Reason::Expired, "The resourceVersion for the provided list is too old.")
+        }
+        StorageError::Future { current } => ApiError::new(
+            Reason::Timeout,
+            format!("Too large resource version, current: {current}"),
+        )
+        .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
+        .with_retry_after(1),
+        StorageError::TooLarge => ApiError::new(
+            Reason::RequestEntityTooLarge,
+            "the object is larger than the store takes",
         ),
-        StorageError::Future { current } => {
-            ApiError::new(Reason::Timeout, format!("Too large resource version, current: {current}"))
-                .with_cause("ResourceVersionTooLarge", "Too large resource version", "")
-                .with_retry_after(1)
-        }
-        StorageError::TooLarge => {
-            ApiError::new(Reason::RequestEntityTooLarge, "the object is larger than the store takes")
-        }
-        StorageError::Unavailable(_) => {
-            ApiError::new(Reason::ServiceUnavailable, "the store is unavailable, nothing was written").with_retry_after(1)
-        }
-        StorageError::Timeout => {
-            ApiError::new(Reason::Timeout, "the store did not answer in time").with_retry_after(1)
-        }
+        StorageError::Unavailable(_) => ApiError::new(
+            Reason::ServiceUnavailable,
+            "the store is unavailable, nothing was written",
+        )
+        .with_retry_after(1),
+        StorageError::Timeout => ApiError::new(Reason::Timeout, "the store did not answer in time").with_retry_after(1),
         StorageError::UnknownOutcome(_) => ApiError::new(
             Reason::Timeout,
             "the store did not confirm the write: it may or may not have taken effect",

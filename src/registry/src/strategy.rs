@@ -145,9 +145,14 @@ pub trait Strategy: Send + Sync + 'static {
 
 /// Whether two objects differ in more than their metadata and status.
 pub fn differs_beyond_metadata_and_status(new: &Value, old: &Value) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new != old };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return new != old;
+    };
     let matters = |name: &&String| !matches!(name.as_str(), "metadata" | "status" | "apiVersion" | "kind");
-    new.keys().chain(old.keys()).filter(matters).any(|name| new.get(name) != old.get(name))
+    new.keys()
+        .chain(old.keys())
+        .filter(matters)
+        .any(|name| new.get(name) != old.get(name))
 }
 
 /// Replaces everything in `new` but its status and metadata by what `old` has.

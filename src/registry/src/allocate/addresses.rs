@@ -38,8 +38,15 @@ impl FromStr for AddressRange {
         if prefix > width - 2 {
             return Err(NotARange);
         }
-        let range = Self { network: 0, prefix, is_v4: address.is_ipv4() };
-        Ok(Self { network: number(address) & !range.host_mask(), ..range })
+        let range = Self {
+            network: 0,
+            prefix,
+            is_v4: address.is_ipv4(),
+        };
+        Ok(Self {
+            network: number(address) & !range.host_mask(),
+            ..range
+        })
     }
 }
 
@@ -103,7 +110,11 @@ pub struct AddressAllocator {
 impl AddressAllocator {
     /// Keeps its `IPAddress` objects under `prefix`, such as `/registry/ipaddresses`.
     pub fn new(store: Arc<dyn Storage>, prefix: &str, range: AddressRange) -> Self {
-        Self { store, prefix: prefix.into(), range }
+        Self {
+            store,
+            prefix: prefix.into(),
+            range,
+        }
     }
 
     /// The range.
@@ -117,7 +128,11 @@ impl AddressAllocator {
             let (address, range) = (address.to_string(), self.range.to_string());
             return Err(AllocateError::AddressOutside { address, range });
         }
-        if self.try_reserve(address, namespace, name).await? { Ok(()) } else { Err(AllocateError::AddressTaken) }
+        if self.try_reserve(address, namespace, name).await? {
+            Ok(())
+        } else {
+            Err(AllocateError::AddressTaken)
+        }
     }
 
     /// Reserves any free address for the service `namespace/name`.
@@ -143,15 +158,27 @@ impl AddressAllocator {
 
     async fn held(&self) -> Result<HashSet<IpAddr>, AllocateError> {
         let prefix = self.key("");
-        let request = RangeRequest { prefix: prefix.clone(), ..RangeRequest::default() };
-        let page = self.store.range(request).await.map_err(|error| AllocateError::Store(store_error(error)))?;
-        let addresses = page.entries.iter().filter_map(|entry| entry.key.strip_prefix(&*prefix)?.parse().ok());
+        let request = RangeRequest {
+            prefix: prefix.clone(),
+            ..RangeRequest::default()
+        };
+        let page = self
+            .store
+            .range(request)
+            .await
+            .map_err(|error| AllocateError::Store(store_error(error)))?;
+        let addresses = page
+            .entries
+            .iter()
+            .filter_map(|entry| entry.key.strip_prefix(&*prefix)?.parse().ok());
         Ok(addresses.collect())
     }
 
     /// Gives an address back, however it is written. One that is not held is no fault.
     pub async fn release(&self, address: &str) -> Result<(), AllocateError> {
-        let Ok(address) = address.parse::<IpAddr>() else { return Ok(()) };
+        let Ok(address) = address.parse::<IpAddr>() else {
+            return Ok(());
+        };
         let key = self.key(&address.to_string());
         let store = |error| AllocateError::Store(store_error(error));
         let (mut found, _) = self.store.get(&key, None).await.map_err(store)?;
@@ -185,7 +212,10 @@ impl AddressAllocator {
         });
         let bytes = Bytes::from(encode::object(&object));
         let key = self.key(&address.to_string());
-        let written = self.store.put(&key, bytes, Compare::Absent, PutOptions::default()).await;
+        let written = self
+            .store
+            .put(&key, bytes, Compare::Absent, PutOptions::default())
+            .await;
         match written.map_err(|error| AllocateError::Store(store_error(error)))? {
             WriteOutcome::Committed(_) => Ok(true),
             WriteOutcome::Conflict(_) => Ok(false),
@@ -202,9 +232,20 @@ mod tests {
         let range: AddressRange = "10.96.0.9/30".parse().expect("a range");
         assert_eq!(range.to_string(), "10.96.0.8/30");
         assert_eq!(range.first().to_string(), "10.96.0.9");
-        let inside = ["10.96.0.8", "10.96.0.9", "10.96.0.10", "10.96.0.11", "10.96.0.12", "fd00::1"]
-            .map(|text| range.contains(text.parse().expect("an address")));
-        assert_eq!(inside, [false, true, true, false, false, false], "network and broadcast are not handed out");
+        let inside = [
+            "10.96.0.8",
+            "10.96.0.9",
+            "10.96.0.10",
+            "10.96.0.11",
+            "10.96.0.12",
+            "fd00::1",
+        ]
+        .map(|text| range.contains(text.parse().expect("an address")));
+        assert_eq!(
+            inside,
+            [false, true, true, false, false, false],
+            "network and broadcast are not handed out"
+        );
         let range: AddressRange = "fd00::/112".parse().expect("a range");
         assert!(range.contains("fd00::ffff".parse().expect("an address")));
     }

@@ -36,7 +36,11 @@ impl FromStr for PortRange {
             first: first.parse().map_err(|_| NotAPortRange)?,
             last: last.parse().map_err(|_| NotAPortRange)?,
         };
-        if range.first == 0 || range.first > range.last { Err(NotAPortRange) } else { Ok(range) }
+        if range.first == 0 || range.first > range.last {
+            Err(NotAPortRange)
+        } else {
+            Ok(range)
+        }
     }
 }
 
@@ -74,7 +78,9 @@ struct Bitmap(Vec<u8>);
 
 impl Bitmap {
     fn is_set(&self, offset: usize) -> bool {
-        self.0.get(offset / 8).is_some_and(|byte| byte & (1 << (offset % 8)) != 0)
+        self.0
+            .get(offset / 8)
+            .is_some_and(|byte| byte & (1 << (offset % 8)) != 0)
     }
 
     fn set(&mut self, offset: usize, held: bool) {
@@ -88,7 +94,11 @@ impl Bitmap {
 impl PortAllocator {
     /// Keeps its bitmap at `key`, such as `/registry/ranges/servicenodeports`.
     pub fn new(store: Arc<dyn Storage>, key: &str, range: PortRange) -> Self {
-        Self { store, key: key.into(), range }
+        Self {
+            store,
+            key: key.into(),
+            range,
+        }
     }
 
     /// The range.
@@ -148,7 +158,9 @@ impl PortAllocator {
         for _ in 0..ROUNDS {
             let mut bitmap = self.bitmap(found.as_ref().map(|entry| &entry.value))?;
             let result = change(&mut bitmap)?;
-            let compare = found.as_ref().map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
+            let compare = found
+                .as_ref()
+                .map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
             let object = json!({
                 "apiVersion": "v1",
                 "kind": "RangeAllocation",
@@ -157,7 +169,12 @@ impl PortAllocator {
                 "data": STANDARD.encode(&bitmap.0),
             });
             let bytes = Bytes::from(encode::object(&object));
-            match self.store.put(&self.key, bytes, compare, PutOptions::default()).await.map_err(store)? {
+            match self
+                .store
+                .put(&self.key, bytes, compare, PutOptions::default())
+                .await
+                .map_err(store)?
+            {
                 WriteOutcome::Committed(_) => return Ok(result),
                 WriteOutcome::Conflict(current) => found = current,
             }
@@ -198,7 +215,10 @@ mod tests {
     #[test]
     fn ranges_have_both_their_ends() {
         let range: PortRange = "30000-30002".parse().expect("a range");
-        assert_eq!([29999, 30000, 30002, 30003].map(|port| range.contains(port)), [false, true, true, false]);
+        assert_eq!(
+            [29999, 30000, 30002, 30003].map(|port| range.contains(port)),
+            [false, true, true, false]
+        );
         assert_eq!((range.size(), range.offset(30002)), (3, 2));
         for text in ["", "1", "5-4", "0-9", "a-b", "1-70000"] {
             assert_eq!(text.parse::<PortRange>(), Err(NotAPortRange), "{text}");

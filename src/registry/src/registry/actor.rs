@@ -23,7 +23,10 @@ impl Actor for Registry {
 impl Registry {
     fn grant(key: ItemKey, latest: Option<Arc<Item>>, reply: Reply<KeyTurn>, turn: &mut Turn<'_, Self>) {
         let (granted, ended) = KeyTurn::new(latest);
-        turn.detach(ended, move |written| KeyReleased { key, latest: written.ok().and_then(Result::ok) });
+        turn.detach(ended, move |written| KeyReleased {
+            key,
+            latest: written.ok().and_then(Result::ok),
+        });
         reply.send(granted);
     }
 }

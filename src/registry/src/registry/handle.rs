@@ -46,7 +46,18 @@ impl RegistryHandle {
         let owned = system.spawn(instance, Registry::default)?;
         let actor = owned.for_caller(Caller::Outside)?;
         let clock = system.clock().clone();
-        Ok(Self { actor, owned: Arc::new(owned), writer: Arc::new(Writer { info, reader, store, admission, clock, known_kinds }) })
+        Ok(Self {
+            actor,
+            owned: Arc::new(owned),
+            writer: Arc::new(Writer {
+                info,
+                reader,
+                store,
+                admission,
+                clock,
+                known_kinds,
+            }),
+        })
     }
 
     /// What the resource is.
@@ -139,9 +150,13 @@ impl RegistryHandle {
 async fn to_the_end<T: Send + 'static>(
     write: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
-    #[expect(clippy::disallowed_methods, reason = "one short task a write, which ends by itself and reports by its result")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "one short task a write, which ends by itself and reports by its result"
+    )]
     let task = tokio::spawn(write);
-    task.await.unwrap_or_else(|_| Err(ApiError::internal("the write was interrupted")))
+    task.await
+        .unwrap_or_else(|_| Err(ApiError::internal("the write was interrupted")))
 }
 
 /// What an actor's refusal means to a client. Nothing has been written yet when a turn is refused.

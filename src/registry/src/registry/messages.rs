@@ -21,7 +21,13 @@ impl KeyTurn {
     /// A turn that starts from what the last holder wrote, and what resolves when it ends, with what it wrote.
     pub(super) fn new(latest: Option<Arc<Item>>) -> (Self, oneshot::Receiver<Arc<Item>>) {
         let (sender, ended) = oneshot::channel();
-        (Self { latest, ended: Some(sender) }, ended)
+        (
+            Self {
+                latest,
+                ended: Some(sender),
+            },
+            ended,
+        )
     }
 
     /// The object as the last holder left it, if somebody waited for it.

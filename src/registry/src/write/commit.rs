@@ -72,7 +72,12 @@ impl Writer {
         let bytes = Bytes::from(encode::object(object));
         // A change renews the time to live: a put without a lease would make the object stay for ever.
         let lease = match self.info.ttl {
-            Some(ttl) => Some(self.store.grant_lease(ttl).await.map_err(|e| Fault::NotWritten(store_error(e)))?),
+            Some(ttl) => Some(
+                self.store
+                    .grant_lease(ttl)
+                    .await
+                    .map_err(|e| Fault::NotWritten(store_error(e)))?,
+            ),
             None => None,
         };
         let written = self.store.put(key, bytes.clone(), compare, PutOptions { lease }).await;
@@ -85,7 +90,9 @@ impl Writer {
         match outcome {
             WriteOutcome::Committed(revision) => {
                 let item = Item::from_stored(&self.info, key, bytes, revision);
-                Ok(Put::Committed(Arc::new(item.map_err(|error| Fault::Unknown(ApiError::internal(error)))?)))
+                Ok(Put::Committed(Arc::new(
+                    item.map_err(|error| Fault::Unknown(ApiError::internal(error)))?,
+                )))
             }
             WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
         }

@@ -30,12 +30,20 @@ impl Writer {
     /// Creates an object.
     pub(crate) async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
         let version = self.version(&request.target)?;
-        let decoded = self.wanted(version).decode(&request.body, request.options.field_validation)?;
+        let decoded = self
+            .wanted(version)
+            .decode(&request.body, request.options.field_validation)?;
         let mut object = decoded.object;
-        let namespace = if self.info.namespaced { request.target.namespace.as_str() } else { "" };
+        let namespace = if self.info.namespaced {
+            request.target.namespace.as_str()
+        } else {
+            ""
+        };
         metadata::settle_namespace(&mut object, namespace)?;
         refuse_resource_version(&object)?;
-        let mut written = self.create_object(&request.target, object, request.options.dry_run).await?;
+        let mut written = self
+            .create_object(&request.target, object, request.options.dry_run)
+            .await?;
         written.warnings.splice(0..0, decoded.warnings);
         Ok(written)
     }
@@ -65,7 +73,10 @@ impl Writer {
             let mut candidate = object.clone();
             let name = metadata::generate_name(metadata::text(&object, "generateName"));
             metadata::of(&mut candidate).insert("name".into(), name.into());
-            match self.try_create(target, version, &context, attributes.clone(), candidate).await? {
+            match self
+                .try_create(target, version, &context, attributes.clone(), candidate)
+                .await?
+            {
                 Err(_) if attempts < NAME_ATTEMPTS => {}
                 done => return done,
             }
@@ -92,7 +103,11 @@ impl Writer {
             return self.pretend_to_create(version, &key, object, warnings).await;
         }
         Ok(match self.put(&key, &mut object, None, Compare::Absent).await? {
-            Put::Committed(item) => Ok(Written { object: Answer::Stored(item), created: true, warnings }),
+            Put::Committed(item) => Ok(Written {
+                object: Answer::Stored(item),
+                created: true,
+                warnings,
+            }),
             Put::Conflict(found) => Err(self.name_taken(&key, &object, found)),
         })
     }
@@ -100,11 +115,16 @@ impl Writer {
     fn name_taken(&self, key: &str, object: &Value, found: Option<KeyValue>) -> ApiError {
         let mut error = ApiError::already_exists(&self.info.resource, metadata::text(object, "name"));
         if !metadata::text(object, "generateName").is_empty() {
-            error.message.push_str(", the server was not able to generate a unique name for the object");
+            error
+                .message
+                .push_str(", the server was not able to generate a unique name for the object");
             error = error.with_retry_after(1);
         }
         let found = found.and_then(|entry| self.item_of(key, entry).ok());
-        if found.and_then(|item| object::parse(&item).ok()).is_some_and(|found| metadata::is_terminating(&found)) {
+        if found
+            .and_then(|item| object::parse(&item).ok())
+            .is_some_and(|found| metadata::is_terminating(&found))
+        {
             error.message.insert_str(0, "object is being deleted: ");
         }
         error
@@ -125,16 +145,21 @@ impl Writer {
             return Ok(Err(self.name_taken(key, &object, found)));
         }
         versions::from_stored(&self.info, version, &mut object);
-        Ok(Ok(Written { object: Answer::Made(object), created: true, warnings }))
+        Ok(Ok(Written {
+            object: Answer::Made(object),
+            created: true,
+            warnings,
+        }))
     }
 }
 
 /// A new object has no revision. kube-apiserver answers 500 here; the fault is the client's, so it is told so.
 fn refuse_resource_version(object: &Value) -> Result<(), ApiError> {
     match metadata::text(object, "resourceVersion").parse::<u64>() {
-        Ok(revision) if revision != 0 => {
-            Err(ApiError::new(Reason::BadRequest, "resourceVersion should not be set on objects to be created"))
-        }
+        Ok(revision) if revision != 0 => Err(ApiError::new(
+            Reason::BadRequest,
+            "resourceVersion should not be set on objects to be created",
+        )),
         _ => Ok(()),
     }
 }

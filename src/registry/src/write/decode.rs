@@ -42,23 +42,38 @@ impl Wanted<'_> {
             Ok(parsed) => parsed,
             Err(why) => return Err(self.unrecognized(&why, &body.bytes)),
         };
-        let Parsed { mut value, duplicates, strict } = parsed;
-        let given = self.given_kind(&value).map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        let Parsed {
+            mut value,
+            duplicates,
+            strict,
+        } = parsed;
+        let given = self
+            .given_kind(&value)
+            .map_err(|why| self.unrecognized(&why, &body.bytes))?;
         self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
         set_kind(&mut value, &self.kind);
         let checked =
             schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         match validation {
-            FieldValidation::Ignore => Ok(Decoded { object: checked.value, warnings: Vec::new() }),
+            FieldValidation::Ignore => Ok(Decoded {
+                object: checked.value,
+                warnings: Vec::new(),
+            }),
             FieldValidation::Warn => {
                 let warnings = duplicates.into_iter().chain(unknown).collect();
-                Ok(Decoded { object: checked.value, warnings })
+                Ok(Decoded {
+                    object: checked.value,
+                    warnings,
+                })
             }
             FieldValidation::Strict => {
                 let faults: Vec<String> = strict.into_iter().chain(unknown).collect();
                 if faults.is_empty() {
-                    return Ok(Decoded { object: checked.value, warnings: Vec::new() });
+                    return Ok(Decoded {
+                        object: checked.value,
+                        warnings: Vec::new(),
+                    });
                 }
                 Err(self.unfit(&given, &format!("strict decoding error: {}", faults.join(", "))))
             }
@@ -88,9 +103,7 @@ impl Wanted<'_> {
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
         let group_version = match api_version {
             "" => self.kind.group_version(),
-            given => {
-                GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?
-            }
+            given => GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?,
         };
         Ok(group_version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind }))
     }
@@ -100,7 +113,13 @@ impl Wanted<'_> {
             return Ok(());
         }
         if self.known_kinds.contains(given) {
-            let package = self.kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
+            let package = self
+                .kind
+                .group
+                .split('.')
+                .next()
+                .filter(|group| !group.is_empty())
+                .unwrap_or("core");
             return Err(format!(
                 "converting ({}.{}) to ({package}.{}): unknown conversion",
                 given.version, given.kind, self.kind.kind
@@ -137,17 +156,31 @@ fn parse(body: &Body) -> Result<Parsed, String> {
     match body.format {
         BodyFormat::Json => {
             let decoded = json::decode(&body.bytes).map_err(|error| interpret_error(error.to_string()))?;
-            let duplicates: Vec<String> =
-                decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-            Ok(Parsed { value: decoded.value, strict: duplicates.clone(), duplicates })
+            let duplicates: Vec<String> = decoded
+                .duplicates
+                .iter()
+                .map(|path| format!("duplicate field \"{path}\""))
+                .collect();
+            Ok(Parsed {
+                value: decoded.value,
+                strict: duplicates.clone(),
+                duplicates,
+            })
         }
         BodyFormat::Yaml => {
             let decoded = yaml::decode(&body.bytes).map_err(|error| error.to_string())?;
             let mut strict = Vec::new();
             if !decoded.duplicates.is_empty() {
-                strict.push(format!("yaml: unmarshal errors:\n  {}", decoded.duplicates.join("\n  ")));
+                strict.push(format!(
+                    "yaml: unmarshal errors:\n  {}",
+                    decoded.duplicates.join("\n  ")
+                ));
             }
-            Ok(Parsed { value: decoded.value, duplicates: decoded.duplicates, strict })
+            Ok(Parsed {
+                value: decoded.value,
+                duplicates: decoded.duplicates,
+                strict,
+            })
         }
     }
 }

@@ -25,19 +25,37 @@ impl Writer {
     /// Deletes an object, or marks it for deletion.
     pub(crate) async fn delete(&self, request: DeleteRequest, latest: Option<Arc<Item>>) -> Result<Deleted, ApiError> {
         let context = self.context(&request.target, request.options.dry_run);
-        let mut step = Delete { writer: self, target: &request.target, options: &request.options, context, removes: false };
+        let mut step = Delete {
+            writer: self,
+            target: &request.target,
+            options: &request.options,
+            context,
+            removes: false,
+        };
         let outcome = self.update_loop(&request.target, latest, &mut step).await?;
         let returns_object = self.info.strategy.returns_deleted_object();
         Ok(match outcome {
-            Outcome::Is(object) => Deleted { object, removed: false, as_status: false },
-            Outcome::Gone(object) => Deleted { object, removed: true, as_status: !returns_object },
+            Outcome::Is(object) => Deleted {
+                object,
+                removed: false,
+                as_status: false,
+            },
+            Outcome::Gone(object) => Deleted {
+                object,
+                removed: true,
+                as_status: !returns_object,
+            },
             Outcome::Made(object) => {
                 let removed = step.removes;
                 let key = self.storage_key(&request.target.namespace, &request.target.name);
                 let bytes = encode::object(&object).into();
                 let revision = metadata::text(&object, "resourceVersion").parse().unwrap_or_default();
                 let item = Item::from_stored(&self.info, &key, bytes, revision).map_err(ApiError::internal)?;
-                Deleted { object: Arc::new(item), removed, as_status: removed && !returns_object }
+                Deleted {
+                    object: Arc::new(item),
+                    removed,
+                    as_status: removed && !returns_object,
+                }
             }
         })
     }
@@ -58,7 +76,11 @@ impl Step for Delete<'_> {
             self.check_preconditions(current)?;
             self.admit(current).await?;
             let change = self.decide(current);
-            Ok(if self.context.dry_run { self.pretend(current, change) } else { change })
+            Ok(if self.context.dry_run {
+                self.pretend(current, change)
+            } else {
+                change
+            })
         })
     }
 }
@@ -77,15 +99,30 @@ impl Delete<'_> {
     fn check_preconditions(&self, current: &Current) -> Result<(), ApiError> {
         let actual_version = current.item.revision.to_string();
         let checks = [
-            ("UID", self.options.uid.as_deref(), &*current.item.uid, " and then recreated"),
-            ("ResourceVersion", self.options.resource_version.as_deref(), actual_version.as_str(), ""),
+            (
+                "UID",
+                self.options.uid.as_deref(),
+                &*current.item.uid,
+                " and then recreated",
+            ),
+            (
+                "ResourceVersion",
+                self.options.resource_version.as_deref(),
+                actual_version.as_str(),
+                "",
+            ),
         ];
         for (what, given, actual, recreated) in checks {
-            let Some(given) = given.filter(|given| *given != actual) else { continue };
+            let Some(given) = given.filter(|given| *given != actual) else {
+                continue;
+            };
             let happened = if recreated.is_empty() { "modified" } else { "deleted" };
             // Kubernetes names the kind here, where all other conflicts name the resource.
             let kind = &self.writer.info.kind;
-            let resource = GroupResource { group: self.writer.info.resource.group.clone(), resource: kind.clone() };
+            let resource = GroupResource {
+                group: self.writer.info.resource.group.clone(),
+                resource: kind.clone(),
+            };
             return Err(ApiError::conflict(
                 &resource,
                 &self.target.name,
@@ -100,8 +137,7 @@ impl Delete<'_> {
 
     async fn admit(&self, current: &Current) -> Result<(), ApiError> {
         let writer = self.writer;
-        let mut attributes =
-            writer.attributes(Operation::Delete, self.target, Subresource::None, self.context.dry_run);
+        let mut attributes = writer.attributes(Operation::Delete, self.target, Subresource::None, self.context.dry_run);
         attributes.old_object = Some(current.object.clone());
         writer.admission.mutate(&mut attributes).await?;
         writer.admission.validate(&attributes).await
@@ -124,14 +160,22 @@ impl Delete<'_> {
             Grace::Marked(at, seconds) => {
                 metadata::mark_deleted(&mut object, at, seconds);
                 strategy.mark_deleted(&mut object);
-                if free && seconds == 0 { Change::PutAndRemove(object) } else { Change::Put(object) }
+                if free && seconds == 0 {
+                    Change::PutAndRemove(object)
+                } else {
+                    Change::Put(object)
+                }
             }
             _ if free => Change::Remove,
             _ => {
                 let at = metadata::deletion_time(&object).filter(|at| *at <= self.context.now);
                 metadata::mark_deleted(&mut object, at.unwrap_or(self.context.now), 0);
                 strategy.mark_deleted(&mut object);
-                if object::same(&object, &current.object) { Change::Nothing } else { Change::Put(object) }
+                if object::same(&object, &current.object) {
+                    Change::Nothing
+                } else {
+                    Change::Put(object)
+                }
             }
         }
     }
@@ -142,15 +186,22 @@ impl Delete<'_> {
 
     fn grace(&self, object: &Value) -> Grace {
         // A negative period means one second.
-        let asked = self.options.grace_period_seconds.map(|seconds| if seconds < 0 { 1 } else { seconds });
+        let asked = self
+            .options
+            .grace_period_seconds
+            .map(|seconds| if seconds < 0 { 1 } else { seconds });
         let deletion = self.writer.info.strategy.deletion(object, asked);
-        let Deletion::Graceful(seconds) = deletion else { return Grace::None };
+        let Deletion::Graceful(seconds) = deletion else {
+            return Grace::None;
+        };
         if !metadata::is_terminating(object) {
             return Grace::Marked(later(self.context.now, seconds), seconds);
         }
         // A period that is over, or none, is what a delete leaves that was interrupted: this one goes to the end.
         let set_before = metadata::integer(object, "deletionGracePeriodSeconds").filter(|seconds| *seconds != 0);
-        let Some(set_before) = set_before else { return Grace::None };
+        let Some(set_before) = set_before else {
+            return Grace::None;
+        };
         match (asked, metadata::deletion_time(object)) {
             (Some(shorter), Some(at)) if shorter < set_before => {
                 Grace::Marked(later(at, shorter - set_before), shorter)
@@ -170,5 +221,6 @@ impl Delete<'_> {
 }
 
 fn later(at: Timestamp, seconds: i64) -> Timestamp {
-    at.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
+    at.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
 }

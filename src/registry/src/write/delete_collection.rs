@@ -21,10 +21,26 @@ const AT_ONCE: usize = 8;
 impl Writer {
     /// Deletes what is selected; answers with the objects as they were listed.
     pub(crate) async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
-        let DeleteCollectionRequest { target, selection, list, options } = request;
-        let page = self.reader.list(ListRequest { target: target.clone(), selection, options: list }).await?;
+        let DeleteCollectionRequest {
+            target,
+            selection,
+            list,
+            options,
+        } = request;
+        let page = self
+            .reader
+            .list(ListRequest {
+                target: target.clone(),
+                selection,
+                options: list,
+            })
+            .await?;
         let one = |item: &Item| DeleteRequest {
-            target: Target { namespace: item.namespace().to_owned(), name: item.name().to_owned(), ..target.clone() },
+            target: Target {
+                namespace: item.namespace().to_owned(),
+                name: item.name().to_owned(),
+                ..target.clone()
+            },
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
@@ -33,7 +49,11 @@ impl Writer {
         let failures: Vec<ApiError> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
-                let error = self.delete(request, None).await.err().filter(|error| error.reason != Reason::NotFound);
+                let error = self
+                    .delete(request, None)
+                    .await
+                    .err()
+                    .filter(|error| error.reason != Reason::NotFound);
                 failed.fetch_or(error.is_some(), Ordering::Relaxed);
                 error
             })

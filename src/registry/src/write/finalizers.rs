@@ -11,13 +11,18 @@ pub(super) fn after_delete(
     asked: Option<Propagation>,
     orphans_by_default: bool,
 ) -> Option<Vec<String>> {
-    let wanted = asked.or_else(|| set_before(current)).or(orphans_by_default.then_some(Propagation::Orphan));
+    let wanted = asked
+        .or_else(|| set_before(current))
+        .or(orphans_by_default.then_some(Propagation::Orphan));
     let added = match wanted {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Background) | None => None,
     };
-    let others = current.iter().map(String::as_str).filter(|f| !matches!(*f, ORPHAN | FOREGROUND));
+    let others = current
+        .iter()
+        .map(String::as_str)
+        .filter(|f| !matches!(*f, ORPHAN | FOREGROUND));
     let wanted: Vec<String> = others.chain(added).map(str::to_owned).collect();
     let same = wanted.len() == current.len() && wanted.iter().all(|finalizer| current.contains(finalizer));
     (!same).then_some(wanted)
@@ -37,15 +42,29 @@ mod tests {
 
     fn check(current: &[&str], asked: Option<Propagation>, by_default: bool, expected: Option<&[&str]>) {
         let owned = |list: &[&str]| list.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>();
-        assert_eq!(after_delete(&owned(current), asked, by_default), expected.map(owned), "{current:?} {asked:?}");
+        assert_eq!(
+            after_delete(&owned(current), asked, by_default),
+            expected.map(owned),
+            "{current:?} {asked:?}"
+        );
     }
 
     #[test]
     fn the_policy_asked_for_wins() {
         check(&[], Some(Propagation::Orphan), false, Some(&["orphan"]));
-        check(&["a"], Some(Propagation::Foreground), false, Some(&["a", "foregroundDeletion"]));
+        check(
+            &["a"],
+            Some(Propagation::Foreground),
+            false,
+            Some(&["a", "foregroundDeletion"]),
+        );
         check(&["orphan", "a"], Some(Propagation::Background), true, Some(&["a"]));
-        check(&["orphan"], Some(Propagation::Foreground), false, Some(&["foregroundDeletion"]));
+        check(
+            &["orphan"],
+            Some(Propagation::Foreground),
+            false,
+            Some(&["foregroundDeletion"]),
+        );
     }
 
     #[test]

@@ -14,7 +14,10 @@ pub(super) fn of(object: &mut Value) -> &mut Object {
     {
         fields.insert("metadata".into(), Value::Object(Object::new()));
     }
-    object.get_mut("metadata").and_then(Value::as_object_mut).expect("every object is a JSON object with metadata")
+    object
+        .get_mut("metadata")
+        .and_then(Value::as_object_mut)
+        .expect("every object is a JSON object with metadata")
 }
 
 /// The object's metadata to look at; empty if it is missing.
@@ -25,18 +28,30 @@ pub(super) fn view(object: &Value) -> Meta<'_> {
 
 /// A text field of the metadata, empty if absent.
 pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(name)).and_then(Value::as_str).unwrap_or("")
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(name))
+        .and_then(Value::as_str)
+        .unwrap_or("")
 }
 
 /// `metadata.finalizers`
 pub(super) fn finalizers(object: &Value) -> Vec<String> {
     let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Replaces `metadata.finalizers`.
 pub(super) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
-    set_or_remove(of(object), "finalizers", (!finalizers.is_empty()).then(|| finalizers.into()));
+    set_or_remove(
+        of(object),
+        "finalizers",
+        (!finalizers.is_empty()).then(|| finalizers.into()),
+    );
 }
 
 /// An integer field of the metadata.
@@ -100,7 +115,13 @@ pub(super) fn fill_new(object: &mut Value, now: Timestamp, has_generation: bool)
     let metadata = of(object);
     metadata.insert("creationTimestamp".into(), time(now));
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"] {
+    for name in [
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "managedFields",
+        "resourceVersion",
+    ] {
         metadata.remove(name);
     }
     set_or_remove(metadata, "generation", has_generation.then(|| 1.into()));
@@ -152,7 +173,9 @@ pub(super) fn generate_name(base: &str) -> String {
     let mut name = base.get(..end).unwrap_or_default().to_owned();
     let mut random = rand::rng();
     for _ in 0..RANDOM_BYTES {
-        name.push(char::from(*ALPHABET.get(random.random_range(0..ALPHABET.len())).unwrap_or(&b'x')));
+        name.push(char::from(
+            *ALPHABET.get(random.random_range(0..ALPHABET.len())).unwrap_or(&b'x'),
+        ));
     }
     name
 }
@@ -176,7 +199,10 @@ mod tests {
         let old = json!({"metadata": {"uid": "u", "creationTimestamp": "t", "generation": 2, "labels": {"a": "b"}}});
         let mut new = json!({"metadata": {"uid": "", "creationTimestamp": "x", "generation": 9, "selfLink": "/"}});
         carry_over(&mut new, &old);
-        assert_eq!(new, json!({"metadata": {"uid": "u", "creationTimestamp": "t", "generation": 2}}));
+        assert_eq!(
+            new,
+            json!({"metadata": {"uid": "u", "creationTimestamp": "t", "generation": 2}})
+        );
     }
 
     #[test]

@@ -15,6 +15,8 @@ mod object;
 mod patch;
 mod prepare;
 mod scale;
+#[cfg(test)]
+mod tests;
 mod update;
 mod update_loop;
 
@@ -46,13 +48,21 @@ pub(crate) struct Writer {
 
 impl Writer {
     fn version(&self, target: &Target) -> Result<&ServedVersion, ApiError> {
-        self.info.versions.get(target.version).ok_or_else(|| ApiError::internal("the version is not served"))
+        self.info
+            .versions
+            .get(target.version)
+            .ok_or_else(|| ApiError::internal("the version is not served"))
     }
 
     fn context(&self, target: &Target, dry_run: bool) -> WriteContext {
         let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
         let version = self.info.versions.get(target.version).unwrap_or(self.info.stored());
-        WriteContext { user: target.user.clone(), version: version.group_version.clone(), now, dry_run }
+        WriteContext {
+            user: target.user.clone(),
+            version: version.group_version.clone(),
+            now,
+            dry_run,
+        }
     }
 
     fn storage_key(&self, namespace: &str, name: &str) -> String {

@@ -15,7 +15,9 @@ pub(super) fn parse(item: &Item) -> Result<Value, ApiError> {
 
 /// Whether two objects are the same but for their `resourceVersion`, so that storing one over the other is no change.
 pub(super) fn same(new: &Value, old: &Value) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return new == old;
+    };
     new.len() == old.len()
         && new.iter().all(|(name, value)| match (name.as_str(), old.get(name)) {
             (_, None) => false,
@@ -25,10 +27,15 @@ pub(super) fn same(new: &Value, old: &Value) -> bool {
 }
 
 fn same_metadata(new: &Value, old: &Value) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else { return new == old };
+    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+        return new == old;
+    };
     let counts = |name: &&String| name.as_str() != "resourceVersion";
     new.keys().filter(counts).count() == old.keys().filter(counts).count()
-        && new.iter().filter(|(name, _)| counts(name)).all(|(name, value)| old.get(name) == Some(value))
+        && new
+            .iter()
+            .filter(|(name, _)| counts(name))
+            .all(|(name, value)| old.get(name) == Some(value))
 }
 
 #[cfg(test)]
@@ -41,8 +48,14 @@ mod tests {
     fn the_revision_is_no_difference() {
         let old = json!({"metadata": {"name": "a", "resourceVersion": "5"}, "data": {"k": "v"}});
         assert!(same(&json!({"metadata": {"name": "a"}, "data": {"k": "v"}}), &old));
-        assert!(same(&json!({"metadata": {"name": "a", "resourceVersion": "7"}, "data": {"k": "v"}}), &old));
-        assert!(!same(&json!({"metadata": {"name": "a", "labels": {}}, "data": {"k": "v"}}), &old));
+        assert!(same(
+            &json!({"metadata": {"name": "a", "resourceVersion": "7"}, "data": {"k": "v"}}),
+            &old
+        ));
+        assert!(!same(
+            &json!({"metadata": {"name": "a", "labels": {}}, "data": {"k": "v"}}),
+            &old
+        ));
         assert!(!same(&json!({"metadata": {"name": "a"}}), &old));
         assert!(!same(&json!({"metadata": {"name": "a"}, "data": {"k": "w"}}), &old));
     }

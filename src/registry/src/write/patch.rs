@@ -67,12 +67,25 @@ impl Patcher {
             }
             PatchKind::Merge | PatchKind::StrategicMerge => {
                 let decoded = patch::decode_merge_patch(bytes)?;
-                let faults = decoded.duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
-                let as_patch = if kind == PatchKind::Merge { Patch::Merge } else { Patch::Strategic };
+                let faults = decoded
+                    .duplicates
+                    .iter()
+                    .map(|path| format!("duplicate field \"{path}\""))
+                    .collect();
+                let as_patch = if kind == PatchKind::Merge {
+                    Patch::Merge
+                } else {
+                    Patch::Strategic
+                };
                 (as_patch(decoded.value), faults)
             }
         };
-        Ok(Self { patch, patched, validation, document_faults })
+        Ok(Self {
+            patch,
+            patched,
+            validation,
+            document_faults,
+        })
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
@@ -86,7 +99,8 @@ impl Patcher {
             }
         }
         let shown = self.shown(&object);
-        self.check_kind(&mut object, kind).map_err(|why| unfit(&shown(), &why))?;
+        self.check_kind(&mut object, kind)
+            .map_err(|why| unfit(&shown(), &why))?;
         let checked = schema::decode(types, *type_id, object).map_err(|error| unfit(&shown(), &error.to_string()))?;
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let faults: Vec<String> = self.document_faults.iter().cloned().chain(unknown).collect();
@@ -94,9 +108,10 @@ impl Patcher {
             FieldValidation::Ignore => Ok((checked.value, Vec::new())),
             FieldValidation::Warn => Ok((checked.value, faults)),
             FieldValidation::Strict if faults.is_empty() => Ok((checked.value, Vec::new())),
-            FieldValidation::Strict => {
-                Err(unfit(&shown(), &format!("strict decoding error: {}", faults.join(", "))))
-            }
+            FieldValidation::Strict => Err(unfit(
+                &shown(),
+                &format!("strict decoding error: {}", faults.join(", ")),
+            )),
         }
     }
 
@@ -106,7 +121,13 @@ impl Patcher {
             Patch::Strategic(document) => (document.clone(), true),
             Patch::Json(_) | Patch::Merge(_) => (object.clone(), false),
         };
-        move || if shown.1 { patch::go_map(&shown.0) } else { shown.0.to_string() }
+        move || {
+            if shown.1 {
+                patch::go_map(&shown.0)
+            } else {
+                shown.0.to_string()
+            }
+        }
     }
 
     fn check_kind(&self, object: &mut Value, kind: &GroupVersionKind) -> Result<(), String> {
@@ -127,7 +148,10 @@ impl Patcher {
 }
 
 fn unfit(shown: &str, why: &str) -> ApiError {
-    let no_kind = GroupKind { group: "".into(), kind: "".into() };
+    let no_kind = GroupKind {
+        group: "".into(),
+        kind: "".into(),
+    };
     ApiError::invalid(&no_kind, "", &vec![Error::invalid_str(&Path::new("patch"), shown, why)])
 }
 
@@ -138,8 +162,11 @@ impl Writer {
             return self.patch_scale(request, latest).await;
         }
         let version = self.version(&request.target)?;
-        let patched =
-            Patched { types: self.info.types, type_id: version.type_id, kind: self.info.kind_in(version) };
+        let patched = Patched {
+            types: self.info.types,
+            type_id: version.type_id,
+            kind: self.info.kind_in(version),
+        };
         let patcher = Patcher::new(request.kind, &request.patch, patched, request.options.field_validation)?;
         let mut step = ApplyPatch {
             writer: self,
@@ -162,7 +189,10 @@ impl Writer {
             scale::patched(self.info.types)?,
             request.options.field_validation,
         )?;
-        self.change_scale(&request.target, request.options.dry_run, latest, &|current| patcher.apply(current)).await
+        self.change_scale(&request.target, request.options.dry_run, latest, &|current| {
+            patcher.apply(current)
+        })
+        .await
     }
 }
 
@@ -185,12 +215,18 @@ impl Step for ApplyPatch<'_> {
             versions::from_stored(&writer.info, version, &mut object);
             let (mut wanted, warnings) = self.patcher.apply(object)?;
             self.patch_warnings = warnings;
-            let namespace = if writer.info.namespaced { target.namespace.as_str() } else { "" };
+            let namespace = if writer.info.namespaced {
+                target.namespace.as_str()
+            } else {
+                ""
+            };
             metadata::settle_namespace(&mut wanted, namespace)?;
             metadata::check_name(&wanted, &target.name)?;
             writer.settle(version, &mut wanted);
             let subresource = self.request.subresource;
-            writer.change_to(target, subresource, &self.context, current, wanted, &mut self.warnings).await
+            writer
+                .change_to(target, subresource, &self.context, current, wanted, &mut self.warnings)
+                .await
         })
     }
 }

@@ -79,8 +79,7 @@ impl Writer {
     fn metadata_update_faults(&self, subresource: Subresource, new: &Value, old: &Value) -> ErrorList {
         let path = Path::new("metadata");
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
-        let mut errors =
-            meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
+        let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
         errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
         errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
         if subresource == Subresource::None {
@@ -93,13 +92,21 @@ impl Writer {
         if errors.is_empty() {
             return Ok(());
         }
-        Err(ApiError::invalid(&self.info.group_kind(), metadata::text(object, "name"), &errors))
+        Err(ApiError::invalid(
+            &self.info.group_kind(),
+            metadata::text(object, "name"),
+            &errors,
+        ))
     }
 
     /// Namespace and name as the URL has them.
     pub(super) fn check_identity(&self, target: &Target, object: &mut Value) -> Result<(), ApiError> {
         metadata::check_name(object, &target.name)?;
-        let namespace = if self.info.namespaced { target.namespace.as_str() } else { "" };
+        let namespace = if self.info.namespaced {
+            target.namespace.as_str()
+        } else {
+            ""
+        };
         metadata::settle_namespace(object, namespace)
     }
 }

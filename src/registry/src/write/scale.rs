@@ -29,8 +29,14 @@ const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
 pub(super) fn patched(types: &'static TypeTable) -> Result<Patched, ApiError> {
-    let type_id = types.find(SCALE_TYPE).ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
-    Ok(Patched { types, type_id, kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale") })
+    let type_id = types
+        .find(SCALE_TYPE)
+        .ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
+    Ok(Patched {
+        types,
+        type_id,
+        kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
+    })
 }
 
 /// The scale of an object.
@@ -47,7 +53,9 @@ pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Val
         spec.insert("replicas".into(), replicas(paths.spec_replicas).into());
     }
     let mut status = json!({ "replicas": replicas(paths.status_replicas) });
-    let selector = at(paths.selector).map(|selector| selector_text(info, selector)).unwrap_or_default();
+    let selector = at(paths.selector)
+        .map(|selector| selector_text(info, selector))
+        .unwrap_or_default();
     if let Some(fields) = status.as_object_mut().filter(|_| !selector.is_empty()) {
         fields.insert("selector".into(), selector.into());
     }
@@ -58,7 +66,9 @@ pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Val
 fn selector_text(info: &ResourceInfo, selector: &Value) -> String {
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
-    compile_label_selector(fields).map(|selector| selector.to_string()).unwrap_or_default()
+    compile_label_selector(fields)
+        .map(|selector| selector.to_string())
+        .unwrap_or_default()
 }
 
 /// Makes a wanted scale from the current one.
@@ -66,7 +76,10 @@ type MakeScale<'m> = &'m (dyn Fn(Value) -> Result<(Value, Vec<String>), ApiError
 
 impl Writer {
     fn scale_paths(&self) -> Result<&ScalePaths, ApiError> {
-        self.info.scale.as_ref().ok_or_else(|| ApiError::internal("the resource has no scale"))
+        self.info
+            .scale
+            .as_ref()
+            .ok_or_else(|| ApiError::internal("the resource has no scale"))
     }
 
     /// GET of a scale.
@@ -82,12 +95,18 @@ impl Writer {
         latest: Option<Arc<Item>>,
     ) -> Result<Written, ApiError> {
         let Patched { types, type_id, kind } = patched(self.info.types)?;
-        let wanted = Wanted { types, type_id, kind, known_kinds: &self.known_kinds };
+        let wanted = Wanted {
+            types,
+            type_id,
+            kind,
+            known_kinds: &self.known_kinds,
+        };
         let decoded = wanted.decode(&request.body, request.options.field_validation)?;
         let mut scale = decoded.object;
         metadata::settle_namespace(&mut scale, &request.target.namespace)?;
         let make = |_| Ok((scale.clone(), decoded.warnings.clone()));
-        self.change_scale(&request.target, request.options.dry_run, latest, &make).await
+        self.change_scale(&request.target, request.options.dry_run, latest, &make)
+            .await
     }
 
     /// Changes an object through its scale.
@@ -100,14 +119,25 @@ impl Writer {
     ) -> Result<Written, ApiError> {
         let paths = self.scale_paths()?;
         let context = self.context(target, dry_run);
-        let mut step = ChangeScale { writer: self, target, paths, context, make, warnings: Vec::new() };
+        let mut step = ChangeScale {
+            writer: self,
+            target,
+            paths,
+            context,
+            make,
+            warnings: Vec::new(),
+        };
         let outcome = self.update_loop(target, latest, &mut step).await?;
         let object = match outcome {
             Outcome::Is(item) | Outcome::Gone(item) => object::parse(&item)?,
             Outcome::Made(object) => object,
         };
         let warnings = std::mem::take(&mut step.warnings);
-        Ok(Written { object: Answer::Made(of(&self.info, paths, &object)), created: false, warnings })
+        Ok(Written {
+            object: Answer::Made(of(&self.info, paths, &object)),
+            created: false,
+            warnings,
+        })
     }
 }
 
@@ -137,7 +167,14 @@ impl Step for ChangeScale<'_> {
             set_at(&mut object, self.paths.spec_replicas, replicas.into());
             let change = self
                 .writer
-                .change_to(self.target, Subresource::Scale, &self.context, current, object, &mut self.warnings)
+                .change_to(
+                    self.target,
+                    Subresource::Scale,
+                    &self.context,
+                    current,
+                    object,
+                    &mut self.warnings,
+                )
                 .await?;
             warnings.append(&mut self.warnings);
             self.warnings = warnings;
@@ -151,16 +188,24 @@ fn wanted_replicas(scale: &Value, name: &str) -> Result<i64, ApiError> {
     if replicas >= 0 {
         return Ok(replicas);
     }
-    let kind = GroupKind { group: "autoscaling".into(), kind: "Scale".into() };
+    let kind = GroupKind {
+        group: "autoscaling".into(),
+        kind: "Scale".into(),
+    };
     let path = Path::new("spec.replicas");
-    let errors = vec![Error::invalid(&path, &replicas.into(), "must be greater than or equal to 0")];
+    let errors = vec![Error::invalid(
+        &path,
+        &replicas.into(),
+        "must be greater than or equal to 0",
+    )];
     Err(ApiError::invalid(&kind, name, &errors))
 }
 
 fn set_at(object: &mut Value, path: &str, value: Value) {
     if let Some((parent, name)) = path.rsplit_once('.')
-        && let Some(fields) =
-            object.pointer_mut(&format!("/{}", parent.replace('.', "/"))).and_then(Value::as_object_mut)
+        && let Some(fields) = object
+            .pointer_mut(&format!("/{}", parent.replace('.', "/")))
+            .and_then(Value::as_object_mut)
     {
         fields.insert(name.to_owned(), value);
     }

@@ -31,7 +31,9 @@ impl Writer {
             return self.update_scale(request, latest).await;
         }
         let version = self.version(&request.target)?;
-        let decoded = self.wanted(version).decode(&request.body, request.options.field_validation)?;
+        let decoded = self
+            .wanted(version)
+            .decode(&request.body, request.options.field_validation)?;
         let mut wanted = decoded.object;
         self.check_identity(&request.target, &mut wanted)?;
         let target = &request.target;
@@ -89,7 +91,11 @@ impl Writer {
                 Answer::Made(object)
             }
         };
-        Ok(Written { object, created: false, warnings })
+        Ok(Written {
+            object,
+            created: false,
+            warnings,
+        })
     }
 
     /// From the object as it is wanted, in the stored version, to the change of the store: admission, revision,
@@ -157,9 +163,9 @@ impl Writer {
         let given = metadata::text(wanted, "resourceVersion");
         let revision = match given {
             "" => 0,
-            text => text.parse::<u64>().map_err(|_| {
-                ApiError::bad_request(format!("strconv.ParseUint: parsing \"{text}\": invalid syntax"))
-            })?,
+            text => text
+                .parse::<u64>()
+                .map_err(|_| ApiError::bad_request(format!("strconv.ParseUint: parsing \"{text}\": invalid syntax")))?,
         };
         if revision == 0 {
             if self.info.strategy.allow_unconditional_update() {
@@ -192,7 +198,14 @@ impl Step for Replace<'_> {
             self.writer.check_uid(self.target, &current.item.uid, &self.wanted)?;
             let wanted = self.wanted.clone();
             self.writer
-                .change_to(self.target, self.subresource, &self.context, current, wanted, &mut self.warnings)
+                .change_to(
+                    self.target,
+                    self.subresource,
+                    &self.context,
+                    current,
+                    wanted,
+                    &mut self.warnings,
+                )
                 .await
         })
     }

@@ -92,7 +92,10 @@ impl Writer {
             }
         };
         for _ in 0..MAX_ROUNDS {
-            let current = Current { object: object::parse(&item)?, item: item.clone() };
+            let current = Current {
+                object: object::parse(&item)?,
+                item: item.clone(),
+            };
             let change = step.change(&current).await;
             if !fresh && !change.as_ref().is_ok_and(Change::is_checked_by_store) {
                 fresh = true;
@@ -115,7 +118,11 @@ impl Writer {
     fn at_hand(&self, target: &Target, latest: Option<Arc<Item>>) -> Option<Arc<Item>> {
         let cached = self.reader.cached(&self.item_key(target));
         match (cached, latest) {
-            (Some(cached), Some(latest)) => Some(if latest.revision > cached.revision { latest } else { cached }),
+            (Some(cached), Some(latest)) => Some(if latest.revision > cached.revision {
+                latest
+            } else {
+                cached
+            }),
             (cached, latest) => cached.or(latest),
         }
     }
@@ -136,7 +143,9 @@ impl Writer {
     }
 
     pub(super) fn item_of(&self, key: &str, entry: KeyValue) -> Result<Arc<Item>, ApiError> {
-        Item::from_stored(&self.info, key, entry.value, entry.mod_revision).map(Arc::new).map_err(ApiError::internal)
+        Item::from_stored(&self.info, key, entry.value, entry.mod_revision)
+            .map(Arc::new)
+            .map_err(ApiError::internal)
     }
 
     async fn carry_out(&self, key: &str, current: &Current, change: Change) -> Result<Round, ApiError> {
@@ -158,10 +167,12 @@ impl Writer {
 
     async fn put_object(&self, key: &str, current: &Current, mut object: Value) -> Result<Round, ApiError> {
         let compare = Compare::ModRevision(current.item.revision);
-        Ok(match self.put(key, &mut object, Some(&current.object), compare).await? {
-            Put::Committed(item) => Round::Done(Outcome::Is(item)),
-            Put::Conflict(found) => Round::Again(found),
-        })
+        Ok(
+            match self.put(key, &mut object, Some(&current.object), compare).await? {
+                Put::Committed(item) => Round::Done(Outcome::Is(item)),
+                Put::Conflict(found) => Round::Again(found),
+            },
+        )
     }
 
     /// Deletes an object that has been marked for the last time. Others may still change it, but not call it back.
@@ -194,5 +205,9 @@ impl Writer {
 }
 
 pub(super) fn too_busy() -> ApiError {
-    ApiError::new(Reason::ServerTimeout, "the object is being changed too often, try again").with_retry_after(1)
+    ApiError::new(
+        Reason::ServerTimeout,
+        "the object is being changed too often, try again",
+    )
+    .with_retry_after(1)
 }

@@ -1,0 +1,122 @@
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
+
+use futures_util::future::join_all;
+use trireme_actors::{testkit::run, topology::Topology};
+use trireme_storage::Storage;
+
+use crate::{
+    allocate::{AddressAllocator, AllocateError, PortAllocator},
+    fixtures::open_store,
+};
+
+fn addresses(store: &Arc<dyn Storage>, range: &str) -> AddressAllocator {
+    AddressAllocator::new(
+        store.clone(),
+        "/registry/ipaddresses",
+        range.parse().expect("it is a range"),
+    )
+}
+
+fn ports(store: &Arc<dyn Storage>, range: &str) -> PortAllocator {
+    let key = "/registry/ranges/servicenodeports";
+    PortAllocator::new(store.clone(), key, range.parse().expect("it is a range"))
+}
+
+#[test]
+fn an_address_has_one_winner_and_is_free_when_given_back() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let allocator = addresses(&store, "10.96.0.0/28");
+        let wanted: IpAddr = "10.96.0.7".parse().expect("it is an address");
+        let all = join_all((0..8).map(|_| allocator.reserve(wanted, "ns", "a"))).await;
+        assert_eq!(all.iter().filter(|won| won.is_ok()).count(), 1);
+        assert!(
+            all.iter()
+                .all(|won| matches!(won, Ok(()) | Err(AllocateError::AddressTaken)))
+        );
+        allocator.release("10.96.0.7").await.expect("the store answers");
+        allocator.release("10.96.0.7").await.expect("twice is no fault");
+        allocator.reserve(wanted, "ns", "b").await.expect("it is free again");
+        let outside = allocator
+            .reserve("10.97.0.7".parse().expect("it is an address"), "ns", "a")
+            .await;
+        assert_eq!(
+            outside.map_err(|error| error.to_string()),
+            Err("the provided IP (10.97.0.7) is not in the valid range. The range of valid IPs is 10.96.0.0/28".into())
+        );
+    });
+}
+
+#[test]
+fn a_range_of_addresses_is_handed_out_to_the_last() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let allocator = addresses(&store, "10.96.0.0/28");
+        let all = join_all((0..13).map(|_| allocator.allocate("ns", "a"))).await;
+        let given: BTreeSet<IpAddr> = all
+            .into_iter()
+            .map(|given| given.expect("there is one for each"))
+            .collect();
+        assert_eq!(given.len(), 13, "no address is given twice");
+        assert!(
+            !given.contains(&allocator.range().first()),
+            "the first is not for everybody"
+        );
+        assert_eq!(allocator.allocate("ns", "a").await, Err(AllocateError::Full));
+        let one = given.first().expect("there are some").to_string();
+        allocator.release(&one).await.expect("the store answers");
+        assert_eq!(allocator.allocate("ns", "a").await.map(|ip| ip.to_string()), Ok(one));
+    });
+}
+
+#[test]
+fn an_address_may_be_written_in_any_way_when_given_back() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let allocator = addresses(&store, "fd00::/64");
+        let wanted: IpAddr = "fd00::a".parse().expect("it is an address");
+        allocator.reserve(wanted, "ns", "a").await.expect("it is free");
+        allocator.release("FD00:0::000A").await.expect("the store answers");
+        allocator.reserve(wanted, "ns", "a").await.expect("it is free again");
+    });
+}
+
+#[test]
+fn a_port_has_one_winner_and_is_free_when_given_back() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        let allocator = ports(&store, "30000-30009");
+        let all = join_all((0..8).map(|_| allocator.reserve(30003))).await;
+        assert_eq!(all.iter().filter(|won| won.is_ok()).count(), 1);
+        assert!(
+            all.iter()
+                .all(|won| matches!(won, Ok(()) | Err(AllocateError::PortTaken)))
+        );
+        let rest = join_all((0..9).map(|_| allocator.allocate())).await;
+        let rest: BTreeSet<u16> = rest
+            .into_iter()
+            .map(|port| port.expect("there is one for each"))
+            .collect();
+        assert_eq!((rest.len(), rest.contains(&30003)), (9, false));
+        assert_eq!(allocator.allocate().await, Err(AllocateError::Full));
+        allocator.release(&[30003, 30005, 1]).await.expect("the store answers");
+        allocator.reserve(30005).await.expect("it is free again");
+        assert_eq!(allocator.allocate().await, Ok(30003));
+    });
+}
+
+#[test]
+fn ports_stay_held_when_the_range_changes() {
+    run(Topology::trireme(), |_kit| async move {
+        let (_dir, store) = open_store();
+        let store: Arc<dyn Storage> = store;
+        ports(&store, "30000-30009").reserve(30005).await.expect("it is free");
+        let moved = ports(&store, "30004-30020");
+        assert_eq!(moved.reserve(30005).await, Err(AllocateError::PortTaken));
+        moved.reserve(30009).await.expect("the same bit was another port's");
+    });
+}

@@ -1,0 +1,12 @@
+//! The write side over a real embedded store, as clients see it.
+
+mod allocators;
+mod create;
+mod delete;
+mod patch;
+mod scale;
+mod side_effects;
+mod store;
+mod support;
+mod turns;
+mod update;

@@ -1,0 +1,98 @@
+use serde_json::{Value, json};
+use trireme_actors::{testkit::run, topology::Topology};
+use trireme_machinery::Reason;
+
+use super::support::{Bench, MODIFIED, Rules, answered, patching, refused, replacement};
+use crate::{
+    fixtures::get,
+    request::{PatchKind, Subresource, UpdateRequest},
+};
+
+fn scale(metadata: Value, replicas: i64) -> UpdateRequest {
+    let mut object = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata});
+    object["metadata"]["name"] = "a".into();
+    object["spec"] = json!({ "replicas": replicas });
+    UpdateRequest {
+        subresource: Subresource::Scale,
+        ..replacement("a", object)
+    }
+}
+
+#[test]
+fn a_scale_shows_the_replicas_of_its_object() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let fields = json!({
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "x"}}},
+            "status": {"replicas": 2},
+        });
+        let item = bench.made("a", json!({}), fields).await;
+        let shown = bench.registry.scale(get("ns/a")).await.expect("it is there");
+        assert_eq!(shown["spec"], json!({"replicas": 3}));
+        assert_eq!(shown["status"], json!({"replicas": 2, "selector": "app=x"}));
+        assert_eq!(shown["metadata"]["resourceVersion"], item.revision.to_string());
+        assert_eq!(refused(bench.registry.scale(get("ns/b")).await).0, Reason::NotFound);
+    });
+}
+
+#[test]
+fn a_scale_changes_nothing_but_the_replicas() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let item = bench
+            .made(
+                "a",
+                json!({}),
+                json!({"spec": {"replicas": 3, "count": 7}, "data": {"k": "v"}}),
+            )
+            .await;
+        let written = bench
+            .registry
+            .update(scale(json!({}), 5))
+            .await
+            .expect("it is unconditional");
+        assert_eq!(answered(&written)["spec"], json!({"replicas": 5}));
+        let object = bench.now("a").await.expect("it is there");
+        assert_eq!(
+            (&object["spec"], &object["data"]),
+            (&json!({"replicas": 5, "count": 7}), &json!({"k": "v"}))
+        );
+        assert_eq!(object["metadata"]["generation"], 2);
+        let stale = scale(json!({"resourceVersion": item.revision.to_string()}), 6);
+        assert_eq!(
+            refused(bench.registry.update(stale).await),
+            (Reason::Conflict, MODIFIED.to_owned())
+        );
+        let other = scale(json!({"uid": "u"}), 6);
+        assert_eq!(refused(bench.registry.update(other).await).0, Reason::Conflict);
+        let told = "Scale.autoscaling \"a\" is invalid: spec.replicas: Invalid value: -1: must be greater than or \
+                    equal to 0";
+        let negative = bench.registry.update(scale(json!({}), -1)).await;
+        assert_eq!(refused(negative), (Reason::Invalid, told.to_owned()));
+        assert_eq!(bench.now("a").await, Some(object));
+    });
+}
+
+#[test]
+fn a_scale_can_be_patched() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        bench.made("a", json!({}), json!({"spec": {"replicas": 3}})).await;
+        let patch = |patch: Value| {
+            let mut request = patching("a", PatchKind::Merge, &patch);
+            request.subresource = Subresource::Scale;
+            bench.registry.patch(request)
+        };
+        let written = patch(json!({"spec": {"replicas": 4}})).await.expect("it is sound");
+        assert_eq!(answered(&written)["spec"], json!({"replicas": 4}));
+        let (reason, message) = refused(patch(json!({"metadata": {"name": "b"}})).await);
+        assert_eq!(
+            (reason, &*message),
+            (
+                Reason::BadRequest,
+                "the name of the object (b) does not match the name on the URL (a)"
+            )
+        );
+        assert_eq!(bench.now("a").await.expect("it is there")["spec"]["replicas"], 4);
+    });
+}

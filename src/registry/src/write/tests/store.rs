@@ -1,0 +1,128 @@
+//! A real store whose puts a test can hold back or make uncertain.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+use trireme_storage::{
+    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
+    WriteOutcome,
+};
+
+/// What becomes of puts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Puts {
+    Pass,
+    /// Committed, but nobody is told.
+    CommittedUnheard,
+    /// Not committed, and nobody is told.
+    LostUnheard,
+    /// Surely not committed.
+    Refused,
+    /// Not committed, because the key is taken.
+    Taken,
+}
+
+pub(super) struct Moody {
+    inner: Arc<dyn Storage>,
+    puts: AtomicU8,
+    /// A put takes a permit for good.
+    pub(super) gate: Semaphore,
+    /// How many puts had a lease.
+    pub(super) leased: AtomicUsize,
+    /// Gets a permit for each put that has come to the gate.
+    pub(super) arrived: Semaphore,
+}
+
+impl Moody {
+    /// With an open gate.
+    pub(super) fn over(inner: Arc<dyn Storage>) -> Arc<Self> {
+        Arc::new(Self {
+            inner,
+            puts: AtomicU8::new(Puts::Pass as u8),
+            gate: Semaphore::new(1000),
+            leased: AtomicUsize::new(0),
+            arrived: Semaphore::new(0),
+        })
+    }
+
+    pub(super) fn next_puts(&self, puts: Puts) {
+        self.puts.store(puts as u8, Ordering::SeqCst);
+    }
+}
+
+impl Storage for Moody {
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        value: Bytes,
+        compare: Compare,
+        options: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        Box::pin(async move {
+            self.arrived.add_permits(1);
+            self.leased
+                .fetch_add(usize::from(options.lease.is_some()), Ordering::SeqCst);
+            self.gate
+                .acquire()
+                .await
+                .expect("the gate is never closed for good")
+                .forget();
+            let unknown = || StorageError::UnknownOutcome("the connection broke".to_owned());
+            match self.puts.load(Ordering::SeqCst) {
+                mood if mood == Puts::CommittedUnheard as u8 => {
+                    self.inner.put(key, value, compare, options).await?;
+                    Err(unknown())
+                }
+                mood if mood == Puts::LostUnheard as u8 => Err(unknown()),
+                mood if mood == Puts::Refused as u8 => Err(StorageError::Unavailable("no connection".to_owned())),
+                mood if mood == Puts::Taken as u8 => Ok(WriteOutcome::Conflict(None)),
+                _ => self.inner.put(key, value, compare, options).await,
+            }
+        })
+    }
+
+    fn get<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        self.inner.get(key, revision)
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        self.inner.range(request)
+    }
+
+    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        self.inner.delete(key, revision)
+    }
+
+    fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+        self.inner.watch(prefix, after)
+    }
+
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
+        self.inner.read_index()
+    }
+
+    fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
+        self.inner.grant_lease(ttl)
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        self.inner.revoke_lease(lease)
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
+        self.inner.compact(revision)
+    }
+}
