@@ -4,7 +4,7 @@
 //! made; nothing is reached through globals.
 //!
 //! ```text
-//! settings ─► certificates ─► store ─► actor system ─► serve until SIGTERM ─► drain ─► close
+//! settings ─► certificates ─► store ─► actor system ─► resources ─► edge ─► serve until SIGTERM ─► drain ─► close
 //! ```
 
 use std::net::IpAddr;
@@ -15,10 +15,17 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
+use trireme_edge::EdgeError;
+use trireme_edge::server::Running;
+use trireme_edge::server::TlsError;
+use trireme_registry::DirectorHandle;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
+use crate::front;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
+use crate::probe::StoreProbe;
+use crate::resources::{self, ResourcesError};
 use crate::settings::{IpRange, Settings, Store, StoreKind};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
@@ -26,13 +33,20 @@ const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 /// Histograms grow until they are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
-/// A replica, built but not yet serving.
+/// In-flight requests get this long to finish once nothing new is accepted, as in kube-apiserver.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+/// How often readiness is looked at until it is reached.
+const READINESS_POLL: Duration = Duration::from_millis(10);
+
+/// A replica whose port is bound; it becomes ready as its caches fill.
 pub(crate) struct App {
     pki: Pki,
     lifecycle: Lifecycle,
     clock: Clock,
     system: ActorSystem,
     store: Arc<dyn Storage>,
+    director: DirectorHandle,
+    edge: Running,
     shutdown_delay: Duration,
 }
 
@@ -56,10 +70,27 @@ pub(crate) enum BuildError {
     /// A thread could not be started.
     #[error("the actor threads could not be started")]
     Threads(#[from] std::io::Error),
+    /// The resources cannot be served.
+    #[error("the resources cannot be served")]
+    Resources(#[from] ResourcesError),
+    /// The token file is malformed.
+    #[error("the token file {path} cannot be used")]
+    Tokens {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: trireme_auth::TokenFileError,
+    },
+    /// The certificates cannot be used for TLS.
+    #[error("TLS cannot be set up")]
+    Tls(#[from] TlsError),
+    /// The port cannot be served.
+    #[error("the port cannot be served")]
+    Edge(#[from] EdgeError),
 }
 
 impl App {
-    /// Brings up everything that does not need a port.
+    /// Brings everything up, the port last.
     pub(crate) async fn build(
         settings: &Settings,
         clock: Clock,
@@ -68,19 +99,14 @@ impl App {
         let lifecycle = Lifecycle::start(clock.clone());
         let pki = certificates(settings, &clock)?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
-        let system = ActorSystem::builder()
-            .clock(clock.clone())
-            .arbiters(arbiters())
-            .build()?;
-        keep_metrics_small(&system, metrics);
-        Ok(Self {
-            pki,
-            lifecycle,
-            clock,
-            system,
-            store,
-            shutdown_delay: settings.shutdown_delay,
-        })
+        let system = ActorSystem::builder().clock(clock.clone()).arbiters(arbiters()).build()?;
+        keep_metrics_small(&system, metrics.clone());
+        let director = resources::start(&system, &store, settings).await?;
+        let probe = StoreProbe::start(&system, Arc::clone(&store));
+        let edge = front::start(settings, &pki, &system, &director, probe, metrics)?;
+        lifecycle.reach(Moment::Listening);
+        let shutdown_delay = settings.shutdown_delay;
+        Ok(Self { pki, lifecycle, clock, system, store, director, edge, shutdown_delay })
     }
 
     /// Where the admin kubeconfig is, to be announced.
@@ -90,11 +116,19 @@ impl App {
 
     /// Serves until `shutdown` is done, then drains and closes.
     pub(crate) async fn run(self, shutdown: impl Future<Output = ()>) {
-        self.lifecycle.reach(Moment::Ready);
-        shutdown.await;
+        let mut shutdown = std::pin::pin!(shutdown);
+        tokio::select! {
+            () = self.until_ready() => {
+                self.lifecycle.reach(Moment::Ready);
+                shutdown.await;
+            }
+            () = &mut shutdown => {}
+        }
         self.lifecycle.reach(Moment::ShutdownInitiated);
+        self.edge.lifecycle().drain();
         self.clock.sleep(self.shutdown_delay).await;
         self.lifecycle.reach(Moment::NotAccepting);
+        self.edge.shutdown(DRAIN_PATIENCE).await;
         self.lifecycle.reach(Moment::Drained);
         let leaked = self.system.shutdown(CLOSE_PATIENCE).await;
         if !leaked.is_empty() {
@@ -102,6 +136,12 @@ impl App {
         }
         drop(self.store);
         self.lifecycle.reach(Moment::Stopped);
+    }
+
+    async fn until_ready(&self) {
+        while !self.director.is_ready() {
+            self.clock.sleep(READINESS_POLL).await;
+        }
     }
 }
 
@@ -153,7 +193,7 @@ async fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, 
     }
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, BuildError> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, BuildError> {
     std::fs::read(path).map_err(|source| BuildError::File {
         path: path.to_owned(),
         source,

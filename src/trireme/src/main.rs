@@ -1,8 +1,11 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod front;
 mod lifecycle;
 mod pki;
+mod probe;
+mod resources;
 mod settings;
 mod telemetry;
 

@@ -1,0 +1,87 @@
+//! Brings up the edge: TLS, who may talk to us, limits, health.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use metrics_exporter_prometheus::PrometheusHandle;
+use trireme_actors::ActorSystem;
+use trireme_auth::{Authenticator, CertificateAuthenticator, MastersOnly, TokenFile, Union};
+use trireme_edge::server::{Running, tls_from_pem};
+use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
+use trireme_flow::{Limiter, Limits};
+use trireme_registry::DirectorHandle;
+
+use crate::app::{BuildError, read_file};
+use crate::pki::Pki;
+use crate::probe::StoreProbe;
+use crate::settings::Settings;
+
+/// Binds the port and serves.
+pub(crate) fn start(
+    settings: &Settings,
+    pki: &Pki,
+    system: &ActorSystem,
+    director: &DirectorHandle,
+    store: StoreProbe,
+    metrics: PrometheusHandle,
+) -> Result<Running, BuildError> {
+    let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
+    let config = EdgeConfig {
+        request_timeout: settings.limits.request_timeout,
+        min_watch: settings.limits.min_request_timeout,
+        ..EdgeConfig::new(listen, tls_settings(settings, pki)?)
+    };
+    let limits = Limits {
+        read_only: settings.limits.requests_inflight.unwrap_or(usize::MAX),
+        mutating: settings.limits.mutating_requests_inflight.unwrap_or(usize::MAX),
+    };
+    let actors = system.clone();
+    let rooms = Rooms {
+        director: director.clone(),
+        authenticator: authenticator(settings, system)?,
+        authorizer: Arc::new(MastersOnly),
+        limiter: Limiter::new(limits),
+        health: health(director, store),
+        metrics,
+        actors: Arc::new(move || actors.snapshot()),
+        clock: system.clock().clone(),
+    };
+    Ok(Edge::build(config, rooms)?)
+}
+
+/// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
+/// or the one of the settings.
+fn tls_settings(settings: &Settings, pki: &Pki) -> Result<Arc<rustls::ServerConfig>, BuildError> {
+    let (certificate, key): (&Path, &Path) = match &settings.serving {
+        Some(files) => (&files.certificate, &files.key),
+        None => (&pki.serving_certificate, &pki.serving_key),
+    };
+    let mut client_ca = read_file(&pki.ca_file)?;
+    if let Some(path) = &settings.client_ca_file {
+        client_ca.push(b'\n');
+        client_ca.extend(read_file(path)?);
+    }
+    Ok(Arc::new(tls_from_pem(&read_file(certificate)?, &read_file(key)?, Some(&client_ca))?))
+}
+
+fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Authenticator>, BuildError> {
+    let mut ways: Vec<Arc<dyn Authenticator>> = vec![Arc::new(CertificateAuthenticator::new(system.clock().clone()))];
+    if let Some(path) = &settings.token_auth_file {
+        let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
+        let tokens = TokenFile::parse(&text).map_err(|source| BuildError::Tokens { path: path.clone(), source })?;
+        ways.push(Arc::new(tokens));
+    }
+    Ok(Arc::new(Union::new(ways)))
+}
+
+/// The names are those of kube-apiserver's checks, so that probes of a single one work.
+fn health(director: &DirectorHandle, store: StoreProbe) -> Health {
+    let (director, readiness) = (director.clone(), store.clone());
+    Health::new()
+        .check("etcd", Probes::NotLive, move || store.check())
+        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check())
+        .check("informer-sync", Probes::ReadyOnly, move || {
+            if director.is_ready() { Ok(()) } else { Err("a watch cache is not loaded".to_owned()) }
+        })
+}

@@ -1,0 +1,101 @@
+//! Brings up what serves the built-in resources: kinds, admission, registries and the first duties.
+
+use std::sync::Arc;
+
+use trireme_actors::ActorSystem;
+use trireme_admission::{Chain, NamespaceLifecycle};
+use trireme_cluster::Standalone;
+use trireme_duties::SystemNamespaces;
+use trireme_kinds::Settings as KindSettings;
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    DirectorError, DirectorHandle, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
+    allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
+};
+use trireme_storage::Storage;
+
+use crate::settings::{IpRange, Settings};
+
+/// How often missing system namespaces are looked for until they are there.
+const DUTY_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
+
+/// Why the resources could not be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ResourcesError {
+    /// A registry or the director could not be started.
+    #[error("the registries could not be started")]
+    Director(#[from] DirectorError),
+    /// There is no registry of namespaces, which all others need.
+    #[error("namespaces are not served")]
+    NoNamespaces,
+    /// The settings passed validation but make no sense to an allocator.
+    #[error("the service address or port range is unusable: {0}")]
+    Range(String),
+}
+
+/// Starts the registries of all built-in resources. Their caches load in the background.
+pub(crate) async fn start(
+    system: &ActorSystem,
+    store: &Arc<dyn Storage>,
+    settings: &Settings,
+) -> Result<DirectorHandle, ResourcesError> {
+    let lifecycle = NamespaceLifecycle::default();
+    let admission = Chain::new(vec![Arc::new(lifecycle.clone())]);
+    let resources = trireme_kinds::resources(&kind_settings(store, settings)?);
+    let director = Registries {
+        system: system.clone(),
+        store: Arc::clone(store),
+        store_watcher: StoreWatcherOptions {
+            objects_prefix: format!("{}/", settings.store.prefix),
+            ..StoreWatcherOptions::default()
+        },
+        admission: Arc::new(admission),
+        known_kinds: Arc::new(trireme_kinds::known_kinds()),
+    }
+    .start(resources.into_iter().map(Arc::<ResourceInfo>::new).collect())
+    .await?;
+    let namespaces = namespaces(&director)?;
+    lifecycle.watch(namespaces.clone());
+    keep_system_namespaces(system, namespaces);
+    Ok(director)
+}
+
+fn namespaces(director: &DirectorHandle) -> Result<RegistryHandle, ResourcesError> {
+    director
+        .routes()
+        .find("", "v1", "namespaces")
+        .map(|route| route.registry)
+        .ok_or(ResourcesError::NoNamespaces)
+}
+
+fn kind_settings(store: &Arc<dyn Storage>, settings: &Settings) -> Result<KindSettings, ResourcesError> {
+    let range = |text: String| text.parse::<AddressRange>().map_err(|_| ResourcesError::Range(text.clone()));
+    let first = settings.service_cluster_ip_ranges.first().map(IpRange::to_string);
+    let addresses = range(first.unwrap_or_default())?;
+    let ports = format!("{}-{}", settings.service_node_ports.start(), settings.service_node_ports.end());
+    let ports = ports.parse::<PortRange>().map_err(|_| ResourcesError::Range(ports))?;
+    let root = &settings.store.prefix;
+    Ok(KindSettings {
+        storage_root: root.clone(),
+        event_ttl: settings.event_ttl,
+        addresses: AddressAllocator::new(Arc::clone(store), &format!("{root}/ipaddresses"), addresses),
+        ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
+    })
+}
+
+/// Makes the system namespaces as soon as the store can be written; with several replicas, whoever is first.
+fn keep_system_namespaces(system: &ActorSystem, namespaces: RegistryHandle) {
+    let (duty, clock) = (SystemNamespaces::new(namespaces), system.clock().clone());
+    let lease = Standalone.acquire(SystemNamespaces::DUTY);
+    let run = async move {
+        while let Err(error) = duty.run(&lease).await {
+            log_retry(&error);
+            clock.sleep(DUTY_RETRY).await;
+        }
+    };
+    let _ = system.tasks().spawn_named("duty/system-namespaces", run);
+}
+
+fn log_retry(error: &ApiError) {
+    tracing::debug!(%error, "the system namespaces are not there yet");
+}
