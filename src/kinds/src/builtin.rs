@@ -28,9 +28,10 @@ pub struct Settings {
     pub ports: PortAllocator,
 }
 
-/// Every built-in resource that is stored. Two groups' kinds that share a storage are two resources.
+/// Every built-in resource that is stored. What two groups serve from one storage is one resource.
 pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
-    data::resources().iter().filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings))).collect()
+    let own = data::resources().iter().filter(|row| row.group != core::events::GROUP);
+    own.filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings))).collect()
 }
 
 /// Every built-in kind that is served, stored or not.
@@ -44,11 +45,22 @@ pub fn known_kinds() -> HashSet<GroupVersionKind> {
 fn kind(row: &ResourceData, settings: &Settings) -> Kind {
     match (row.group.as_str(), row.plural.as_str()) {
         ("", "configmaps") => core::configmaps::kind(),
+        ("", "events") => core::events::kind(settings.event_ttl),
         ("", "namespaces") => core::namespaces::kind(),
+        ("", "nodes") => core::nodes::kind(),
+        ("", "persistentvolumeclaims") => core::persistentvolumeclaims::kind(),
+        ("", "persistentvolumes") => core::persistentvolumes::kind(),
+        ("", "pods") => core::pods::kind(),
+        ("", "podtemplates") => core::podtemplates::kind(),
         ("", "secrets") => core::secrets::kind(),
         ("", "serviceaccounts") => core::serviceaccounts::kind(),
+        ("", "services") => core::services::kind(settings),
+        ("", "replicationcontrollers") => core::replicationcontrollers::kind(),
+        ("apps", "controllerrevisions") => apps::controllerrevisions::kind(),
+        ("apps", "daemonsets") => apps::daemonsets::kind(),
         ("apps", "deployments") => apps::deployments::kind(),
         ("apps", "replicasets") => apps::replicasets::kind(),
+        ("apps", "statefulsets") => apps::statefulsets::kind(),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
         _ => generic::kind(row),
     }
@@ -56,8 +68,11 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
 
 fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> ResourceInfo {
     let kind = kind(row, settings);
-    let versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
+    let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
     let stored = versions.iter().position(|version| *version.group_version.version == *storage.version);
+    if row.group.is_empty() && row.plural == "events" {
+        versions.extend(newer_events());
+    }
     ResourceInfo {
         resource: GroupResource { group: row.group.as_str().into(), resource: row.plural.as_str().into() },
         kind: row.kind.as_str().into(),
@@ -85,6 +100,13 @@ fn served(row: &ResourceData, version: &str) -> ServedVersion {
     ServedVersion { group_version: GroupVersion::new(&row.group, version), type_id, conversion }
 }
 
+/// The versions in which another group serves the core group's events.
+fn newer_events() -> impl Iterator<Item = ServedVersion> {
+    let rows = data::resources().iter().filter(|row| row.group == core::events::GROUP);
+    rows.flat_map(|row| row.versions.iter().map(|version| served(row, &version.name)))
+        .map(|version| ServedVersion { conversion: Some(&core::events::EVENTS_V1), ..version })
+}
+
 fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<SelectableField> {
     let fields = row.selectable.iter().map(|field| {
         match own.iter().position(|candidate| *candidate.label == *field.label) {
@@ -92,7 +114,9 @@ fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<Selectab
             None => at_path(&field.label, &field.path),
         }
     });
-    fields.collect()
+    let mut fields: Vec<SelectableField> = fields.collect();
+    fields.extend(own);
+    fields
 }
 
 /// A selectable field that is what stands at a dotted path, as text.

@@ -2,29 +2,73 @@
 //!
 //! They are stored as the core group's; `events.k8s.io` names the same fields differently.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trireme_machinery::{
-    Object,
-    field::{Error, ErrorList, Path},
+    GroupVersionKind,
+    field::ErrorList,
     names::{self, NameCheck},
 };
-use trireme_registry::{Column, Conversion, Strategy, WriteContext};
+use trireme_registry::{Column, Conversion, SelectableField, Strategy, WriteContext};
 
 use crate::{
-    columns::{self, column, described, since, wide},
+    columns::{self, column, documented, since, wide},
     kind::{Kind, selectable},
-    values::{text, text_at},
+    values::{integer_at, text, text_at},
 };
 
 mod validation;
 
-/// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new(Events).columns(event_columns()).selectable(vec![
-        selectable("source", |object| source_component(object).to_owned()),
-        selectable("reportingComponent", |object| text(object, "reportingComponent").to_owned()),
-    ])
+#[cfg(test)]
+mod tests;
+
+/// The group that serves the same events in a form of its own.
+pub(crate) const GROUP: &str = "events.k8s.io";
+const EVENT: &str = "io.k8s.api.core.v1.Event";
+const REFERENCE: &str = "io.k8s.api.core.v1.ObjectReference";
+
+/// The kind's parts; events live for `ttl`.
+pub(crate) fn kind(ttl: Duration) -> Kind {
+    let mut kind = Kind::new(Events)
+        .columns(event_columns())
+        .selectable(selectable_fields());
+    kind.ttl = Some(ttl);
+    kind
+}
+
+/// What selectors of `events.k8s.io` call the stored fields, and the one of the core group that reads otherwise than
+/// what stands at its path.
+fn selectable_fields() -> Vec<SelectableField> {
+    vec![
+        selectable("source", |event| source(event).to_owned()),
+        selectable("reportingController", |event| {
+            text(event, "reportingComponent").to_owned()
+        }),
+        selectable("regarding.kind", |event| involved(event, "kind")),
+        selectable("regarding.namespace", |event| involved(event, "namespace")),
+        selectable("regarding.name", |event| involved(event, "name")),
+        selectable("regarding.uid", |event| involved(event, "uid")),
+        selectable("regarding.apiVersion", |event| involved(event, "apiVersion")),
+        selectable("regarding.resourceVersion", |event| involved(event, "resourceVersion")),
+        selectable("regarding.fieldPath", |event| involved(event, "fieldPath")),
+    ]
+}
+
+fn involved(event: &Value, field: &str) -> String {
+    event
+        .get("involvedObject")
+        .map_or("", |object| text(object, field))
+        .to_owned()
+}
+
+fn source(event: &Value) -> &str {
+    first_set(text_at(event, "/source/component"), text(event, "reportingComponent"))
+}
+
+fn first_set<'a>(first: &'a str, second: &'a str) -> &'a str {
+    if first.is_empty() { second } else { first }
 }
 
 /// How `events.k8s.io/v1` differs from what is stored.
@@ -56,7 +100,9 @@ impl Conversion for EventsV1 {
         for name in WRITTEN_WHEN_EMPTY {
             fields.entry(name).or_insert_with(|| "".into());
         }
-        fields.entry("involvedObject").or_insert_with(|| Value::Object(Object::new()));
+        fields
+            .entry("involvedObject")
+            .or_insert_with(|| Value::Object(Map::new()));
     }
 
     fn from_stored(&self, object: &mut Value) {
@@ -72,7 +118,7 @@ impl Conversion for EventsV1 {
     }
 }
 
-fn rename(fields: &mut Object, from: &str, to: &str) {
+fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     if let Some(value) = fields.remove(from) {
         fields.insert(to.to_owned(), value);
     }
@@ -86,15 +132,102 @@ impl Strategy for Events {
         names::name_is_path_segment
     }
 
-    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate_new(object)
+    fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
+        validation::validate_new(object, is_core(context))
     }
 
-    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_update(new, old)
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validation::validate_update(new, old, is_core(context))
+    }
+
+    fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {
+        let is_new_word = field == "reportingController" || field.starts_with("regarding.");
+        let is_old_word = matches!(field, "reportingComponent" | "source") || field.starts_with("involvedObject.");
+        let is_foreign = if &*kind.group == GROUP {
+            is_old_word
+        } else {
+            is_new_word
+        };
+        is_foreign.then(|| format!("field label not supported: {field}"))
     }
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+}
+
+fn is_core(context: &WriteContext) -> bool {
+    context.version.group.is_empty()
+}
+
+fn event_columns() -> Vec<Column> {
+    let plain = |field: &'static str| move |event: &Value| Value::from(text(event, field));
+    let path = |event: &Value| Value::from(text_at(event, "/involvedObject/fieldPath"));
+    let message = |event: &Value| Value::from(text(event, "message").trim());
+    vec![
+        Column {
+            cell: std::sync::Arc::new(|event, now| Value::from(last_seen(event, now))),
+            ..column("Last Seen", "string", documented(EVENT, "lastTimestamp"), |_| {
+                Value::Null
+            })
+        },
+        column("Type", "string", documented(EVENT, "type"), plain("type")),
+        column("Reason", "string", documented(EVENT, "reason"), plain("reason")),
+        column("Object", "string", documented(EVENT, "involvedObject"), |event| {
+            Value::from(target(event))
+        }),
+        wide(column("Subobject", "string", documented(REFERENCE, "fieldPath"), path)),
+        wide(column("Source", "string", documented(EVENT, "source"), |event| {
+            Value::from(reporter(event))
+        })),
+        column("Message", "string", documented(EVENT, "message"), message),
+        wide(Column {
+            cell: std::sync::Arc::new(|event, now| Value::from(first_seen(event, now))),
+            ..column("First Seen", "string", documented(EVENT, "firstTimestamp"), |_| {
+                Value::Null
+            })
+        }),
+        wide(column("Count", "string", documented(EVENT, "count"), |event| {
+            Value::from(count(event))
+        })),
+        wide(columns::name()),
+    ]
+}
+
+fn first_seen(event: &Value, now: Timestamp) -> String {
+    since(first_set(text(event, "firstTimestamp"), text(event, "eventTime")), now)
+}
+
+fn last_seen(event: &Value, now: Timestamp) -> String {
+    if event.get("series").is_some_and(Value::is_object) {
+        return since(text_at(event, "/series/lastObservedTime"), now);
+    }
+    match text(event, "lastTimestamp") {
+        "" => first_seen(event, now),
+        last => since(last, now),
+    }
+}
+
+fn count(event: &Value) -> i64 {
+    if event.get("series").is_some_and(Value::is_object) {
+        return integer_at(event, "/series/count").unwrap_or(0);
+    }
+    // Events that are told once have no count in the newer form.
+    integer_at(event, "/count").filter(|count| *count != 0).unwrap_or(1)
+}
+
+fn target(event: &Value) -> String {
+    let kind = involved(event, "kind").to_lowercase();
+    match involved(event, "name") {
+        name if name.is_empty() => kind,
+        name => format!("{kind}/{name}"),
+    }
+}
+
+fn reporter(event: &Value) -> String {
+    let instance = first_set(text_at(event, "/source/host"), text(event, "reportingInstance"));
+    match (source(event), instance) {
+        (component, "") => component.to_owned(),
+        (component, instance) => format!("{component}, {instance}"),
     }
 }

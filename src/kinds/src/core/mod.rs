@@ -1,6 +1,15 @@
 //! The core group, one file a kind.
 
+mod volumes;
 pub(crate) mod configmaps;
+pub(crate) mod events;
 pub(crate) mod namespaces;
+pub(crate) mod nodes;
+pub(crate) mod persistentvolumeclaims;
+pub(crate) mod persistentvolumes;
+pub(crate) mod pods;
+pub(crate) mod podtemplates;
+pub(crate) mod replicationcontrollers;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
+pub(crate) mod services;

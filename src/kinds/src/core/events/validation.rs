@@ -1,0 +1,174 @@
+//! Faults of events (`pkg/apis/core/validation/events.go`): clients of the core group may do nearly anything, those of
+//! `events.k8s.io` must follow its rules.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta::validate_immutable_field,
+    names,
+};
+
+use crate::values::{integer_at, text, text_at};
+
+/// The longest reason, action and instance.
+const MAX_WORD: usize = 128;
+/// The longest message.
+const MAX_NOTE: usize = 1024;
+
+/// Faults of a new event; `is_core` says that the request is in the core group's version.
+pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
+    let mut errors = common_faults(event, is_core);
+    if is_core {
+        return errors;
+    }
+    let name = text_at(event, "/metadata/name");
+    let path = Path::new("metadata.name");
+    if !name.is_empty() {
+        let faults = names::name_is_dns_subdomain(name, false);
+        errors.extend(faults.iter().map(|why| Error::invalid_str(&path, name, why)));
+    }
+    errors.extend(series_faults(event));
+    if is_unset(event, "eventTime") {
+        errors.push(Error::required(&Path::new("eventTime"), ""));
+    }
+    let kind = text(event, "type");
+    if !matches!(kind, "Normal" | "Warning") {
+        errors.push(Error::invalid_str(
+            &Path::new("type"),
+            "",
+            &format!("has invalid value: {kind}"),
+        ));
+    }
+    let has_source = ["component", "host"]
+        .iter()
+        .any(|field| !text_at(event, &format!("/source/{field}")).is_empty());
+    let set = [
+        ("firstTimestamp", !is_unset(event, "firstTimestamp")),
+        ("lastTimestamp", !is_unset(event, "lastTimestamp")),
+        ("count", integer_at(event, "/count").unwrap_or(0) != 0),
+        ("source", has_source),
+    ];
+    for (name, _) in set.into_iter().filter(|(_, is_set)| *is_set) {
+        errors.push(Error::invalid_str(&Path::new(name), "", "needs to be unset"));
+    }
+    errors
+}
+
+/// Faults of a change.
+pub(super) fn validate_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
+    let mut errors = common_faults(new, is_core);
+    if is_core {
+        return errors;
+    }
+    if new.get("series") != old.get("series") {
+        errors.extend(series_faults(new));
+    }
+    // The reason is checked twice, as in Kubernetes; clients see two causes.
+    let kept = [
+        ("involvedObject", "involvedObject"),
+        ("reason", "reason"),
+        ("message", "message"),
+        ("source", "source"),
+        ("firstTimestamp", "firstTimestamp"),
+        ("lastTimestamp", "lastTimestamp"),
+        ("count", "count"),
+        ("reason", "reason"),
+        ("type", "type"),
+        ("eventTime", "eventTime"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingComponent", "reportingController"),
+        ("reportingInstance", "reportingInstance"),
+    ];
+    for (field, shown) in kept {
+        errors.extend(validate_immutable_field(
+            new.get(field),
+            old.get(field),
+            &Path::new(shown),
+        ));
+    }
+    errors
+}
+
+fn is_unset(event: &Value, field: &str) -> bool {
+    text(event, field).is_empty()
+}
+
+fn series_faults(event: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let Some(series) = event.get("series").filter(|series| series.is_object()) else {
+        return errors;
+    };
+    if series.get("count").and_then(Value::as_i64).unwrap_or(0) < 2 {
+        errors.push(Error::invalid_str(
+            &Path::new("series.count"),
+            "",
+            "should be at least 2",
+        ));
+    }
+    if is_unset(series, "lastObservedTime") {
+        errors.push(Error::required(&Path::new("series.lastObservedTime"), ""));
+    }
+    errors
+}
+
+/// What all clients must keep to. Events with a time are of the newer form and held to more.
+fn common_faults(event: &Value, is_core: bool) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let namespace = text_at(event, "/metadata/namespace");
+    let involved = text_at(event, "/involvedObject/namespace");
+    let has_time = !is_unset(event, "eventTime");
+    let matches = match (involved, has_time) {
+        ("", true) => matches!(namespace, "default" | "kube-system"),
+        ("", false) => matches!(namespace, "" | "default"),
+        (_, true) => true,
+        (_, false) => namespace == involved,
+    };
+    if !matches {
+        let path = Path::new("involvedObject.namespace");
+        errors.push(Error::invalid_str(&path, involved, "does not match event.namespace"));
+    }
+    if has_time {
+        push_reporter_faults(event, is_core, &mut errors);
+    }
+    let path = Path::new("namespace");
+    let faults = names::dns1123_subdomain(namespace);
+    errors.extend(faults.iter().map(|why| Error::invalid_str(&path, namespace, why)));
+    errors
+}
+
+fn push_reporter_faults(event: &Value, is_core: bool, errors: &mut ErrorList) {
+    let reporter = text(event, "reportingComponent");
+    let path = Path::new(if is_core {
+        "reportingComponent"
+    } else {
+        "reportingController"
+    });
+    if reporter.is_empty() {
+        errors.push(Error::required(&path, ""));
+    }
+    errors.extend(
+        names::qualified_name(reporter)
+            .iter()
+            .map(|why| Error::invalid_str(&path, reporter, why)),
+    );
+    for field in ["reportingInstance", "action", "reason"] {
+        let path = Path::new(field);
+        let value = text(event, field);
+        if value.is_empty() {
+            errors.push(Error::required(&path, ""));
+        }
+        push_length_fault(&path, value, MAX_WORD, errors);
+    }
+    push_length_fault(&Path::new("message"), text(event, "message"), MAX_NOTE, errors);
+}
+
+fn push_length_fault(path: &Path<'_>, value: &str, max: usize, errors: &mut ErrorList) {
+    if value.len() > max {
+        errors.push(Error::invalid_str(
+            path,
+            "",
+            &format!("can have at most {max} characters"),
+        ));
+    }
+}

@@ -1,0 +1,124 @@
+//! What nodes come to and what is refused.
+
+use serde_json::{Value, json};
+use trireme_registry::Strategy as _;
+
+use super::{Nodes, drop_config, kernel, kind, readiness, roles, validation};
+
+fn texts(errors: &[trireme_machinery::field::Error]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn defaults_join_what_belongs_together() {
+    for (given, want) in [
+        (
+            json!({"status": {"capacity": {"cpu": "1"}}}),
+            json!({"spec": {}, "status": {"capacity": {"cpu": "1"}, "allocatable": {"cpu": "1"}}}),
+        ),
+        (
+            json!({"status": {"capacity": {"cpu": "2"}, "allocatable": {}}}),
+            json!({"spec": {}, "status": {"capacity": {"cpu": "2"}, "allocatable": {}}}),
+        ),
+        (
+            json!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.9.0.0/24"]}}),
+            json!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}, "status": {}}),
+        ),
+        (
+            json!({"spec": {"podCIDRs": ["10.9.0.0/24"]}}),
+            json!({"spec": {"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.9.0.0/24"]}, "status": {}}),
+        ),
+    ] {
+        let mut object = given.clone();
+        Nodes.default(&mut object);
+        assert_eq!(object, want, "{given}");
+    }
+    let mut object = json!({"spec": {"configSource": {}}, "status": {"config": {}}});
+    drop_config(&mut object);
+    assert_eq!(object, json!({"spec": {}, "status": {}}));
+}
+
+#[test]
+fn faulty_nodes_are_refused() {
+    let cases: [(Value, &[&str]); 6] = [
+        (json!({}), &[]),
+        (
+            json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "x", "effect": "NoSchedule"}]}}),
+            &[
+                "metadata.taints[1]: Duplicate value: {\"Key\":\"a\",\"Value\":\"x\",\"Effect\":\"NoSchedule\",\"TimeAdded\":null}: \
+                 taints must be unique by key and effect pair",
+            ],
+        ),
+        (
+            json!({"spec": {"taints": [{"key": "a"}, {"key": "b", "effect": "Odd"}]}}),
+            &[
+                "metadata.taints[0].effect: Required value",
+                "metadata.taints[1].effect: Unsupported value: \"Odd\": supported values: \"NoSchedule\", \
+                 \"PreferNoSchedule\", \"NoExecute\"",
+            ],
+        ),
+        (
+            json!({"spec": {"podCIDRs": ["bad", "10.0.0.0/24"]}}),
+            &[
+                "spec.podCIDRs[0]: Invalid value: \"bad\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+                "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid \
+                 CIDR[0]: <nil> (invalid CIDR address: bad)",
+                "spec.podCIDRs: Invalid value: [\"bad\",\"10.0.0.0/24\"]: may specify no more than one CIDR for each IP family",
+            ],
+        ),
+        (
+            json!({"status": {"capacity": {"cpu": "-4", "ex.test/gpu": "1500m"}}}),
+            &[
+                "status.capacity.cpu: Invalid value: \"-4\": must be greater than or equal to 0",
+                "status.capacity.ex.test/gpu: Invalid value: \"1500m\": must be an integer",
+            ],
+        ),
+        (
+            json!({"metadata": {"annotations": {"scheduler.alpha.kubernetes.io/taints": "x"}}}),
+            &[
+                "metadata.annotations: Invalid value: \"scheduler.alpha.kubernetes.io/taints\": invalid character 'x' \
+                 looking for beginning of value",
+            ],
+        ),
+    ];
+    for (node, want) in cases {
+        assert_eq!(texts(&validation::validate(&node)), want, "{node}");
+    }
+}
+
+#[test]
+fn what_is_set_once_stays() {
+    let old = json!({"spec": {"podCIDRs": ["10.0.0.0/24"], "providerID": "a", "externalID": "e"}});
+    let new = json!({"spec": {"podCIDRs": ["10.1.0.0/24"], "providerID": "b"}, "status": {
+        "addresses": [{"type": "Hostname", "address": "h"}, {"type": "Hostname", "address": "h"}]
+    }});
+    assert_eq!(
+        texts(&validation::validate_update(&new, &old)),
+        [
+            "status.addresses[1]: Duplicate value: {\"Type\":\"Hostname\",\"Address\":\"h\"}",
+            "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid",
+            "spec.providerID: Forbidden: node updates may not change providerID except from \"\" to valid",
+            "spec.externalID: Forbidden: may not be updated",
+        ]
+    );
+    assert!(validation::validate_update(&old, &json!({"spec": {"externalID": "e"}})).is_empty());
+}
+
+#[test]
+fn cells_and_selectors() {
+    let node = json!({
+        "metadata": {"labels": {"node-role.kubernetes.io/edge": "", "kubernetes.io/role": "extra", "x": "y"}},
+        "spec": {"unschedulable": true},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "False"}],
+            "nodeInfo": {"kernelVersion": "6.1.0", "architecture": "arm64"},
+        },
+    });
+    assert_eq!(roles(&node), "edge,extra");
+    assert_eq!(readiness(&node), "NotReady,SchedulingDisabled");
+    assert_eq!(kernel(&node), "6.1.0 (arm64)");
+    assert_eq!(readiness(&json!({})), "Unknown");
+    let kind = kind();
+    let field = kind.selectable.first().expect("one field");
+    assert_eq!([&node, &json!({})].map(|node| (field.read)(node)), ["true", "false"]);
+}

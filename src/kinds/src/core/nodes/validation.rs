@@ -1,0 +1,254 @@
+//! Faults of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, ErrorType, Path, quote},
+    json, names,
+    quantity::Quantity,
+};
+
+use crate::values::{entries, items, text, text_at};
+
+const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
+const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
+/// Resources of the API itself, of which there are only whole ones.
+const WHOLE: [&str; 9] = [
+    "pods",
+    "services",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+static NULL: Value = Value::Null;
+
+fn part<'a>(object: &'a Value, name: &str) -> &'a Value {
+    object.get(name).unwrap_or(&NULL)
+}
+
+/// All faults of a node beyond its metadata.
+pub(super) fn validate(node: &Value) -> ErrorList {
+    let mut errors = annotation_faults(node);
+    errors.extend(taint_faults(
+        items(part(node, "spec"), "taints"),
+        &Path::new("metadata.taints"),
+    ));
+    errors.extend(resource_faults(node));
+    push_pod_range_faults(node, &mut errors);
+    errors
+}
+
+/// What may not change; Kubernetes repeats most of [`validate`] here, and clients see every repetition as a cause.
+pub(super) fn validate_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = annotation_faults(new);
+    errors.extend(resource_faults(new));
+    push_address_faults(new, &mut errors);
+    let (after, before) = (part(new, "spec"), part(old, "spec"));
+    let path = Path::new("spec");
+    let (ranges, old_ranges) = (items(after, "podCIDRs"), items(before, "podCIDRs"));
+    if !old_ranges.is_empty() {
+        let changes = if ranges.len() == old_ranges.len() {
+            ranges.iter().zip(old_ranges).filter(|(new, old)| new != old).count()
+        } else {
+            1
+        };
+        let why = "node updates may not change podCIDR except from \"\" to valid";
+        errors.extend((0..changes).map(|_| Error::forbidden(&path.child("podCIDRs"), why)));
+    }
+    let provider = text(before, "providerID");
+    if !provider.is_empty() && provider != text(after, "providerID") {
+        let why = "node updates may not change providerID except from \"\" to valid";
+        errors.push(Error::forbidden(&path.child("providerID"), why));
+    }
+    errors.extend(taint_faults(items(after, "taints"), &Path::new("metadata.taints")));
+    if text(after, "externalID") != text(before, "externalID") {
+        errors.push(Error::forbidden(&path.child("externalID"), "may not be updated"));
+    }
+    errors
+}
+
+/// Annotations from before taints were fields.
+fn annotation_faults(node: &Value) -> ErrorList {
+    let path = Path::new("metadata.annotations");
+    let annotations = node.pointer("/metadata/annotations").unwrap_or(&NULL);
+    let mut errors = ErrorList::new();
+    let given = text(annotations, TAINTS);
+    if !given.is_empty() {
+        match json::decode(given.as_bytes()) {
+            Ok(taints) => {
+                let list = taints.value.as_array().map_or(&[][..], Vec::as_slice);
+                errors.extend(taint_faults(list, &path.child(TAINTS)));
+            }
+            Err(error) => errors.push(Error::invalid_str(&path, TAINTS, &error.to_string())),
+        }
+    }
+    let given = text(annotations, AVOID_PODS);
+    if !given.is_empty() {
+        let path = path.child("AvoidPods");
+        match json::decode(given.as_bytes()) {
+            Ok(avoided) => push_avoided_faults(&avoided.value, &path, &mut errors),
+            Err(error) => errors.push(Error::invalid_str(&path, AVOID_PODS, &error.to_string())),
+        }
+    }
+    errors
+}
+
+fn push_avoided_faults(avoided: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child(AVOID_PODS);
+    for (index, entry) in items(avoided, "preferAvoidPods").iter().enumerate() {
+        let path = path.index(index);
+        let path = path.child("PodSignature");
+        match entry.pointer("/podSignature/podController") {
+            None => errors.push(Error::required(&path, "")),
+            Some(owner) if owner.get("controller") != Some(&Value::Bool(true)) => {
+                let path = path.child("PodController");
+                let shown = owner.get("controller").unwrap_or(&NULL);
+                errors.push(Error::invalid(
+                    &path.child("Controller"),
+                    shown,
+                    "must point to a controller",
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn taint_faults(taints: &[Value], path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut seen = BTreeSet::new();
+    for (index, taint) in taints.iter().enumerate() {
+        let path = path.index(index);
+        let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
+        let key_path = path.child("key");
+        errors.extend(
+            names::qualified_name(key)
+                .iter()
+                .map(|why| Error::invalid_str(&key_path, key, why)),
+        );
+        let faults = names::label_value(value);
+        if !faults.is_empty() {
+            errors.push(Error::invalid_str(&path.child("value"), value, &faults.join(";")));
+        }
+        if effect.is_empty() {
+            errors.push(Error::required(&path.child("effect"), ""));
+        } else if !EFFECTS.contains(&effect) {
+            errors.push(Error::not_supported(&path.child("effect"), effect, &EFFECTS));
+        }
+        if !seen.insert((effect, key)) {
+            let mut fault = Error::duplicate_shown(&path, shown_taint(taint));
+            fault.body.push_str(": taints must be unique by key and effect pair");
+            errors.push(fault);
+        }
+    }
+    errors
+}
+
+/// A taint as errors show it: the Go struct.
+fn shown_taint(taint: &Value) -> String {
+    let field = |name| quote(text(taint, name));
+    let added = taint.get("timeAdded").unwrap_or(&NULL);
+    format!(
+        "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{added}}}",
+        field("key"),
+        field("value"),
+        field("effect")
+    )
+}
+
+fn resource_faults(node: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let status_path = Path::new("status");
+    for list in ["capacity", "allocatable"] {
+        let path = status_path.child(list);
+        for (name, value) in entries(part(node, "status"), list) {
+            let shown = value.as_str().unwrap_or_default();
+            let Ok(quantity) = Quantity::parse(shown) else { continue };
+            let path = path.child(name);
+            if quantity.signum() < 0 {
+                errors.push(Error::invalid_str(&path, shown, "must be greater than or equal to 0"));
+            }
+            if comes_whole(name) && quantity.as_integer().is_none() {
+                errors.push(Error::invalid_str(&path, shown, "must be an integer"));
+            }
+        }
+    }
+    errors
+}
+
+/// Whether there are only whole ones of a resource: the API's own, and those that vendors add.
+fn comes_whole(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    let is_extended = !is_native && !name.starts_with("requests.");
+    WHOLE.contains(&name) || is_extended && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+fn push_pod_range_faults(node: &Value, errors: &mut ErrorList) {
+    let ranges = items(part(node, "spec"), "podCIDRs");
+    let path = Path::new("spec.podCIDRs");
+    for (index, range) in ranges.iter().enumerate() {
+        let range = range.as_str().unwrap_or_default();
+        errors.extend(
+            names::cidr(range)
+                .iter()
+                .map(|why| Error::invalid_str(&path.index(index), range, why)),
+        );
+    }
+    if ranges.len() < 2 {
+        return;
+    }
+    let parsed = ranges
+        .iter()
+        .map(|range| names::parse_cidr_sloppy(range.as_str().unwrap_or_default()));
+    let parsed: Vec<_> = parsed.collect();
+    let unreadable = parsed
+        .iter()
+        .zip(ranges)
+        .enumerate()
+        .find(|(_, (parsed, _))| parsed.is_none());
+    if let Some((index, (_, range))) = unreadable {
+        let range = range.as_str().unwrap_or_default();
+        errors.push(Error {
+            kind: ErrorType::Internal,
+            field: path.to_string(),
+            body: format!(
+                "Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[{index}]: \
+                 <nil> (invalid CIDR address: {range})"
+            ),
+        });
+    }
+    let count = |is_v4: bool| {
+        parsed
+            .iter()
+            .flatten()
+            .filter(|(address, _)| address.is_ipv4() == is_v4)
+            .count()
+    };
+    if (count(true), count(false)) != (1, 1) || ranges.len() > 2 {
+        let shown = part(part(node, "spec"), "podCIDRs");
+        errors.push(Error::invalid(
+            &path,
+            shown,
+            "may specify no more than one CIDR for each IP family",
+        ));
+    }
+}
+
+fn push_address_faults(node: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status.addresses");
+    let mut seen = BTreeSet::new();
+    for (index, address) in items(part(node, "status"), "addresses").iter().enumerate() {
+        let (kind, text) = (text_at(address, "/type"), text_at(address, "/address"));
+        if !seen.insert((kind, text)) {
+            let shown = format!("{{\"Type\":{},\"Address\":{}}}", quote(kind), quote(text));
+            errors.push(Error::duplicate_shown(&path.index(index), shown));
+        }
+    }
+}

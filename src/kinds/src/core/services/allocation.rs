@@ -1,0 +1,270 @@
+//! Reserves the addresses and ports of services, and gives them back.
+
+use std::net::IpAddr;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    ApiError, GroupKind,
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{
+    SideEffects,
+    allocate::{AddressAllocator, AddressRange, AllocateError, PortAllocator},
+    strategy::Reservation,
+};
+
+use super::{
+    fields::{
+        NONE, cluster_ips, has_address, health_check_port, is_external_name, may_have_node_ports,
+        needs_health_check_port, node_ports, shown_list,
+    },
+    ports::{self, Wanted},
+};
+use crate::values::{struct_mut, text_at};
+
+/// The two kinds of keys in a [`Reservation`].
+const ADDRESS: &str = "address/";
+const PORT: &str = "port/";
+
+/// The allocators of services.
+pub(super) struct Allocation {
+    addresses: AddressAllocator,
+    ports: PortAllocator,
+}
+
+/// Faults of a wanted address that need no store to be found.
+pub(super) fn address_faults(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
+    let outside = wanted_address(object, old)
+        .flatten()
+        .filter(|address| !range.contains(*address));
+    let faults = outside.into_iter().map(|address| {
+        let why = AllocateError::AddressOutside {
+            address: address.to_string(),
+            range: range.to_string(),
+        };
+        address_fault(object, address, &why)
+    });
+    faults.collect()
+}
+
+/// What has to be reserved: nothing, any address, or a certain one.
+fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>> {
+    if !has_address(object) || old.is_some_and(|old| !is_external_name(old)) {
+        return None;
+    }
+    Some(cluster_ips(object).first().and_then(|ip| names::parse_ip_sloppy(ip)))
+}
+
+fn address_fault(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
+    let why = format!("failed to allocate IP {address}: {why}");
+    Error::invalid(&Path::new("spec.clusterIPs"), shown_list(object, "clusterIPs"), &why)
+}
+
+fn invalid(object: &Value, fault: Error) -> ApiError {
+    let kind = GroupKind {
+        group: "".into(),
+        kind: "Service".into(),
+    };
+    ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![fault])
+}
+
+/// The answer if a certain thing was wanted: the client's fault, unless the store failed.
+fn refused(object: &Value, why: AllocateError, fault: impl FnOnce(&AllocateError) -> Error) -> ApiError {
+    match why {
+        AllocateError::Store(error) => error,
+        why => invalid(object, fault(&why)),
+    }
+}
+
+/// The answer if anything was wanted and nothing is left.
+fn exhausted(what: &str, why: AllocateError) -> ApiError {
+    match why {
+        AllocateError::Store(error) => error,
+        why => ApiError::internal(format!("failed to allocate a {what}: {why}")),
+    }
+}
+
+impl Allocation {
+    /// With these allocators.
+    pub(super) fn new(addresses: AddressAllocator, ports: PortAllocator) -> Self {
+        Self { addresses, ports }
+    }
+
+    async fn take(&self, new: &mut Value, old: Option<&Value>, taken: &mut Vec<String>) -> Result<(), ApiError> {
+        self.take_address(new, old, taken).await?;
+        self.take_node_ports(new, old, taken).await?;
+        self.take_health_check_port(new, old, taken).await
+    }
+
+    async fn take_address(
+        &self,
+        new: &mut Value,
+        old: Option<&Value>,
+        taken: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        let Some(wanted) = wanted_address(new, old) else {
+            return Ok(());
+        };
+        let (namespace, name) = (text_at(new, "/metadata/namespace"), text_at(new, "/metadata/name"));
+        let address = match wanted {
+            Some(address) => {
+                let reserved = self.addresses.reserve(address, namespace, name).await;
+                reserved.map_err(|why| refused(new, why, |why| address_fault(new, address, why)))?;
+                address
+            }
+            None => self
+                .addresses
+                .allocate(namespace, name)
+                .await
+                .map_err(|why| exhausted("serviceIP", why))?,
+        };
+        taken.push(format!("{ADDRESS}{address}"));
+        if wanted.is_none() {
+            let fields = struct_mut(new, "spec");
+            fields.insert("clusterIP".into(), address.to_string().into());
+            fields.insert("clusterIPs".into(), json!([address.to_string()]));
+        }
+        Ok(())
+    }
+
+    async fn take_node_ports(
+        &self,
+        new: &mut Value,
+        old: Option<&Value>,
+        taken: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        for (index, wanted) in ports::wanted(new, old) {
+            let number = match wanted {
+                Wanted::Number(number) => {
+                    let fault = |why: &AllocateError| ports::fault(index, number, why);
+                    self.reserve_port(number, taken)
+                        .await
+                        .map_err(|why| refused(new, why, fault))?;
+                    number
+                }
+                Wanted::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
+                Wanted::SameAs(first) => new
+                    .pointer(&format!("/spec/ports/{first}"))
+                    .map_or(0, super::fields::node_port),
+            };
+            if let Some(port) = new.pointer_mut(&format!("/spec/ports/{index}")) {
+                port["nodePort"] = number.into();
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_health_check_port(
+        &self,
+        new: &mut Value,
+        old: Option<&Value>,
+        taken: &mut Vec<String>,
+    ) -> Result<(), ApiError> {
+        if !needs_health_check_port(new) || old.is_some_and(needs_health_check_port) {
+            return Ok(());
+        }
+        let asked = health_check_port(new);
+        if asked == 0 {
+            let number = self
+                .any_port(taken)
+                .await
+                .map_err(|why| exhausted("HealthCheck NodePort", why))?;
+            struct_mut(new, "spec").insert("healthCheckNodePort".into(), number.into());
+            return Ok(());
+        }
+        let path = Path::new("spec.healthCheckNodePort");
+        let fault = |why: &AllocateError| Error::invalid(&path, &asked.into(), &why.to_string());
+        self.reserve_port(asked, taken)
+            .await
+            .map_err(|why| refused(new, why, fault))
+    }
+
+    async fn reserve_port(&self, number: i64, taken: &mut Vec<String>) -> Result<(), AllocateError> {
+        let outside = |_| AllocateError::PortOutside(self.ports.range().to_string());
+        self.ports.reserve(u16::try_from(number).map_err(outside)?).await?;
+        taken.push(format!("{PORT}{number}"));
+        Ok(())
+    }
+
+    async fn any_port(&self, taken: &mut Vec<String>) -> Result<i64, AllocateError> {
+        let number = self.ports.allocate().await?;
+        taken.push(format!("{PORT}{number}"));
+        Ok(number.into())
+    }
+
+    /// Gives back what it can; what the store refuses now is found by the repair duty, so nobody waits for it here.
+    async fn give_back(&self, keys: &[String]) {
+        let ports: Vec<u16> = keys
+            .iter()
+            .filter_map(|key| key.strip_prefix(PORT)?.parse().ok())
+            .collect();
+        let _left_to_repair = self.ports.release(&ports).await;
+        for address in keys.iter().filter_map(|key| key.strip_prefix(ADDRESS)) {
+            let _left_to_repair = self.addresses.release(address).await;
+        }
+    }
+}
+
+/// All that a service holds.
+pub(super) fn held(object: &Value) -> Vec<String> {
+    let mut keys = Vec::new();
+    if has_address(object) {
+        let addresses = cluster_ips(object).into_iter().filter(|ip| *ip != NONE);
+        keys.extend(
+            addresses
+                .filter_map(names::parse_ip_sloppy)
+                .map(|ip| format!("{ADDRESS}{ip}")),
+        );
+    }
+    if may_have_node_ports(object) {
+        keys.extend(node_ports(object).into_iter().map(|port| format!("{PORT}{port}")));
+    }
+    if needs_health_check_port(object) && health_check_port(object) != 0 {
+        keys.push(format!("{PORT}{}", health_check_port(object)));
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+impl SideEffects for Allocation {
+    fn reserve<'a>(
+        &'a self,
+        new: &'a mut Value,
+        old: Option<&'a Value>,
+        dry_run: bool,
+    ) -> BoxFuture<'a, Result<Reservation, ApiError>> {
+        Box::pin(async move {
+            let mut taken = Vec::new();
+            let outcome = self.take(new, old, &mut taken).await;
+            if dry_run || outcome.is_err() {
+                self.give_back(&taken).await;
+                taken.clear();
+            }
+            outcome?;
+            let kept = held(new);
+            let dropped = old.filter(|_| !dry_run).map(held).unwrap_or_default();
+            Ok(Reservation {
+                taken,
+                dropped: dropped.into_iter().filter(|key| !kept.contains(key)).collect(),
+            })
+        })
+    }
+
+    fn release<'a>(&'a self, object: &'a Value) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.give_back(&held(object)).await })
+    }
+
+    fn finish(&self, reservation: Reservation, committed: bool) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let keys = if committed {
+                reservation.dropped
+            } else {
+                reservation.taken
+            };
+            self.give_back(&keys).await;
+        })
+    }
+}

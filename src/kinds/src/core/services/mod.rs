@@ -1,0 +1,133 @@
+//! Services (`pkg/registry/core/service`).
+//!
+//! Kubernetes reserves addresses and ports before it validates; here pure checks come first ([`families`] and
+//! [`ports`] say what a reservation would refuse without asking the store), so that a faulty service reserves nothing.
+
+mod allocation;
+mod columns;
+mod defaults;
+mod families;
+mod fields;
+mod ports;
+mod update;
+mod validation;
+mod warnings;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::ErrorList,
+    names::{self, NameCheck},
+};
+use trireme_registry::{
+    Strategy, WriteContext,
+    allocate::{AddressRange, PortRange},
+};
+
+use crate::{
+    builtin::Settings,
+    kind::Kind,
+    values::{keep_field, struct_mut},
+};
+
+/// The kind's parts.
+pub(crate) fn kind(settings: &Settings) -> Kind {
+    let strategy = Services {
+        addresses: settings.addresses.range(),
+        ports: settings.ports.range(),
+    };
+    let allocation = allocation::Allocation::new(settings.addresses.clone(), settings.ports.clone());
+    let mut kind = Kind::new(strategy).columns(columns::columns());
+    kind.side_effects = Some(Arc::new(allocation));
+    kind
+}
+
+struct Services {
+    addresses: AddressRange,
+    ports: PortRange,
+}
+
+impl Services {
+    fn family(&self) -> &'static str {
+        if self.addresses.is_ipv4() {
+            families::V4
+        } else {
+            families::V6
+        }
+    }
+
+    /// What keeps a service from getting its addresses and ports; nothing else is told if there is such a fault.
+    fn allocation_faults(&self, object: &Value, old: Option<&Value>) -> ErrorList {
+        let mut errors = families::settle(&mut object.clone(), old, self.family());
+        if errors.is_empty() {
+            errors = allocation::address_faults(object, old, &self.addresses);
+        }
+        if errors.is_empty() {
+            errors = ports::faults(object, old, &self.ports);
+        }
+        errors
+    }
+}
+
+impl Strategy for Services {
+    fn default(&self, object: &mut Value) {
+        defaults::set(object);
+    }
+
+    fn name_check(&self) -> NameCheck {
+        names::name_is_dns_label
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "loadBalancer": {} });
+        defaults::normalize_cluster_ips(object, None);
+        // Its faults are found again by the validation, which is the place to tell of them.
+        families::settle(object, None, self.family());
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let refused = self.allocation_faults(object, None);
+        if refused.is_empty() {
+            validation::validate(object, None)
+        } else {
+            refused
+        }
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        defaults::keep_allocated(new, old);
+        defaults::normalize_cluster_ips(new, Some(old));
+        families::settle(new, Some(old), self.family());
+        defaults::drop_by_type(new, old);
+        keep_field(new, old, "status");
+        if fields::service_type(new) != "LoadBalancer" {
+            struct_mut(new, "status").insert("loadBalancer".into(), json!({}));
+        }
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let refused = self.allocation_faults(new, Some(old));
+        if !refused.is_empty() {
+            return refused;
+        }
+        let mut errors = update::validate(new, old);
+        errors.extend(validation::validate(new, Some(old)));
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        validation::validate_status(new, old)
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        warnings::of(new)
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,245 @@
+//! Ports of services: their faults, and which node ports a service wants.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path, quote},
+    names,
+};
+use trireme_registry::allocate::{AllocateError, PortRange};
+
+use super::fields::{
+    health_check_port, may_have_node_ports, needs_health_check_port, needs_node_ports, node_port, node_ports, ports,
+    service_type,
+};
+use crate::values::text;
+
+/// Cloud environments that reserve too much would expose the kubelets.
+const KUBELET_PORT: i64 = 10250;
+
+/// A node port that has to be reserved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// This number.
+    Number(i64),
+    /// Any number.
+    Any,
+    /// The number of another port of the service.
+    SameAs(usize),
+}
+
+/// The node ports that a service needs and its old self does not have, by the index of the port.
+pub(super) fn wanted(object: &Value, old: Option<&Value>) -> Vec<(usize, Wanted)> {
+    if !may_have_node_ports(object) {
+        return Vec::new();
+    }
+    match old {
+        Some(old) => wanted_by_update(object, &node_ports(old)),
+        None => wanted_by_create(object),
+    }
+}
+
+/// Ports with one number, such as DNS over TCP and UDP, share their node port unless they ask for others.
+fn wanted_by_create(object: &Value) -> Vec<(usize, Wanted)> {
+    let number = |port: &Value| port.get("port").and_then(Value::as_i64).unwrap_or(0);
+    let mut plan = Vec::new();
+    let mut first_of: BTreeMap<i64, (usize, Option<i64>)> = BTreeMap::new();
+    for (index, port) in ports(object).iter().enumerate() {
+        if node_port(port) == 0 && !needs_node_ports(object) {
+            continue;
+        }
+        let Some((first, given)) = first_of.get(&number(port)).copied() else {
+            let mut requests = ports(object)
+                .iter()
+                .filter(|other| number(other) == number(port))
+                .map(node_port);
+            let request = requests.find(|request| *request != 0);
+            plan.push((index, request.map_or(Wanted::Any, Wanted::Number)));
+            first_of.insert(number(port), (index, request));
+            continue;
+        };
+        match node_port(port) {
+            0 => plan.push((index, Wanted::SameAs(first))),
+            asked if given != Some(asked) => plan.push((index, Wanted::Number(asked))),
+            _ => {}
+        }
+    }
+    plan
+}
+
+fn wanted_by_update(object: &Value, held: &[i64]) -> Vec<(usize, Wanted)> {
+    let mut plan = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (index, port) in ports(object).iter().enumerate() {
+        match node_port(port) {
+            0 if needs_node_ports(object) => plan.push((index, Wanted::Any)),
+            0 => {}
+            asked if !held.contains(&asked) && seen.insert(asked) => plan.push((index, Wanted::Number(asked))),
+            _ => {}
+        }
+    }
+    plan
+}
+
+/// The first fault of the node ports that a reservation would find without asking the store.
+pub(super) fn faults(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
+    let mut taken = BTreeSet::new();
+    for (index, wanted) in wanted(object, old) {
+        let Wanted::Number(number) = wanted else { continue };
+        if let Some(why) = refusal(number, range, &mut taken) {
+            return vec![fault(index, number, &why)];
+        }
+    }
+    let old_port = old.filter(|old| needs_health_check_port(old)).map(health_check_port);
+    let path = Path::new("spec.healthCheckNodePort");
+    match (needs_health_check_port(object), health_check_port(object)) {
+        (true, port) if old_port.is_some_and(|old| old != port) => {
+            vec![Error::forbidden(&path, "field is immutable")]
+        }
+        (true, port) if old_port.is_none() && port != 0 => match refusal(port, range, &mut taken) {
+            Some(why) => vec![Error::invalid(&path, &port.into(), &why.to_string())],
+            None => ErrorList::new(),
+        },
+        _ => ErrorList::new(),
+    }
+}
+
+fn refusal(number: i64, range: &PortRange, taken: &mut BTreeSet<i64>) -> Option<AllocateError> {
+    if !u16::try_from(number).is_ok_and(|number| range.contains(number)) {
+        return Some(AllocateError::PortOutside(range.to_string()));
+    }
+    (!taken.insert(number)).then_some(AllocateError::PortTaken)
+}
+
+/// Why a node port cannot be had.
+pub(super) fn fault(index: usize, number: i64, why: &AllocateError) -> Error {
+    let path = Path::new("spec.ports");
+    Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())
+}
+
+/// Faults of each port alone.
+pub(super) fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec.ports");
+    let list = ports(object);
+    let mut seen = BTreeSet::new();
+    for (index, port) in list.iter().enumerate() {
+        let path = path.index(index);
+        push_name_faults(port, list.len() > 1, &path, &mut seen, &mut errors);
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        let faults = names::port_number(number);
+        errors.extend(
+            faults
+                .iter()
+                .map(|why| Error::invalid(&path.child("port"), &number.into(), why)),
+        );
+        match text(port, "protocol") {
+            "" => errors.push(Error::required(&path.child("protocol"), "")),
+            "TCP" | "UDP" | "SCTP" => {}
+            other => errors.push(Error::not_supported(
+                &path.child("protocol"),
+                other,
+                &["SCTP", "TCP", "UDP"],
+            )),
+        }
+        errors.extend(target_faults(
+            port.get("targetPort").unwrap_or(&Value::from(0)),
+            &path.child("targetPort"),
+        ));
+        if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
+            let path = path.child("appProtocol");
+            let faults = names::qualified_name(protocol);
+            errors.extend(faults.iter().map(|why| Error::invalid_str(&path, protocol, why)));
+        }
+    }
+    errors
+}
+
+fn push_name_faults<'a>(
+    port: &'a Value,
+    is_required: bool,
+    path: &Path<'_>,
+    seen: &mut BTreeSet<&'a str>,
+    errors: &mut ErrorList,
+) {
+    let path = path.child("name");
+    match text(port, "name") {
+        "" if is_required => errors.push(Error::required(&path, "")),
+        "" => {}
+        name => {
+            errors.extend(
+                names::dns1123_label(name)
+                    .iter()
+                    .map(|why| Error::invalid_str(&path, name, why)),
+            );
+            if !seen.insert(name) {
+                errors.push(Error::duplicate(&path, &name.into()));
+            }
+        }
+    }
+}
+
+fn target_faults(target: &Value, path: &Path<'_>) -> ErrorList {
+    match target {
+        Value::String(name) => names::port_name(name)
+            .iter()
+            .map(|why| Error::invalid_str(path, name, why))
+            .collect(),
+        number => {
+            let faults = names::port_number(number.as_i64().unwrap_or(0));
+            faults.iter().map(|why| Error::invalid(path, number, why)).collect()
+        }
+    }
+}
+
+/// The kubelets' port must not be exposed.
+pub(super) fn kubelet_port_faults(object: &Value) -> ErrorList {
+    let path = Path::new("spec.ports");
+    let exposed = ports(object)
+        .iter()
+        .enumerate()
+        .filter(|(_, port)| port["port"] == KUBELET_PORT);
+    let why = format!("may not expose port {KUBELET_PORT} externally since it is used by kubelet");
+    exposed
+        .map(|(index, _)| Error::invalid(&path.index(index), &KUBELET_PORT.into(), &why))
+        .collect()
+}
+
+/// Faults of node ports and of ports together.
+pub(super) fn validate_node_ports(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec.ports");
+    let list = ports(object);
+    if service_type(object) == "ClusterIP" {
+        for (index, _) in list.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
+            let path = path.index(index);
+            errors.push(Error::forbidden(
+                &path.child("nodePort"),
+                "may not be used when `type` is 'ClusterIP'",
+            ));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, port) in list.iter().enumerate().filter(|(_, port)| node_port(port) != 0) {
+        if !seen.insert((text(port, "protocol"), node_port(port))) {
+            errors.push(Error::duplicate(
+                &path.index(index).child("nodePort"),
+                &node_port(port).into(),
+            ));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    for (index, port) in list.iter().enumerate() {
+        let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
+        if !seen.insert((text(port, "protocol"), number)) {
+            let protocol = quote(text(port, "protocol"));
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{protocol},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\
+                 \"NodePort\":0}}"
+            );
+            errors.push(Error::duplicate_shown(&path.index(index), shown));
+        }
+    }
+    errors
+}

@@ -1,0 +1,25 @@
+//! Faults of an update of a service, beyond those of the new service.
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+
+use super::{
+    families,
+    fields::{is_load_balancer, same, shown_list},
+    validation::load_balancer_class_faults,
+};
+
+/// What may not change.
+pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = families::change_faults(new, old);
+    if is_load_balancer(old) && is_load_balancer(new) && !same(new, old, "loadBalancerClass") {
+        let shown = shown_list(new, "loadBalancerClass");
+        errors.push(Error::invalid(
+            &Path::new("spec.loadBalancerClass"),
+            shown,
+            "may not change once set",
+        ));
+    }
+    errors.extend(load_balancer_class_faults(new));
+    errors
+}
