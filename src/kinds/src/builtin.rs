@@ -14,6 +14,7 @@ use crate::{
     data::{self, ResourceData, StorageData},
     generic,
     kind::Kind,
+    storage,
 };
 
 /// What the kinds need to know of the server's settings.
@@ -31,15 +32,20 @@ pub struct Settings {
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
 pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
     let own = data::resources().iter().filter(|row| row.group != core::events::GROUP);
-    own.filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings))).collect()
+    own.filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings)))
+        .collect()
 }
 
 /// Every built-in kind that is served, stored or not.
 pub fn known_kinds() -> HashSet<GroupVersionKind> {
     let kinds = data::resources().iter().flat_map(|row| {
-        row.versions.iter().map(|version| GroupVersion::new(&row.group, &version.name).with_kind(&row.kind))
+        row.versions
+            .iter()
+            .map(|version| GroupVersion::new(&row.group, &version.name).with_kind(&row.kind))
     });
-    kinds.chain([GroupVersion::new("autoscaling", "v1").with_kind("Scale")]).collect()
+    kinds
+        .chain([GroupVersion::new("autoscaling", "v1").with_kind("Scale")])
+        .collect()
 }
 
 fn kind(row: &ResourceData, settings: &Settings) -> Kind {
@@ -62,6 +68,12 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("apps", "replicasets") => apps::replicasets::kind(),
         ("apps", "statefulsets") => apps::statefulsets::kind(),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
+        ("storage.k8s.io", "csidrivers") => storage::csidrivers::kind(),
+        ("storage.k8s.io", "csinodes") => storage::csinodes::kind(),
+        ("storage.k8s.io", "csistoragecapacities") => storage::csistoragecapacities::kind(),
+        ("storage.k8s.io", "storageclasses") => storage::storageclasses::kind(),
+        ("storage.k8s.io", "volumeattachments") => storage::volumeattachments::kind(),
+        ("storage.k8s.io", "volumeattributesclasses") => storage::volumeattributesclasses::kind(),
         _ => generic::kind(row),
     }
 }
@@ -69,12 +81,17 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
 fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> ResourceInfo {
     let kind = kind(row, settings);
     let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
-    let stored = versions.iter().position(|version| *version.group_version.version == *storage.version);
+    let stored = versions
+        .iter()
+        .position(|version| *version.group_version.version == *storage.version);
     if row.group.is_empty() && row.plural == "events" {
         versions.extend(newer_events());
     }
     ResourceInfo {
-        resource: GroupResource { group: row.group.as_str().into(), resource: row.plural.as_str().into() },
+        resource: GroupResource {
+            group: row.group.as_str().into(),
+            resource: row.plural.as_str().into(),
+        },
         kind: row.kind.as_str().into(),
         list_kind: row.list_kind.as_str().into(),
         namespaced: row.namespaced,
@@ -95,25 +112,35 @@ fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> R
 fn served(row: &ResourceData, version: &str) -> ServedVersion {
     let types = data::type_table();
     let type_name = row.version(version).map_or("", |version| version.type_name.as_str());
-    let type_id = types.find(type_name).expect("a test holds every row's type against the table");
+    let type_id = types
+        .find(type_name)
+        .expect("a test holds every row's type against the table");
     let conversion: Option<&'static dyn Conversion> = None;
-    ServedVersion { group_version: GroupVersion::new(&row.group, version), type_id, conversion }
+    ServedVersion {
+        group_version: GroupVersion::new(&row.group, version),
+        type_id,
+        conversion,
+    }
 }
 
 /// The versions in which another group serves the core group's events.
 fn newer_events() -> impl Iterator<Item = ServedVersion> {
     let rows = data::resources().iter().filter(|row| row.group == core::events::GROUP);
     rows.flat_map(|row| row.versions.iter().map(|version| served(row, &version.name)))
-        .map(|version| ServedVersion { conversion: Some(&core::events::EVENTS_V1), ..version })
+        .map(|version| ServedVersion {
+            conversion: Some(&core::events::EVENTS_V1),
+            ..version
+        })
 }
 
 fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<SelectableField> {
-    let fields = row.selectable.iter().map(|field| {
-        match own.iter().position(|candidate| *candidate.label == *field.label) {
-            Some(at) => own.swap_remove(at),
-            None => at_path(&field.label, &field.path),
-        }
-    });
+    let fields =
+        row.selectable.iter().map(
+            |field| match own.iter().position(|candidate| *candidate.label == *field.label) {
+                Some(at) => own.swap_remove(at),
+                None => at_path(&field.label, &field.path),
+            },
+        );
     let mut fields: Vec<SelectableField> = fields.collect();
     fields.extend(own);
     fields
@@ -127,5 +154,9 @@ fn at_path(label: &str, path: &str) -> SelectableField {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
-    SelectableField { label: label.into(), read: Arc::new(read), indexed: false }
+    SelectableField {
+        label: label.into(),
+        read: Arc::new(read),
+        indexed: false,
+    }
 }

@@ -6,12 +6,19 @@ pub mod openapi;
 
 mod apps;
 mod builtin;
+mod checks;
 mod columns;
 mod coordination;
 mod core;
+mod diff;
 mod generic;
+mod internal;
 mod kind;
 mod pod_template;
+mod storage;
+#[cfg(test)]
+mod testing;
 mod values;
 
 pub use builtin::{Settings, known_kinds, resources};
+pub use pod_template::allow_privileged;

@@ -1,6 +1,5 @@
 //! The core group, one file a kind.
 
-mod volumes;
 pub(crate) mod configmaps;
 pub(crate) mod events;
 pub(crate) mod namespaces;
@@ -13,3 +12,4 @@ pub(crate) mod replicationcontrollers;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;
+mod volumes;

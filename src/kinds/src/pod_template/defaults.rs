@@ -1,26 +1,55 @@
-//! Defaults of a pod's spec that depend on other fields (`SetDefaults_PodSpec` and those below it).
+//! Defaults of a pod's spec that depend on other fields, and fields of features that are off.
 
 use serde_json::{Map, Value, json};
 
-use crate::values::{set_default, struct_mut, text};
-
-const MATCH_LABEL_KEYS_POLICIES: [&str; 2] = ["nodeAffinityPolicy", "nodeTaintsPolicy"];
+use super::resources::{aggregate_requests, is_pod_level};
+use crate::values::{entries, set_default, struct_mut, text};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.
 pub(crate) fn default_spec(pod_spec: &mut Value) {
-    let host_network = pod_spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
     let Some(spec) = pod_spec.as_object_mut() else { return };
     mirror_service_account(spec);
     for list in ["initContainers", "containers", "ephemeralContainers"] {
+        list_mut(spec, list).for_each(|container| default_pull_policy(container, "image", "imagePullPolicy"));
+    }
+    list_mut(spec, "volumes").for_each(default_volume);
+    drop_gated(pod_spec);
+}
+
+/// Sets what only pods have by default, and templates do not.
+pub(crate) fn default_pod(pod_spec: &mut Value) {
+    let host_network = pod_spec.get("hostNetwork").and_then(Value::as_bool).unwrap_or(false);
+    let Some(spec) = pod_spec.as_object_mut() else { return };
+    set_default(spec, "enableServiceLinks", true);
+    for list in ["initContainers", "containers"] {
         for container in list_mut(spec, list) {
-            default_container(container);
-            if host_network && list != "ephemeralContainers" {
+            default_requests(container);
+            if host_network {
                 default_host_ports(container);
             }
         }
     }
-    list_mut(spec, "volumes").for_each(default_volume);
-    drop_unset_policies(spec);
+    default_pod_level_requests(pod_spec);
+}
+
+/// Removes fields of features that are off in Kubernetes 1.36.
+fn drop_gated(pod_spec: &mut Value) {
+    let Some(spec) = pod_spec.as_object_mut() else { return };
+    for list in ["initContainers", "containers"] {
+        for container in list_mut(spec, list).filter_map(Value::as_object_mut) {
+            let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            let dropped = lifecycle.remove("stopSignal").is_some();
+            if dropped && lifecycle.is_empty() {
+                container.remove("lifecycle");
+            }
+        }
+    }
+}
+
+fn list_mut<'a>(fields: &'a mut Map<String, Value>, name: &str) -> impl Iterator<Item = &'a mut Value> {
+    fields.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// `serviceAccount` is the old name of `serviceAccountName`; both are always written, the new one wins.
@@ -35,30 +64,12 @@ fn mirror_service_account(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Makes requests of limits that have none: of the containers of a pod (templates are left as they are written).
-pub(crate) fn default_requests(spec: &mut Map<String, Value>) {
-    for list in ["initContainers", "containers"] {
-        for container in list_mut(spec, list) {
-            let Some(resources) = container.get_mut("resources") else { continue };
-            let Some(limits) = resources.get("limits").and_then(Value::as_object).cloned() else { continue };
-            if limits.is_empty() {
-                continue;
-            }
-            let requests = struct_mut(resources, "requests");
-            limits.into_iter().for_each(|(name, limit)| set_default(requests, &name, limit));
-        }
-    }
-}
-
-pub(super) fn list_mut<'a>(fields: &'a mut Map<String, Value>, name: &str) -> impl Iterator<Item = &'a mut Value> {
-    fields.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
-}
-
-fn default_container(container: &mut Value) {
-    let policy = pull_policy(text(container, "image"));
-    let Some(fields) = container.as_object_mut() else { return };
-    if fields.get("imagePullPolicy").and_then(Value::as_str).unwrap_or("").is_empty() {
-        fields.insert("imagePullPolicy".into(), policy.into());
+fn default_pull_policy(owner: &mut Value, image: &str, policy: &str) {
+    let chosen = pull_policy(text(owner, image));
+    if text(owner, policy).is_empty()
+        && let Some(fields) = owner.as_object_mut()
+    {
+        fields.insert(policy.into(), chosen.into());
     }
 }
 
@@ -68,19 +79,66 @@ fn pull_policy(image: &str) -> &'static str {
         Some((name, _)) => (name, true),
         None => (image, false),
     };
-    let tag = name.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);
+    let tag = name
+        .rsplit('/')
+        .next()
+        .and_then(|last| last.split_once(':'))
+        .map(|(_, tag)| tag);
     match tag {
         Some("latest") => "Always",
-        None if !digest => "Always",
+        None if !digest && !image.is_empty() => "Always",
         _ => "IfNotPresent",
+    }
+}
+
+/// Limits without requests are requests.
+fn default_requests(container: &mut Value) {
+    let Some(resources) = container.get_mut("resources") else {
+        return;
+    };
+    let Some(limits) = resources
+        .get("limits")
+        .and_then(Value::as_object)
+        .filter(|limits| !limits.is_empty())
+    else {
+        return;
+    };
+    let limits = limits.clone();
+    let requests = struct_mut(resources, "requests");
+    limits
+        .into_iter()
+        .for_each(|(name, limit)| set_default(requests, &name, limit));
+}
+
+/// What the pod as a whole asks for: what its containers ask for, else its limits.
+fn default_pod_level_requests(spec: &mut Value) {
+    let Some(resources) = spec.get("resources") else { return };
+    let mut defaults: Vec<(String, Value)> = aggregate_requests(spec)
+        .into_iter()
+        .filter(|(name, _)| is_pod_level(name) && !name.starts_with("hugepages-"))
+        .map(|(name, amount)| (name, amount.to_string().into()))
+        .collect();
+    let limits = entries(resources, "limits").filter(|(name, _)| is_pod_level(name));
+    defaults.extend(limits.map(|(name, limit)| (name.to_owned(), limit.clone())));
+    if !defaults.is_empty()
+        && let Some(resources) = spec.get_mut("resources")
+    {
+        let requests = struct_mut(resources, "requests");
+        defaults
+            .into_iter()
+            .for_each(|(name, amount)| set_default(requests, &name, amount));
     }
 }
 
 /// Under the host's network a port of a container is the host's.
 fn default_host_ports(container: &mut Value) {
-    let Some(fields) = container.as_object_mut() else { return };
+    let Some(fields) = container.as_object_mut() else {
+        return;
+    };
     for port in list_mut(fields, "ports").filter_map(Value::as_object_mut) {
-        let Some(number) = port.get("containerPort").cloned() else { continue };
+        let Some(number) = port.get("containerPort").cloned() else {
+            continue;
+        };
         if port.get("hostPort").and_then(Value::as_i64).unwrap_or(0) == 0 {
             port.insert("hostPort".into(), number);
         }
@@ -89,19 +147,11 @@ fn default_host_ports(container: &mut Value) {
 
 /// A volume without a source is an empty directory.
 fn default_volume(volume: &mut Value) {
+    if let Some(image) = volume.get_mut("image") {
+        default_pull_policy(image, "reference", "pullPolicy");
+    }
     let Some(fields) = volume.as_object_mut() else { return };
     if fields.keys().all(|key| key == "name") {
         fields.insert("emptyDir".into(), json!({}));
-    }
-}
-
-/// Spread constraints keep their policies only if they are set.
-fn drop_unset_policies(spec: &mut Map<String, Value>) {
-    for constraint in list_mut(spec, "topologySpreadConstraints").filter_map(Value::as_object_mut) {
-        for policy in MATCH_LABEL_KEYS_POLICIES {
-            if constraint.get(policy).is_some_and(Value::is_null) {
-                constraint.remove(policy);
-            }
-        }
     }
 }

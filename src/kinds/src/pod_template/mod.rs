@@ -5,24 +5,61 @@
 //! finds them (`pkg/apis/core/validation`).
 
 use serde_json::Value;
-use trireme_machinery::field::{ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta::validate_annotations,
+    selector::validate_labels,
+};
 
+mod check;
+mod containers;
 mod defaults;
+mod env;
+pub(crate) mod layout;
+mod layout_table;
+mod mounts;
+mod probes;
+mod projected;
+mod resources;
+mod scheduling;
+mod security;
+mod sources;
+mod spec;
+mod systems;
+#[cfg(test)]
+mod tests;
+mod volumes;
+mod warnings;
 
-pub(crate) use defaults::default_spec;
+pub(crate) use containers::{is_sidecar, validate_image_padding};
+pub(crate) use defaults::{default_pod, default_spec};
+pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
+pub use security::allow_privileged;
+pub(crate) use sources::validate_source;
+pub(crate) use spec::validate_spec;
+pub(crate) use warnings::warnings;
+
+use crate::values::items;
 
 /// Faults of a template: labels, annotations and the spec. `path` is where the template stands.
 pub(crate) fn validate_template(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let _ = (template, path, errors);
-}
-
-/// Faults of a pod's spec as a part of a template or of a pod. `path` is where the spec stands.
-pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let _ = (spec, path, errors);
-}
-
-/// Warnings on what a template asks for; `path` is where the template stands (empty for a pod).
-pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
-    let _ = (template, path);
-    Vec::new()
+    let metadata = |field: &str| {
+        template
+            .get("metadata")
+            .and_then(|meta| meta.get(field))
+            .and_then(Value::as_object)
+    };
+    errors.extend(validate_labels(metadata("labels"), &path.child("labels")));
+    errors.extend(validate_annotations(
+        metadata("annotations"),
+        &path.child("annotations"),
+    ));
+    let none = Value::Null;
+    let spec = template.get("spec").unwrap_or(&none);
+    let spec_path = path.child("spec");
+    validate_spec(spec, &spec_path, errors);
+    if !items(spec, "ephemeralContainers").is_empty() {
+        let detail = "ephemeral containers not allowed in pod template";
+        errors.push(Error::forbidden(&spec_path.child("ephemeralContainers"), detail));
+    }
 }

@@ -1,0 +1,220 @@
+//! Pods (`pkg/registry/core/pod`).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    GroupVersionKind,
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext};
+
+use crate::{
+    kind::{Kind, selectable},
+    pod_template::{default_pod, default_spec, validate_image_padding, validate_spec, warnings},
+    values::{integer_at, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
+};
+
+mod columns;
+mod diff;
+mod qos;
+mod status;
+#[cfg(test)]
+mod tests;
+mod update;
+
+const GATED: &str = "SchedulingGated";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let node = SelectableField {
+        label: "spec.nodeName".into(),
+        read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
+        indexed: true,
+    };
+    Kind::new(Pods).columns(columns::columns()).selectable(vec![
+        node,
+        selectable("spec.hostNetwork", |pod| {
+            is_true_at(pod, "/spec/hostNetwork").to_string()
+        }),
+        selectable("status.podIPs", |pod| status::addresses(pod, "podIPs").join(",")),
+    ])
+}
+
+struct Pods;
+
+impl Strategy for Pods {
+    fn default(&self, object: &mut Value) {
+        if let Some(spec) = object.get_mut("spec") {
+            default_spec(spec);
+            default_pod(spec);
+        }
+        if let Some(status) = object.get_mut("status") {
+            status::mirror_address(status);
+        }
+    }
+
+    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        let mut status = json!({ "phase": "Pending", "qosClass": qos::class(object) });
+        if object
+            .get("spec")
+            .is_some_and(|spec| !items(spec, "schedulingGates").is_empty())
+        {
+            status["conditions"] = json!([{
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": GATED,
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+                "lastProbeTime": null,
+                "lastTransitionTime": context.now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            }]);
+        }
+        object["status"] = status;
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate_pod(object, &mut errors);
+        let path = Path::new("spec");
+        let Some(spec) = object.get("spec") else { return errors };
+        if !items(spec, "ephemeralContainers").is_empty() {
+            errors.push(Error::forbidden(
+                &path.child("ephemeralContainers"),
+                "cannot be set on create",
+            ));
+        }
+        if !text(spec, "nodeName").is_empty() && !items(spec, "schedulingGates").is_empty() {
+            let detail = "cannot be set until all schedulingGates have been cleared";
+            errors.push(Error::forbidden(&path.child("nodeName"), detail));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate_pod(new, &mut errors);
+        update::push_faults(new, old, &mut errors);
+        errors
+    }
+
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        if let (Some(metadata), Some(old_metadata)) = (new.get_mut("metadata"), old.get("metadata")) {
+            // Kubelets are not trusted with what garbage collection needs.
+            keep_field(metadata, old_metadata, "ownerReferences");
+            keep_field(metadata, old_metadata, "deletionTimestamp");
+        }
+        let status = struct_mut(new, "status");
+        if status.get("qosClass").and_then(Value::as_str).unwrap_or("").is_empty() {
+            status.remove("qosClass");
+            if let Some(class) = old.pointer("/status/qosClass") {
+                status.insert("qosClass".into(), class.clone());
+            }
+        }
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        status::push_faults(new, old, &mut errors);
+        errors
+    }
+
+    fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
+        Some(format!("field label not supported: {field}"))
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        // Updates of pods are many, and seldom a person's.
+        if old.is_some() {
+            return Vec::new();
+        }
+        let mut texts = Vec::new();
+        let faults = names::dns1123_label(text_at(new, "/metadata/name"));
+        if !faults.is_empty() {
+            texts.push(format!(
+                "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
+                 label is recommended: [{}]",
+                faults.join(" ")
+            ));
+        }
+        texts.extend(warnings(new, ""));
+        texts
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn deletion(&self, object: &Value, grace_period: Option<i64>) -> Deletion {
+        let asked = grace_period
+            .or_else(|| integer_at(object, "/spec/terminationGracePeriodSeconds"))
+            .unwrap_or(0);
+        let is_scheduled = !text_at(object, "/spec/nodeName").is_empty();
+        let is_over = matches!(text_at(object, "/status/phase"), "Failed" | "Succeeded");
+        Deletion::Graceful(match asked {
+            _ if !is_scheduled || is_over => 0,
+            negative if negative < 0 => 1,
+            seconds => seconds,
+        })
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// What holds for new and for changed pods.
+fn validate_pod(pod: &Value, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    let none = Value::Null;
+    let spec = pod.get("spec").unwrap_or(&none);
+    validate_spec(spec, &path, errors);
+    if text(spec, "serviceAccountName").is_empty() {
+        push_token_faults(spec, &path.child("volumes"), errors);
+    }
+    for list in ["containers", "initContainers"] {
+        let list_path = path.child(list);
+        for (index, container) in items(spec, list).iter().enumerate() {
+            validate_image_padding(container, &list_path.index(index), errors);
+        }
+    }
+}
+
+/// A token is a service account's.
+fn push_token_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, volume) in items(spec, "volumes").iter().enumerate() {
+        let Some(projected) = volume.get("projected") else {
+            continue;
+        };
+        let volume_path = path.index(index);
+        let sources = volume_path.child("projected.sources");
+        for (index, source) in items(projected, "sources").iter().enumerate() {
+            if source.get("serviceAccountToken").is_some() {
+                let detail = "must not be specified when serviceAccountName is not set";
+                errors.push(Error::forbidden(
+                    &sources.index(index).child("serviceAccountToken"),
+                    detail,
+                ));
+            }
+        }
+    }
+}
+
+/// The part of a spec that tells two pods apart, with empty lists taken for absent ones.
+fn without_empty(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    let empty: Vec<String> = spec
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| value.as_array().is_some_and(Vec::is_empty))
+        .map(|(name, _)| name.clone())
+        .collect();
+    empty.iter().for_each(|name| remove(&mut spec, name));
+    spec
+}

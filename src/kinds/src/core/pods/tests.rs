@@ -1,0 +1,140 @@
+//! What a user sees of pods.
+
+use serde_json::{Value, json};
+use trireme_machinery::field::ErrorList;
+use trireme_registry::{Deletion, Strategy};
+
+use super::{Pods, columns, diff, qos, update};
+
+fn cells(pod: &Value) -> Vec<String> {
+    let now = "2026-01-01T00:10:00Z".parse().unwrap();
+    let shown = columns::columns()
+        .into_iter()
+        .filter(|column| column.kind == "string" && &*column.name != "Age");
+    shown
+        .map(|column| (column.cell)(pod, now).as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn columns_sum_containers_up() {
+    let spec = json!({"containers": [{"name": "a"}], "initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}]});
+    let cases = [
+        (json!({"phase": "Pending"}), json!({}), ["0/2", "Pending", "0"]),
+        (
+            json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "restartCount": 2, "state": {"terminated": {"exitCode": 5}}}]}),
+            json!({}),
+            ["0/2", "Init:ExitCode:5", "2"],
+        ),
+        (
+            json!({"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"waiting": {}}}]}),
+            json!({}),
+            ["0/2", "Init:0/2", "0"],
+        ),
+        (
+            json!({
+                "phase": "Running",
+                "initContainerStatuses": [{"name": "s", "restartCount": 4, "started": true, "ready": true, "state": {"running": {}}}],
+                "containerStatuses": [{"name": "a", "restartCount": 1, "ready": true, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:05:00Z"}}}],
+            }),
+            json!({}),
+            ["2/2", "Running", "5 (5m ago)"],
+        ),
+        (
+            json!({"phase": "Running", "containerStatuses": [{"name": "a", "restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}),
+            json!({}),
+            ["0/2", "CrashLoopBackOff", "7"],
+        ),
+        (
+            json!({"phase": "Failed", "reason": "Evicted"}),
+            json!({}),
+            ["0/2", "Evicted", "0"],
+        ),
+        (
+            json!({"phase": "Running"}),
+            json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+            ["0/2", "Terminating", "0"],
+        ),
+        (
+            json!({"phase": "Running", "reason": "NodeLost"}),
+            json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+            ["0/2", "Unknown", "0"],
+        ),
+    ];
+    for (status, metadata, expected) in cases {
+        let pod = json!({"metadata": metadata, "spec": spec, "status": status});
+        assert_eq!(cells(&pod)[1..4], expected, "{status}");
+    }
+}
+
+#[test]
+fn classes_follow_resources() {
+    let class = |resources: Value| qos::class(&json!({"spec": {"containers": [{"resources": resources}]}}));
+    let full = json!({"cpu": "1", "memory": "1Gi"});
+    assert_eq!(class(json!({})), "BestEffort");
+    assert_eq!(
+        class(json!({"limits": {"ex.test/gpu": "2"}, "requests": {"ex.test/gpu": "2"}})),
+        "BestEffort"
+    );
+    assert_eq!(class(json!({"limits": full, "requests": full})), "Guaranteed");
+    assert_eq!(
+        class(json!({"limits": {"cpu": "1"}, "requests": {"cpu": "1"}})),
+        "Burstable"
+    );
+}
+
+#[test]
+fn deletion_waits_for_nodes_only() {
+    let pod = |node: &str, phase: &str| json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}});
+    assert_eq!(Pods.deletion(&pod("n", "Running"), None), Deletion::Graceful(30));
+    assert_eq!(Pods.deletion(&pod("n", "Running"), Some(-1)), Deletion::Graceful(1));
+    assert_eq!(Pods.deletion(&pod("", "Pending"), None), Deletion::Graceful(0));
+    assert_eq!(Pods.deletion(&pod("n", "Succeeded"), Some(5)), Deletion::Graceful(0));
+}
+
+fn changes(patch: Value) -> Vec<String> {
+    let old = json!({
+        "containers": [{
+            "name": "main", "image": "repo.test/app:1", "imagePullPolicy": "IfNotPresent",
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+        }],
+        "dnsPolicy": "ClusterFirst", "enableServiceLinks": true, "restartPolicy": "Always", "nodeName": "n1",
+        "schedulerName": "default-scheduler", "securityContext": {}, "terminationGracePeriodSeconds": 30,
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+    });
+    let mut new = old.clone();
+    new.as_object_mut().unwrap().extend(patch.as_object().unwrap().clone());
+    let mut errors = ErrorList::new();
+    update::push_faults(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn little_may_change() {
+    assert!(changes(json!({"activeDeadlineSeconds": 5})).is_empty());
+    assert_eq!(
+        changes(json!({"containers": []})),
+        ["spec.containers: Forbidden: pod updates may not add or remove containers"]
+    );
+    assert_eq!(
+        changes(json!({"tolerations": []})),
+        ["spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"]
+    );
+    let told = changes(json!({"nodeName": "n2"}));
+    let expected = "\n@@ -42,7 +42,7 @@\n  \"NodeSelector\": null,\n  \"ServiceAccountName\": \"\",\n  \
+                    \"AutomountServiceAccountToken\": null,\n- \"NodeName\": \"n1\",\n+ \"NodeName\": \"n2\",\n  \
+                    \"SecurityContext\": {\n   \"HostNetwork\": false,\n   \"HostPID\": false,\n";
+    assert!(told.len() == 1 && told[0].ends_with(expected), "{told:?}");
+}
+
+#[test]
+fn far_changes_are_told_apart() {
+    let old: Vec<String> = (0..30).map(|line| line.to_string()).collect();
+    let mut new = old.clone();
+    new[2] = "x".to_owned();
+    new.remove(20);
+    let expected =
+        "@@ -1,6 +1,6 @@\n 0\n 1\n-2\n+x\n 3\n 4\n 5\n@@ -18,7 +18,6 @@\n 17\n 18\n 19\n-20\n 21\n 22\n 23\n";
+    assert_eq!(diff::unified(&old.join("\n"), &new.join("\n")), expected);
+    assert_eq!(diff::unified("a", "a"), "");
+}

@@ -1,0 +1,202 @@
+//! What an update of a pod may change: very little.
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{diff, without_empty};
+use crate::{
+    pod_template::{layout, validate_image_padding},
+    values::{entries, integer_at, items, keep_field, text},
+};
+
+const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+    `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
+    tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
+/// Faults of the change, beyond those of the new pod by itself.
+pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+    let path = Path::new("spec");
+    for list in ["containers", "initContainers"] {
+        if !push_image_faults(items(new, list), items(old, list), &path.child(list), errors) {
+            return;
+        }
+    }
+    if !push_deadline_faults(new, old, &path.child("activeDeadlineSeconds"), errors) {
+        return;
+    }
+    push_toleration_faults(new, old, &path.child("tolerations"), errors);
+    push_gate_faults(new, old, &path.child("schedulingGates"), errors);
+    if new != old {
+        push_other_faults(new, old, &path, errors);
+    }
+}
+
+/// Says whether the containers can be compared one by one.
+fn push_image_faults(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    if new.len() != old.len() {
+        errors.push(Error::forbidden(path, "pod updates may not add or remove containers"));
+        return false;
+    }
+    for (index, container) in new.iter().enumerate() {
+        let at = path.index(index);
+        if text(container, "image").is_empty() {
+            errors.push(Error::required(&at.child("image"), ""));
+        }
+        validate_image_padding(container, &at, errors);
+    }
+    true
+}
+
+/// A deadline may be set and brought forward.
+fn push_deadline_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let (is, was) = (
+        integer_at(new, "/activeDeadlineSeconds"),
+        integer_at(old, "/activeDeadlineSeconds"),
+    );
+    let Some(is) = is else {
+        if was.is_some() {
+            let detail = "must not update from a positive integer to nil value";
+            errors.push(Error::invalid(path, &Value::Null, detail));
+        }
+        return true;
+    };
+    let mut faults = names::in_range(is, 0, i64::from(i32::MAX));
+    if faults.is_empty() && was.is_some_and(|was| was < is) {
+        faults.push("must be less than or equal to previous value".to_owned());
+    }
+    errors.extend(faults.iter().map(|fault| Error::invalid(path, &is.into(), fault)));
+    faults.is_empty()
+}
+
+/// Of a toleration that is there only the time may change; new ones may come.
+fn push_toleration_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let without_time = |toleration: &Value| {
+        let mut toleration = toleration.clone();
+        crate::values::remove(&mut toleration, "tolerationSeconds");
+        toleration
+    };
+    let kept: Vec<Value> = items(new, "tolerations").iter().map(without_time).collect();
+    if items(old, "tolerations")
+        .iter()
+        .any(|toleration| !kept.contains(&without_time(toleration)))
+    {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(Error::forbidden(path, detail));
+    }
+}
+
+/// Gates only open.
+fn push_gate_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let was: Vec<&str> = items(old, "schedulingGates")
+        .iter()
+        .map(|gate| text(gate, "name"))
+        .collect();
+    for (index, gate) in items(new, "schedulingGates").iter().enumerate() {
+        let name = text(gate, "name");
+        if !was.contains(&name) {
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.push(Error::forbidden(&path.index(index).child("name"), &detail));
+        }
+    }
+}
+
+/// With what may change put back to what it was, the specs must be the same.
+fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut munged = new.clone();
+    for list in ["containers", "initContainers"] {
+        let containers = munged.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for (container, old) in containers.zip(items(old, list)) {
+            keep_field(container, old, "image");
+        }
+    }
+    for field in ["activeDeadlineSeconds", "schedulingGates", "tolerations"] {
+        keep_field(&mut munged, old, field);
+    }
+    let grace = |spec: &Value| integer_at(spec, "/terminationGracePeriodSeconds");
+    if grace(old).is_some_and(|seconds| seconds < 0) && grace(new) == Some(1) {
+        keep_field(&mut munged, old, "terminationGracePeriodSeconds");
+    }
+    if !items(old, "schedulingGates").is_empty() {
+        push_gated_faults(&mut munged, old, path, errors);
+    }
+    if without_empty(&munged) != without_empty(old) {
+        let changes = diff::unified(&layout::indented("PodSpec", old), &layout::indented("PodSpec", &munged));
+        errors.push(Error::forbidden(path, &format!("{UPDATABLE}\n{changes}")));
+    }
+}
+
+/// While a pod is gated, the choice of its nodes may become narrower.
+fn push_gated_faults(munged: &mut Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if munged.get("nodeSelector") != old.get("nodeSelector") {
+        let chosen = |name: &str| munged.get("nodeSelector").and_then(|selector| selector.get(name));
+        if entries(old, "nodeSelector").any(|(name, value)| chosen(name) != Some(value)) {
+            let shown = munged.get("nodeSelector").cloned().unwrap_or(Value::Null);
+            let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+            errors.push(Error::invalid(&path.child("nodeSelector"), &shown, detail));
+        }
+        keep_field(munged, old, "nodeSelector");
+    }
+    let (is, was) = (node_affinity(munged), node_affinity(old));
+    if is == was {
+        return;
+    }
+    push_affinity_faults(&is, &was, &path.child("affinity.nodeAffinity"), errors);
+    let affinity = crate::values::struct_mut(munged, "affinity");
+    if was.is_null() {
+        affinity.remove("nodeAffinity");
+    } else {
+        affinity.insert("nodeAffinity".into(), was);
+    }
+    if affinity.is_empty() && old.get("affinity").is_none() {
+        crate::values::remove(munged, "affinity");
+    }
+}
+
+fn node_affinity(spec: &Value) -> Value {
+    spec.pointer("/affinity/nodeAffinity").cloned().unwrap_or(Value::Null)
+}
+
+fn push_affinity_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let Some(required) = old.get(REQUIRED) else { return };
+    let required_path = path.child(REQUIRED);
+    let path = required_path.child("nodeSelectorTerms");
+    let empty = json!({});
+    let (is, was) = (
+        items(new.get(REQUIRED).unwrap_or(&empty), "nodeSelectorTerms"),
+        items(required, "nodeSelectorTerms"),
+    );
+    if !was.is_empty() && was.len() != is.len() {
+        let shown = layout::compact_list("NodeSelectorTerm", is);
+        errors.push(Error::invalid_shown(
+            &path,
+            shown,
+            "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
+        ));
+        return;
+    }
+    for (index, (is, was)) in is.iter().zip(was).enumerate() {
+        let at = path.index(index);
+        let empty = ["matchExpressions", "matchFields"]
+            .iter()
+            .all(|list| items(was, list).is_empty());
+        let grown = |list: &str| items(is, list).starts_with(items(was, list));
+        if empty && is != was {
+            let shown = layout::compact("NodeSelectorTerm", is);
+            errors.push(Error::invalid_shown(
+                &at,
+                shown,
+                "no additions to empty NodeSelectorTerm are allowed",
+            ));
+        } else if !["matchExpressions", "matchFields"].into_iter().all(grown) {
+            let shown = layout::compact("NodeSelectorTerm", is);
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.push(Error::invalid_shown(&at, shown, detail));
+        }
+    }
+}

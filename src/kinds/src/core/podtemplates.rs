@@ -1,0 +1,86 @@
+//! PodTemplates (`pkg/registry/core/podtemplate`).
+
+use serde_json::{Map, Value};
+use trireme_machinery::field::{ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    columns::{self, column, described, or_none},
+    kind::Kind,
+    pod_template::{default_spec, validate_template, warnings},
+    values::{entries, items, text},
+};
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(PodTemplates).columns(vec![
+        columns::name(),
+        column(
+            "Containers",
+            "string",
+            described("Names of each container in the template."),
+            |object| of_containers(object, "name"),
+        ),
+        column(
+            "Images",
+            "string",
+            described("Images referenced by each container in the template."),
+            |object| of_containers(object, "image"),
+        ),
+        column(
+            "Pod Labels",
+            "string",
+            described("The labels for the pod template."),
+            |object| {
+                let metadata = object.pointer("/template/metadata");
+                let labels = metadata.into_iter().flat_map(|metadata| entries(metadata, "labels"));
+                let labels: Vec<String> = labels
+                    .map(|(name, value)| format!("{name}={}", value.as_str().unwrap_or_default()))
+                    .collect();
+                or_none(&labels.join(","))
+            },
+        ),
+    ])
+}
+
+fn of_containers(object: &Value, field: &str) -> Value {
+    let containers = object
+        .pointer("/template/spec")
+        .map_or(&[][..], |spec| items(spec, "containers"));
+    let texts: Vec<&str> = containers.iter().map(|container| text(container, field)).collect();
+    texts.join(",").into()
+}
+
+struct PodTemplates;
+
+impl Strategy for PodTemplates {
+    fn default(&self, object: &mut Value) {
+        if let Some(spec) = object.pointer_mut("/template/spec") {
+            default_spec(spec);
+        }
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let none = Value::Object(Map::new());
+        validate_template(
+            object.get("template").unwrap_or(&none),
+            &Path::new("template"),
+            &mut errors,
+        );
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        new.get("template")
+            .map_or_else(Vec::new, |template| warnings(template, "template"))
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}

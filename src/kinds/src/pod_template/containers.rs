@@ -1,0 +1,275 @@
+//! Validation of containers of all three sorts.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{
+    check::{number, one_of_if_set, push_invalid, push_invalid_number, require, require_one_of, require_valid},
+    env, mounts, probes, resources, security,
+    spec::Pod,
+};
+use crate::values::{items, text};
+
+pub(super) const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
+const MAX_RESTART_RULES: usize = 20;
+const MAX_EXIT_CODES: usize = 255;
+const NOT_FOR_EPHEMERAL: [&str; 7] = [
+    "ports",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resources",
+    "resizePolicy",
+];
+
+/// The containers that a pod is for.
+pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let containers = items(pod.spec, "containers");
+    if containers.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for (index, container) in containers.iter().enumerate() {
+        let path = path.index(index);
+        validate_common(pod, container, &path, errors);
+        if !seen.insert(text(container, "name")) {
+            errors.push(Error::duplicate(&path.child("name"), &text(container, "name").into()));
+        }
+        probes::validate_all(container, pod.grace_period, &path, errors);
+        validate_resize_policy(pod, container, &path, errors);
+        validate_restart_policy(container, &path, errors);
+    }
+    push_host_port_conflicts(containers.iter().enumerate(), path, errors);
+}
+
+/// Containers that run before the others, or beside them if they always restart.
+pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen: BTreeSet<&str> = items(pod.spec, "containers")
+        .iter()
+        .map(|other| text(other, "name"))
+        .collect();
+    for (index, container) in items(pod.spec, "initContainers").iter().enumerate() {
+        let parent = path;
+        let path = path.index(index);
+        validate_common(pod, container, &path, errors);
+        let name = text(container, "name");
+        if !seen.insert(name) && !name.is_empty() {
+            errors.push(Error::duplicate(&path.child("name"), &name.into()));
+        }
+        push_host_port_conflicts([(0, container)].into_iter(), parent, errors);
+        if is_sidecar(container) {
+            probes::validate_all(container, pod.grace_period, &path, errors);
+        } else {
+            for field in ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"] {
+                if container.get(field).is_some() {
+                    let detail = "may not be set for init containers without restartPolicy=Always";
+                    errors.push(Error::forbidden(&path.child(field), detail));
+                }
+            }
+        }
+        validate_resize_policy(pod, container, &path, errors);
+        validate_restart_policy(container, &path, errors);
+    }
+}
+
+/// Containers that were added for debugging.
+pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let others: Vec<&str> = ["containers", "initContainers"]
+        .into_iter()
+        .flat_map(|list| items(pod.spec, list))
+        .map(|other| text(other, "name"))
+        .collect();
+    let mut seen: BTreeSet<&str> = others.iter().copied().collect();
+    for (index, container) in items(pod.spec, "ephemeralContainers").iter().enumerate() {
+        let path = path.index(index);
+        validate_common(pod, container, &path, errors);
+        validate_image_padding(container, &path, errors);
+        let name = text(container, "name");
+        if !seen.insert(name) && !name.is_empty() {
+            errors.push(Error::duplicate(&path.child("name"), &name.into()));
+        }
+        let target = text(container, "targetContainerName");
+        if !target.is_empty() && !others.contains(&target) {
+            errors.push(Error::not_found(&path.child("targetContainerName"), &target.into()));
+        }
+        for field in NOT_FOR_EPHEMERAL {
+            let is_set = match container.get(field) {
+                Some(Value::Object(fields)) => field != "resources" || !fields.is_empty(),
+                Some(Value::Array(list)) => !list.is_empty(),
+                other => other.is_some(),
+            };
+            if is_set {
+                errors.push(Error::forbidden(
+                    &path.child(field),
+                    "cannot be set for an Ephemeral Container",
+                ));
+            }
+        }
+        for (mount, volume_mount) in items(container, "volumeMounts").iter().enumerate() {
+            let mounts = path.child("volumeMounts");
+            for field in ["subPath", "subPathExpr"] {
+                if !text(volume_mount, field).is_empty() {
+                    let at = mounts.index(mount);
+                    errors.push(Error::forbidden(
+                        &at.child(field),
+                        "cannot be set for an Ephemeral Container",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// What pods, and not templates, ask of images.
+pub(crate) fn validate_image_padding(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let image = text(container, "image");
+    if image.trim() != image {
+        let detail = "must not have leading or trailing whitespace";
+        errors.push(Error::invalid_str(&path.child("image"), image, detail));
+    }
+}
+
+/// Whether an init container stays beside the others.
+pub(crate) fn is_sidecar(container: &Value) -> bool {
+    text(container, "restartPolicy") == "Always"
+}
+
+fn validate_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(errors, container, path, "name", names::dns1123_label);
+    require(errors, container, path, "image");
+    require_one_of(
+        errors,
+        container,
+        path,
+        "terminationMessagePolicy",
+        &["File", "FallbackToLogsOnError"],
+    );
+    validate_ports(container, &path.child("ports"), errors);
+    env::validate_env(container, &path.child("env"), errors);
+    env::validate_env_from(container, &path.child("envFrom"), errors);
+    mounts::validate_mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
+    mounts::validate_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
+    require_one_of(errors, container, path, "imagePullPolicy", &PULL_POLICIES);
+    if let Some(resources) = container.get("resources") {
+        resources::validate_requirements(resources, &pod.claims, &path.child("resources"), errors);
+    }
+    if let Some(context) = container.get("securityContext") {
+        security::validate_container_context(context, pod.spec, &path.child("securityContext"), errors);
+    }
+}
+
+fn validate_ports(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen = BTreeSet::new();
+    for (index, port) in items(container, "ports").iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            let faults = names::port_name(name);
+            if faults.is_empty() && !seen.insert(name) {
+                errors.push(Error::duplicate(&path.child("name"), &name.into()));
+            }
+            push_invalid(errors, &path.child("name"), name, faults);
+        }
+        match number(port, "containerPort").unwrap_or(0) {
+            0 => errors.push(Error::required(&path.child("containerPort"), "")),
+            value => push_invalid_number(errors, &path.child("containerPort"), value, names::port_number(value)),
+        }
+        match number(port, "hostPort").unwrap_or(0) {
+            0 => {}
+            value => push_invalid_number(errors, &path.child("hostPort"), value, names::port_number(value)),
+        }
+        require_one_of(errors, port, &path, "protocol", &PROTOCOLS);
+    }
+}
+
+/// Two containers that run at once may not ask for the same port of the host.
+fn push_host_port_conflicts<'a>(
+    containers: impl Iterator<Item = (usize, &'a Value)>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let mut seen = BTreeSet::new();
+    for (index, container) in containers {
+        for (at, port) in items(container, "ports").iter().enumerate() {
+            let number = number(port, "hostPort").unwrap_or(0);
+            let key = format!("{}/{}/{}", text(port, "protocol"), text(port, "hostIP"), number);
+            if number != 0 && !seen.insert(key.clone()) {
+                let (container, ports) = (path.index(index), "ports");
+                let ports = container.child(ports);
+                errors.push(Error::duplicate(&ports.index(at).child("hostPort"), &key.into()));
+            }
+        }
+    }
+}
+
+fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("resizePolicy");
+    let mut seen = BTreeSet::new();
+    for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
+        let resource = text(policy, "resourceName");
+        if !seen.insert(resource) {
+            errors.push(Error::duplicate(&path.index(index), &resource.into()));
+        }
+        match resource {
+            "cpu" | "memory" => {}
+            "" => errors.push(Error::required(&path, "")),
+            _ => errors.push(Error::not_supported(&path, resource, &["cpu", "memory"])),
+        }
+        let restart = text(policy, "restartPolicy");
+        match restart {
+            "NotRequired" | "RestartContainer" => {}
+            "" => errors.push(Error::required(&path, "")),
+            _ => errors.push(Error::not_supported(
+                &path,
+                restart,
+                &["NotRequired", "RestartContainer"],
+            )),
+        }
+        if text(pod.spec, "restartPolicy") == "Never" && restart != "NotRequired" {
+            let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
+            errors.push(Error::invalid_str(&path, restart, detail));
+        }
+    }
+}
+
+fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    one_of_if_set(errors, container, path, "restartPolicy", &RESTART_POLICIES);
+    let rules = items(container, "restartPolicyRules");
+    if rules.is_empty() {
+        return;
+    }
+    if container.get("restartPolicy").is_none() {
+        let detail = "must specify restartPolicy when restart rules are used";
+        errors.push(Error::required(&path.child("restartPolicy"), detail));
+    }
+    let path = path.child("restartPolicyRules");
+    if rules.len() > MAX_RESTART_RULES {
+        errors.push(Error::too_many(&path, rules.len(), MAX_RESTART_RULES));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let path = path.index(index);
+        require_one_of(errors, rule, &path, "action", &["Restart", "RestartAllContainers"]);
+        let path = path.child("exitCodes");
+        let Some(codes) = rule.get("exitCodes") else {
+            errors.push(Error::required(&path, "must be specified"));
+            continue;
+        };
+        require_one_of(errors, codes, &path, "operator", &["In", "NotIn"]);
+        let values = items(codes, "values");
+        if values.is_empty() {
+            let detail = "at least one value is required";
+            errors.push(Error::required(&path.child("values"), detail));
+        } else if values.len() > MAX_EXIT_CODES {
+            errors.push(Error::too_many(&path.child("values"), values.len(), MAX_EXIT_CODES));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Validation of containers' environment and of references to fields and resources.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::check::{non_reserved_path, push_invalid, require, require_valid, valid_if_set};
+use crate::values::{items, text};
+
+const ENV_FIELDS: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+const KNOWN_FIELDS: [&str; 14] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.phase",
+    "status.podIP",
+    "status.podIPs",
+];
+const VOLUME_FIELDS: [&str; 5] = [
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+];
+const RESOURCES: [&str; 6] = [
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+];
+const SIZE_DIVISORS: [&str; 13] = [
+    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+];
+
+/// Single variables.
+pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, variable) in items(container, "env").iter().enumerate() {
+        let path = path.index(index);
+        require_valid(errors, variable, &path, "name", names::env_var_name);
+        if let Some(source) = variable.get("valueFrom") {
+            validate_source(source, text(variable, "value"), &path.child("valueFrom"), errors);
+        }
+    }
+}
+
+/// Variables of whole maps.
+pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, source) in items(container, "envFrom").iter().enumerate() {
+        let at = path.index(index);
+        valid_if_set(errors, source, &at, "prefix", names::env_var_name);
+        let mut sources = 0;
+        for field in ["configMapRef", "secretRef"] {
+            if let Some(reference) = source.get(field) {
+                sources += 1;
+                require_valid(errors, reference, &at.child(field), "name", names::dns1123_subdomain);
+            }
+        }
+        match sources {
+            0 => errors.push(Error::invalid_str(
+                path,
+                "",
+                "must specify one of: `configMapRef` or `secretRef`",
+            )),
+            1 => {}
+            _ => errors.push(Error::invalid_str(
+                path,
+                "",
+                "may not have more than one field specified at a time",
+            )),
+        }
+    }
+}
+
+fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut sources = 0;
+    for field in [
+        "fieldRef",
+        "resourceFieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+        "fileKeyRef",
+    ] {
+        let Some(reference) = source.get(field) else { continue };
+        sources += 1;
+        let path = path.child(field);
+        match field {
+            "fieldRef" => validate_field_ref(reference, &ENV_FIELDS, &path, errors),
+            "resourceFieldRef" => validate_resource_ref(reference, false, &path, errors),
+            "fileKeyRef" => validate_file_key_ref(reference, &path, errors),
+            _ => {
+                let name = text(reference, "name");
+                push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+                require_valid(errors, reference, &path, "key", names::config_map_key);
+            }
+        }
+    }
+    if !value.is_empty() {
+        if sources != 0 {
+            errors.push(Error::invalid_str(
+                path,
+                "",
+                "may not be specified when `value` is not empty",
+            ));
+        }
+    } else if sources == 0 {
+        let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
+                      `fileKeyRef`";
+        errors.push(Error::invalid_str(path, "", detail));
+    } else if sources > 1 {
+        errors.push(Error::invalid_str(
+            path,
+            "",
+            "may not have more than one field specified at a time",
+        ));
+    }
+}
+
+fn validate_file_key_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(errors, reference, path, "key", names::env_var_name);
+    require_valid(errors, reference, path, "volumeName", names::dns1123_label);
+    if require(errors, reference, path, "path") {
+        non_reserved_path(errors, text(reference, "path"), &path.child("path"));
+    }
+}
+
+/// A file of a downward API volume.
+pub(super) fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if require(errors, file, path, "path") {
+        non_reserved_path(errors, text(file, "path"), &path.child("path"));
+    }
+    match (file.get("fieldRef"), file.get("resourceFieldRef")) {
+        (Some(field), other) => {
+            validate_field_ref(field, &VOLUME_FIELDS, &path.child("fieldRef"), errors);
+            if other.is_some() {
+                let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
+                errors.push(Error::invalid_str(path, "resource", detail));
+            }
+        }
+        (None, Some(resource)) => validate_resource_ref(resource, true, &path.child("resourceFieldRef"), errors),
+        (None, None) => errors.push(Error::required(
+            path,
+            "one of fieldRef and resourceFieldRef is required",
+        )),
+    }
+    if let Some(mode) = super::check::number(file, "mode").filter(|mode| !(0..=0o777).contains(mode)) {
+        errors.push(Error::invalid(
+            &path.child("mode"),
+            &mode.into(),
+            super::volumes::FILE_MODE,
+        ));
+    }
+}
+
+fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    if !require(errors, reference, path, "apiVersion") || !require(errors, reference, path, "fieldPath") {
+        return;
+    }
+    let (version, given) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
+    let subscripted = given.strip_suffix("']").and_then(|rest| rest.split_once("['"));
+    let known = match subscripted {
+        Some((field, _)) => matches!(field, "metadata.annotations" | "metadata.labels"),
+        None => KNOWN_FIELDS.contains(&given) || given == "spec.host",
+    };
+    let fault = if version != "v1" {
+        Some(format!("unsupported pod version: {version}"))
+    } else if !known {
+        Some(match subscripted {
+            Some(_) => format!("field label does not support subscript: {given}"),
+            None => format!("field label not supported: {given}"),
+        })
+    } else {
+        None
+    };
+    if let Some(fault) = fault {
+        let detail = format!("error converting fieldPath: {fault}");
+        errors.push(Error::invalid_str(&path.child("fieldPath"), given, &detail));
+        return;
+    }
+    match subscripted {
+        Some(("metadata.annotations", key)) => {
+            push_invalid(errors, path, key, names::qualified_name(&key.to_lowercase()));
+        }
+        Some((_, key)) => push_invalid(errors, path, key, names::qualified_name(key)),
+        None => {
+            let field = if given == "spec.host" { "spec.nodeName" } else { given };
+            if !fields.contains(&field) {
+                errors.push(Error::not_supported(&path.child("fieldPath"), field, fields));
+            }
+        }
+    }
+}
+
+fn validate_resource_ref(reference: &Value, in_volume: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let resource = text(reference, "resource");
+    let huge = ["limits.hugepages-", "requests.hugepages-"]
+        .iter()
+        .any(|prefix| resource.starts_with(prefix));
+    if in_volume && text(reference, "containerName").is_empty() {
+        errors.push(Error::required(&path.child("containerName"), ""));
+    } else if resource.is_empty() {
+        errors.push(Error::required(&path.child("resource"), ""));
+    } else if !huge && !RESOURCES.contains(&resource) {
+        errors.push(Error::not_supported(&path.child("resource"), resource, &RESOURCES));
+    }
+    let divisor = text(reference, "divisor");
+    if matches!(divisor, "" | "0") {
+        return;
+    }
+    let (allowed, listed, named): (&[&str], _, _) = match resource.split_once('.').map(|(_, name)| name) {
+        Some("cpu") => (&["1m", "1"], "1m and 1".to_owned(), "cpu"),
+        Some("memory") => (&SIZE_DIVISORS, SIZE_DIVISORS.join(", "), "memory"),
+        Some("ephemeral-storage") => (&SIZE_DIVISORS, SIZE_DIVISORS.join(", "), "local ephemeral storage"),
+        Some(_) if huge => (&SIZE_DIVISORS, SIZE_DIVISORS.join(", "), "hugepages"),
+        _ => return,
+    };
+    if !allowed.contains(&divisor) {
+        let detail = format!("only divisor's values {listed} are supported with the {named} resource");
+        errors.push(Error::invalid_str(&path.child("divisor"), resource, &detail));
+    }
+}

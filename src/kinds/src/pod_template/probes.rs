@@ -1,0 +1,112 @@
+//! Validation of probes and lifecycle hooks.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::check::{not_negative, number, push_invalid, push_invalid_number, require, require_one_of};
+use crate::values::{items, text};
+
+/// The hooks and probes of a container that may have them.
+pub(super) fn validate_all(container: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(lifecycle) = container.get("lifecycle") {
+        let path = path.child("lifecycle");
+        for hook in ["postStart", "preStop"] {
+            if let Some(handler) = lifecycle.get(hook) {
+                validate_handler(handler, grace_period, &path.child(hook), errors);
+            }
+        }
+    }
+    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let Some(probe) = container.get(field) else { continue };
+        let path = path.child(field);
+        validate_probe(probe, grace_period, &path, errors);
+        let successes = number(probe, "successThreshold").unwrap_or(0);
+        let kill_within = number(probe, "terminationGracePeriodSeconds");
+        if field == "readinessProbe" {
+            if let Some(seconds) = kill_within {
+                let path = path.child("terminationGracePeriodSeconds");
+                errors.push(Error::invalid(
+                    &path,
+                    &seconds.into(),
+                    "must not be set for readinessProbes",
+                ));
+            }
+        } else if successes != 1 {
+            errors.push(Error::invalid(
+                &path.child("successThreshold"),
+                &successes.into(),
+                "must be 1",
+            ));
+        }
+    }
+}
+
+fn validate_probe(probe: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_handler(probe, grace_period, path, errors);
+    for field in [
+        "initialDelaySeconds",
+        "timeoutSeconds",
+        "periodSeconds",
+        "successThreshold",
+        "failureThreshold",
+    ] {
+        not_negative(errors, probe, path, field);
+    }
+    if let Some(seconds) = number(probe, "terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0) {
+        let path = path.child("terminationGracePeriodSeconds");
+        errors.push(Error::invalid(&path, &seconds.into(), "must be greater than 0"));
+    }
+}
+
+fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut found = false;
+    for field in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
+        let Some(action) = handler.get(field) else { continue };
+        let path = path.child(field);
+        if found {
+            errors.push(Error::forbidden(&path, "may not specify more than 1 handler type"));
+            continue;
+        }
+        found = true;
+        match field {
+            "exec" if items(action, "command").is_empty() => errors.push(Error::required(&path.child("command"), "")),
+            "exec" => {}
+            "httpGet" => validate_http(action, &path, errors),
+            "sleep" => {
+                let seconds = number(action, "seconds").unwrap_or(0);
+                if seconds < 0 || seconds > grace_period {
+                    let detail =
+                        format!("must be non-negative and less than terminationGracePeriodSeconds ({grace_period})");
+                    errors.push(Error::invalid(&path, &seconds.into(), &detail));
+                }
+            }
+            _ => validate_port(action.get("port"), &path.child("port"), errors),
+        }
+    }
+    if !found {
+        errors.push(Error::required(path, "must specify a handler type"));
+    }
+}
+
+fn validate_http(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(errors, action, path, "path");
+    validate_port(action.get("port"), &path.child("port"), errors);
+    require_one_of(errors, action, path, "scheme", &["HTTP", "HTTPS"]);
+    for header in items(action, "httpHeaders") {
+        let name = text(header, "name");
+        push_invalid(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+    }
+}
+
+fn validate_port(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    match port {
+        Some(Value::String(name)) => push_invalid(errors, path, name, names::port_name(name)),
+        other => {
+            let port = other.and_then(Value::as_i64).unwrap_or(0);
+            push_invalid_number(errors, path, port, names::port_number(port));
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! Validation of what a pod asks of nodes: affinity, spreading, tolerations, gates.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+    selector::validate_label_selector,
+};
+
+use super::check::{label_name, number, one_of_if_set, push_invalid};
+use crate::values::{items, text};
+
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// The nodes and the company that a pod wants.
+pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(nodes) = affinity.get("nodeAffinity") {
+        validate_node_affinity(nodes, &path.child("nodeAffinity"), errors);
+    }
+    for field in ["podAffinity", "podAntiAffinity"] {
+        let Some(pods) = affinity.get(field) else { continue };
+        let path = path.child(field);
+        let required = path.child(REQUIRED);
+        for (index, term) in items(pods, REQUIRED).iter().enumerate() {
+            validate_pod_term(term, &required.index(index), errors);
+        }
+        let preferred = path.child(PREFERRED);
+        for (index, weighted) in items(pods, PREFERRED).iter().enumerate() {
+            let at = preferred.index(index);
+            validate_weight(weighted, &at, errors);
+            let empty = Value::Object(Map::new());
+            let term = weighted.get("podAffinityTerm").unwrap_or(&empty);
+            validate_pod_term(term, &at.child("podAffinityTerm"), errors);
+        }
+    }
+}
+
+fn validate_node_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(required) = affinity.get(REQUIRED) {
+        validate_node_selector(required, &path.child(REQUIRED), errors);
+    }
+    let preferred = path.child(PREFERRED);
+    for (index, term) in items(affinity, PREFERRED).iter().enumerate() {
+        let at = preferred.index(index);
+        validate_weight(term, &at, errors);
+        if let Some(preference) = term.get("preference") {
+            validate_node_term(preference, false, &at.child("preference"), errors);
+        }
+    }
+}
+
+fn validate_weight(weighted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let weight = number(weighted, "weight").unwrap_or(0);
+    if !(1..=100).contains(&weight) {
+        errors.push(Error::invalid(
+            &path.child("weight"),
+            &weight.into(),
+            "must be in the range 1-100",
+        ));
+    }
+}
+
+/// A selector of nodes: terms of which one must hold.
+pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("nodeSelectorTerms");
+    let terms = items(selector, "nodeSelectorTerms");
+    if terms.is_empty() {
+        errors.push(Error::required(&path, "must have at least one node selector term"));
+    }
+    for (index, term) in terms.iter().enumerate() {
+        validate_node_term(term, true, &path.index(index), errors);
+    }
+}
+
+fn validate_node_term(term: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let expressions = path.child("matchExpressions");
+    for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
+        validate_node_requirement(requirement, check_values, &expressions.index(index), errors);
+    }
+    let fields = path.child("matchFields");
+    for (index, requirement) in items(term, "matchFields").iter().enumerate() {
+        validate_node_field(requirement, &fields.index(index), errors);
+    }
+}
+
+fn validate_node_requirement(requirement: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let (operator, values) = (text(requirement, "operator"), items(requirement, "values"));
+    let values_path = path.child("values");
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.push(Error::required(
+                &values_path,
+                "must be specified when `operator` is 'In' or 'NotIn'",
+            ));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.push(Error::forbidden(&values_path, detail));
+        }
+        "Gt" | "Lt" if values.len() != 1 => {
+            let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+            errors.push(Error::required(&values_path, detail));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+        _ => {
+            errors.push(Error::invalid_str(
+                &path.child("operator"),
+                operator,
+                "not a valid selector operator",
+            ));
+        }
+    }
+    label_name(errors, text(requirement, "key"), &path.child("key"));
+    for (index, value) in values.iter().enumerate().filter(|_| check_values) {
+        let value = value.as_str().unwrap_or_default();
+        push_invalid(errors, &values_path.index(index), value, names::label_value(value));
+    }
+}
+
+fn validate_node_field(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (operator, values) = (text(requirement, "operator"), items(requirement, "values"));
+    match operator {
+        "In" | "NotIn" if values.len() != 1 => {
+            let detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+            errors.push(Error::required(&path.child("values"), detail));
+        }
+        "In" | "NotIn" => {}
+        _ => {
+            errors.push(Error::invalid_str(
+                &path.child("operator"),
+                operator,
+                "not a valid selector operator",
+            ));
+        }
+    }
+    let key = text(requirement, "key");
+    if key != "metadata.name" {
+        errors.push(Error::invalid_str(
+            &path.child("key"),
+            key,
+            "not a valid field selector key",
+        ));
+        return;
+    }
+    let path = path.child("values");
+    for (index, value) in values.iter().enumerate() {
+        let value = value.as_str().unwrap_or_default();
+        push_invalid(errors, &path.index(index), value, names::dns1123_subdomain(value));
+    }
+}
+
+fn validate_pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["labelSelector", "namespaceSelector"] {
+        if let Some(selector) = term.get(field).and_then(Value::as_object) {
+            errors.extend(validate_label_selector(selector, false, &path.child(field)));
+        }
+    }
+    for namespace in items(term, "namespaces") {
+        let namespace = namespace.as_str().unwrap_or_default();
+        push_invalid(
+            errors,
+            &path.child("namespace"),
+            namespace,
+            names::dns1123_label(namespace),
+        );
+    }
+    validate_match_keys(term, path, errors);
+    let key = text(term, "topologyKey");
+    if key.is_empty() {
+        errors.push(Error::required(&path.child("topologyKey"), "can not be empty"));
+    }
+    label_name(errors, key, &path.child("topologyKey"));
+}
+
+/// Label keys whose values are taken from the pod itself.
+fn validate_match_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let matching: Vec<&str> = items(term, "matchLabelKeys").iter().filter_map(Value::as_str).collect();
+    for field in ["matchLabelKeys", "mismatchLabelKeys"] {
+        let at = path.child(field);
+        let keys = items(term, field);
+        if !keys.is_empty() && term.get("labelSelector").is_none() {
+            errors.push(Error::forbidden(
+                &at,
+                "must not be specified when labelSelector is not set",
+            ));
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let key = key.as_str().unwrap_or_default();
+            label_name(errors, key, &at.index(index));
+            if field == "mismatchLabelKeys" && matching.contains(&key) {
+                let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
+                errors.push(Error::invalid_str(&at.index(index), key, detail));
+            }
+        }
+    }
+}
+
+/// How pods of a kind are spread.
+pub(super) fn validate_spread(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let constraints = items(spec, "topologySpreadConstraints");
+    for (index, constraint) in constraints.iter().enumerate() {
+        let at = path.index(index);
+        let positive = "must be greater than zero";
+        let skew = number(constraint, "maxSkew").unwrap_or(0);
+        if skew <= 0 {
+            errors.push(Error::invalid(&at.child("maxSkew"), &skew.into(), positive));
+        }
+        let (key, when) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
+        if key.is_empty() {
+            errors.push(Error::required(&at.child("topologyKey"), "can not be empty"));
+        } else {
+            label_name(errors, key, &at.child("topologyKey"));
+        }
+        if !matches!(when, "DoNotSchedule" | "ScheduleAnyway") {
+            let path = at.child("whenUnsatisfiable");
+            errors.push(Error::not_supported(&path, when, &["DoNotSchedule", "ScheduleAnyway"]));
+        }
+        let is_same = |other: &Value| text(other, "topologyKey") == key && text(other, "whenUnsatisfiable") == when;
+        if constraints.iter().skip(index + 1).any(is_same) {
+            let path = at.child("{topologyKey, whenUnsatisfiable}");
+            errors.push(Error::duplicate(&path, &format!("{{{key}, {when}}}").into()));
+        }
+        if let Some(domains) = number(constraint, "minDomains") {
+            let path = at.child("minDomains");
+            if domains <= 0 {
+                errors.push(Error::invalid(&path, &domains.into(), positive));
+            }
+            if when != "DoNotSchedule" {
+                let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}");
+                errors.push(Error::invalid(&path, &domains.into(), &detail));
+            }
+        }
+        for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
+            one_of_if_set(errors, constraint, &at, field, &["Honor", "Ignore"]);
+        }
+        validate_spread_keys(constraint, &at, errors);
+        if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
+            errors.extend(validate_label_selector(selector, false, &at.child("labelSelector")));
+        }
+    }
+}
+
+fn validate_spread_keys(constraint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("matchLabelKeys");
+    let keys = items(constraint, "matchLabelKeys");
+    let Some(selector) = constraint.get("labelSelector") else {
+        if !keys.is_empty() {
+            errors.push(Error::forbidden(
+                &path,
+                "must not be specified when labelSelector is not set",
+            ));
+        }
+        return;
+    };
+    let selected: BTreeSet<&str> = items(selector, "matchExpressions")
+        .iter()
+        .map(|expression| text(expression, "key"))
+        .chain(crate::values::entries(selector, "matchLabels").map(|(key, _)| key))
+        .collect();
+    for (index, key) in keys.iter().enumerate() {
+        let key = key.as_str().unwrap_or_default();
+        label_name(errors, key, &path.index(index));
+        if selected.contains(key) {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(Error::invalid_str(&path.index(index), key, detail));
+        }
+    }
+}
+
+/// The taints that a pod puts up with.
+pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, toleration) in tolerations.iter().enumerate() {
+        let at = path.index(index);
+        let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));
+        let (effect, value) = (text(toleration, "effect"), text(toleration, "value"));
+        let operator_path = at.child("operator");
+        if !key.is_empty() {
+            label_name(errors, key, &at.child("key"));
+        } else if operator != "Exists" {
+            let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            errors.push(Error::invalid_str(&operator_path, operator, detail));
+        }
+        if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.push(Error::invalid_str(&at.child("effect"), effect, detail));
+        }
+        match operator {
+            "Equal" | "" => {
+                let faults = names::label_value(value);
+                if !faults.is_empty() {
+                    errors.push(Error::invalid_str(&operator_path, value, &faults.join(";")));
+                }
+            }
+            "Exists" if !value.is_empty() => {
+                errors.push(Error::invalid_str(
+                    &operator_path,
+                    value,
+                    "value must be empty when `operator` is 'Exists'",
+                ));
+            }
+            "Exists" => {}
+            _ => errors.push(Error::not_supported(&operator_path, operator, &["Equal", "Exists"])),
+        }
+        if !effect.is_empty() {
+            one_of_if_set(
+                errors,
+                toleration,
+                &at,
+                "effect",
+                &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+            );
+        }
+    }
+}
+
+/// What keeps the scheduler from the pod.
+pub(super) fn validate_gates(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen = BTreeSet::new();
+    for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
+        let name = text(gate, "name");
+        push_invalid(errors, &path.index(index), name, names::qualified_name(name));
+        if !seen.insert(name) {
+            errors.push(Error::duplicate(&path.index(index), &name.into()));
+        }
+    }
+}

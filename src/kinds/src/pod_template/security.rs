@@ -1,0 +1,279 @@
+//! Validation of security contexts, of pods and of containers.
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{
+    check::{descending_path, id_if_set, is_true, number, one_of_if_set, push_invalid_number, require},
+    layout,
+};
+use crate::values::{items, text};
+
+const SYSCTL_MAX_LENGTH: usize = 253;
+const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
+const MAX_LOCALHOST_PROFILE: usize = 4095;
+
+static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
+
+/// Says once, at the start, whether privileged containers may run in this cluster; they may not unless it is said.
+pub fn allow_privileged(allowed: bool) {
+    PRIVILEGED_ALLOWED.store(allowed, Ordering::Relaxed);
+}
+
+/// A container's own context.
+pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let privileged = is_true(context, "privileged");
+    if privileged && !PRIVILEGED_ALLOWED.load(Ordering::Relaxed) {
+        errors.push(Error::forbidden(
+            &path.child("privileged"),
+            "disallowed by cluster policy",
+        ));
+    }
+    id_if_set(errors, context, path, "runAsUser");
+    id_if_set(errors, context, path, "runAsGroup");
+    one_of_if_set(errors, context, path, "procMount", &["Default", "Unmasked"]);
+    let host_users = spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true);
+    if text(context, "procMount") == "Unmasked" && host_users {
+        let detail = "`hostUsers` must be false to use `Unmasked`";
+        errors.push(Error::invalid_str(&path.child("procMount"), "Unmasked", detail));
+    }
+    validate_seccomp(context, path, errors);
+    if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
+        let mut contradiction = |detail: &str| {
+            errors.push(Error::invalid_shown(
+                path,
+                layout::compact("SecurityContext", context),
+                detail,
+            ));
+        };
+        if privileged {
+            contradiction("cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
+        }
+        let capabilities = context
+            .get("capabilities")
+            .map_or(&[][..], |capabilities| items(capabilities, "add"));
+        for _ in capabilities.iter().filter(|added| *added == "CAP_SYS_ADMIN") {
+            contradiction("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
+        }
+    }
+    validate_windows_options(context, path, errors);
+    validate_app_armor(context, path, errors);
+}
+
+/// The pod's context.
+pub(super) fn validate_pod_context(spec: &Value, spec_path: &Path<'_>, errors: &mut ErrorList) {
+    validate_host_network(spec, &spec_path.child("containers"), errors);
+    let path = spec_path.child("securityContext");
+    let none = Value::Null;
+    let context = spec.get("securityContext").unwrap_or(&none);
+    for field in ["fsGroup", "runAsUser", "runAsGroup"] {
+        id_if_set(errors, context, &path, field);
+    }
+    let groups = path.child("supplementalGroups");
+    for (index, group) in items(context, "supplementalGroups").iter().enumerate() {
+        let group = group.as_i64().unwrap_or(0);
+        push_invalid_number(errors, &groups.index(index), group, names::user_or_group_id(group));
+    }
+    if is_true(spec, "hostPID") && is_true(spec, "shareProcessNamespace") {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        errors.push(Error::invalid(
+            &path.child("shareProcessNamespace"),
+            &true.into(),
+            detail,
+        ));
+    }
+    validate_sysctls(context, &path.child("sysctls"), errors);
+    one_of_if_set(
+        errors,
+        context,
+        &path,
+        "fsGroupChangePolicy",
+        &["Always", "OnRootMismatch"],
+    );
+    validate_seccomp(context, &path, errors);
+    validate_windows_options(context, &path, errors);
+    validate_app_armor(context, &path, errors);
+    one_of_if_set(errors, context, &path, "supplementalGroupsPolicy", &["Merge", "Strict"]);
+    one_of_if_set(
+        errors,
+        context,
+        &path,
+        "seLinuxChangePolicy",
+        &["MountOption", "Recursive"],
+    );
+}
+
+/// Under the host's network a container's port is the host's.
+fn validate_host_network(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if !is_true(spec, "hostNetwork") {
+        return;
+    }
+    for (index, container) in items(spec, "containers").iter().enumerate() {
+        let at = path.index(index);
+        let ports = at.child("ports");
+        for (index, port) in items(container, "ports").iter().enumerate() {
+            let host = number(port, "hostPort").unwrap_or(0);
+            if host != number(port, "containerPort").unwrap_or(0) {
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                errors.push(Error::invalid(
+                    &ports.index(index).child("hostPort"),
+                    &host.into(),
+                    detail,
+                ));
+            }
+        }
+    }
+}
+
+/// With users of its own a pod may share nothing else with the host.
+pub(super) fn validate_host_users(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if spec.get("hostUsers") != Some(&Value::Bool(false)) {
+        return;
+    }
+    for (field, shown) in [
+        ("hostNetwork", "hostNetwork"),
+        ("hostPID", "HostPID"),
+        ("hostIPC", "HostIPC"),
+    ] {
+        if is_true(spec, field) {
+            errors.push(Error::forbidden(&path.child(shown), "when `hostUsers` is false"));
+        }
+    }
+}
+
+fn validate_sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen = BTreeSet::new();
+    for (index, sysctl) in items(context, "sysctls").iter().enumerate() {
+        let at = path.index(index);
+        let name = text(sysctl, "name");
+        if !require(errors, sysctl, &at, "name") {
+            continue;
+        }
+        if !is_sysctl_name(name) {
+            let detail = format!(
+                "must have at most {SYSCTL_MAX_LENGTH} characters and match regex \
+                 ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+            );
+            errors.push(Error::invalid_str(&at.child("name"), name, &detail));
+        } else if !seen.insert(name) {
+            errors.push(Error::duplicate(&at.child("name"), &name.into()));
+        }
+    }
+}
+
+fn is_sysctl_name(name: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_part = |part: &str| {
+        part.starts_with(alphanumeric)
+            && part.ends_with(alphanumeric)
+            && part.chars().all(|c| alphanumeric(c) || matches!(c, '-' | '_'))
+    };
+    name.len() <= SYSCTL_MAX_LENGTH && name.split(['.', '/']).all(is_part)
+}
+
+fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(profile) = context.get("seccompProfile") else {
+        return;
+    };
+    let path = path.child("seccompProfile");
+    if !require_profile_type(errors, profile, &path) {
+        return;
+    }
+    let local = profile.get("localhostProfile").and_then(Value::as_str);
+    let local_path = path.child("localhostProfile");
+    match (text(profile, "type"), local) {
+        ("Localhost", None) => {
+            errors.push(Error::required(
+                &local_path,
+                "must be set when seccomp type is Localhost",
+            ));
+        }
+        ("Localhost", Some(local)) => descending_path(errors, local, &local_path),
+        (_, Some(local)) => {
+            let detail = "can only be set when seccomp type is Localhost";
+            errors.push(Error::invalid_str(&local_path, local, detail));
+        }
+        (_, None) => {}
+    }
+}
+
+fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(profile) = context.get("appArmorProfile") else {
+        return;
+    };
+    let path = path.child("appArmorProfile");
+    if !require_profile_type(errors, profile, &path) {
+        return;
+    }
+    let local = profile.get("localhostProfile").and_then(Value::as_str);
+    let local_path = path.child("localhostProfile");
+    let mut invalid = |local: &str, detail: &str| errors.push(Error::invalid_str(&local_path, local, detail));
+    match (text(profile, "type"), local) {
+        ("Localhost", None) => {
+            errors.push(Error::required(
+                &local_path,
+                "must be set when AppArmor type is Localhost",
+            ));
+        }
+        ("Localhost", Some(local)) if local.trim() != local => invalid(local, "must not be padded with whitespace"),
+        ("Localhost", Some("")) => {
+            errors.push(Error::required(
+                &local_path,
+                "must be set when AppArmor type is Localhost",
+            ));
+        }
+        ("Localhost", Some(local)) if local.len() > MAX_LOCALHOST_PROFILE => {
+            errors.push(Error::too_long(&local_path, MAX_LOCALHOST_PROFILE));
+        }
+        (other, Some(local)) if other != "Localhost" => {
+            invalid(local, "can only be set when AppArmor type is Localhost");
+        }
+        _ => {}
+    }
+}
+
+fn require_profile_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>) -> bool {
+    if !require_type(errors, profile, path) {
+        return false;
+    }
+    one_of_if_set(errors, profile, path, "type", &PROFILE_TYPES);
+    true
+}
+
+fn require_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>) -> bool {
+    let given = !text(profile, "type").is_empty();
+    if !given {
+        errors.push(Error::required(
+            &path.child("type"),
+            "type is required when a profile is given",
+        ));
+    }
+    given
+}
+
+fn validate_windows_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(options) = context.get("windowsOptions") else {
+        return;
+    };
+    let path = path.child("windowsOptions");
+    if let Some(spec) = options.get("gmsaCredentialSpecName").and_then(Value::as_str) {
+        let path = path.child("gmsaCredentialSpecName");
+        super::check::push_invalid(errors, &path, spec, names::dns1123_subdomain(spec));
+    }
+    if options.get("gmsaCredentialSpec").and_then(Value::as_str) == Some("") {
+        let detail = "gmsaCredentialSpec cannot be an empty string";
+        errors.push(Error::invalid_str(&path.child("gmsaCredentialSpec"), "", detail));
+    }
+    if options.get("runAsUserName").and_then(Value::as_str) == Some("") {
+        let detail = "runAsUserName cannot be an empty string";
+        errors.push(Error::invalid_str(&path.child("runAsUserName"), "", detail));
+    }
+}

@@ -1,0 +1,235 @@
+//! Validation of a pod's spec as a whole, in the order of Kubernetes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+    selector::validate_labels,
+};
+
+use super::{
+    check::{is_true, number, push_invalid, push_invalid_number, valid_if_set},
+    containers, layout, resources, scheduling, security, systems, volumes,
+};
+use crate::values::{items, text};
+
+const DNS_POLICIES: [&str; 4] = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
+const MAX_NAMESERVERS: usize = 3;
+const MAX_SEARCHES: usize = 32;
+const MAX_SEARCH_BYTES: usize = 2048;
+const MAX_HOSTNAME_OVERRIDE: usize = 64;
+
+/// Volumes without faults by their names.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// A pod's spec and what its containers may refer to.
+pub(super) struct Pod<'a> {
+    pub(super) spec: &'a Value,
+    pub(super) volumes: Volumes<'a>,
+    pub(super) claims: BTreeSet<&'a str>,
+    pub(super) grace_period: i64,
+}
+
+/// Faults of a pod's spec as a part of a template or of a pod. `path` is where the spec stands.
+pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_claims(spec, &path.child("resourceClaims"), errors);
+    let pod = Pod {
+        spec,
+        volumes: volumes::validate_volumes(spec, &path.child("volumes"), errors),
+        claims: items(spec, "resourceClaims")
+            .iter()
+            .map(|claim| text(claim, "name"))
+            .collect(),
+        grace_period: number(spec, "terminationGracePeriodSeconds").unwrap_or(0),
+    };
+    containers::validate_containers(&pod, &path.child("containers"), errors);
+    containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
+    containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
+    resources::validate_pod_level(spec, &path.child("resources"), errors);
+    super::check::require_one_of(errors, spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]);
+    super::check::require_one_of(errors, spec, path, "dnsPolicy", &DNS_POLICIES);
+    errors.extend(validate_labels(
+        spec.get("nodeSelector").and_then(Value::as_object),
+        &path.child("nodeSelector"),
+    ));
+    security::validate_pod_context(spec, path, errors);
+    if let Some(affinity) = spec.get("affinity") {
+        scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
+    }
+    validate_dns(spec, &path.child("dnsConfig"), errors);
+    for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
+        let kind = text(gate, "conditionType");
+        let gates = path.child("readinessGates");
+        push_invalid(
+            errors,
+            &gates.index(index).child("conditionType"),
+            kind,
+            names::qualified_name(kind),
+        );
+    }
+    scheduling::validate_gates(spec, &path.child("schedulingGates"), errors);
+    scheduling::validate_spread(spec, &path.child("topologySpreadConstraints"), errors);
+    systems::validate_host_process(spec, path, errors);
+    security::validate_host_users(spec, path, errors);
+    validate_names(spec, path, errors);
+    if let Some(overhead) = spec.get("overhead") {
+        resources::validate_overhead(overhead, &path.child("overhead"), errors);
+    }
+    systems::validate_os(spec, path, errors);
+}
+
+fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    valid_if_set(errors, spec, path, "serviceAccountName", names::dns1123_subdomain);
+    valid_if_set(errors, spec, path, "nodeName", names::dns1123_subdomain);
+    if let Some(seconds) = number(spec, "activeDeadlineSeconds") {
+        let faults = names::in_range(seconds, 1, i64::from(i32::MAX));
+        push_invalid_number(errors, &path.child("activeDeadlineSeconds"), seconds, faults);
+    }
+    valid_if_set(errors, spec, path, "hostname", names::dns1123_label);
+    validate_hostname_override(spec, path, errors);
+    valid_if_set(errors, spec, path, "subdomain", names::dns1123_label);
+    scheduling::validate_tolerations(items(spec, "tolerations"), &path.child("tolerations"), errors);
+    validate_host_aliases(spec, &path.child("hostAliases"), errors);
+    valid_if_set(errors, spec, path, "priorityClassName", names::dns1123_subdomain);
+    if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) {
+        push_invalid(
+            errors,
+            &path.child("runtimeClassName"),
+            class,
+            names::dns1123_subdomain(class),
+        );
+    }
+    super::check::one_of_if_set(
+        errors,
+        spec,
+        path,
+        "preemptionPolicy",
+        &["PreemptLowerPriority", "Never"],
+    );
+}
+
+fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(name) = spec.get("hostnameOverride").and_then(Value::as_str) else {
+        return;
+    };
+    let path = path.child("hostnameOverride");
+    if is_true(spec, "hostNetwork") {
+        errors.push(Error::forbidden(&path, "may not be specified when hostNetwork is true"));
+    }
+    if is_true(spec, "setHostnameAsFQDN") {
+        errors.push(Error::forbidden(
+            &path,
+            "may not be specified when setHostnameAsFQDN is true",
+        ));
+    }
+    push_invalid(errors, &path, name, names::dns1123_subdomain(name));
+    if name.len() > MAX_HOSTNAME_OVERRIDE {
+        errors.push(Error::too_long(&path, MAX_HOSTNAME_OVERRIDE));
+    }
+}
+
+fn validate_claims(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut seen = BTreeSet::new();
+    for (index, claim) in items(spec, "resourceClaims").iter().enumerate() {
+        let at = path.index(index);
+        let name = text(claim, "name");
+        if super::check::require(errors, claim, &at, "name") {
+            if seen.insert(name) {
+                push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
+            } else {
+                errors.push(Error::duplicate(&at.child("name"), &name.into()));
+            }
+        }
+        let sources = ["resourceClaimName", "resourceClaimTemplateName"];
+        let detail = match sources.map(|source| claim.get(source).is_some()) {
+            [true, true] => "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified",
+            [false, false] => "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
+            _ => "",
+        };
+        if !detail.is_empty() {
+            errors.push(Error::invalid_shown(
+                &at,
+                layout::compact("PodResourceClaim", claim),
+                detail,
+            ));
+        }
+        for source in sources {
+            if let Some(name) = claim.get(source).and_then(Value::as_str) {
+                push_invalid(errors, &at.child(source), name, names::dns1123_subdomain(name));
+            }
+        }
+    }
+}
+
+fn validate_dns(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (config, none) = (spec.get("dnsConfig"), text(spec, "dnsPolicy") == "None");
+    let Some(config) = config else {
+        if none {
+            errors.push(Error::required(
+                path,
+                "must provide `dnsConfig` when `dnsPolicy` is None",
+            ));
+        }
+        return;
+    };
+    let servers = items(config, "nameservers");
+    let servers_path = path.child("nameservers");
+    if none && servers.is_empty() {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.push(Error::required(&servers_path, detail));
+        return;
+    }
+    if servers.len() > MAX_NAMESERVERS {
+        let detail = format!("must not have more than {MAX_NAMESERVERS} nameservers");
+        errors.push(Error::invalid(&servers_path, &servers.to_vec().into(), &detail));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        let server = server.as_str().unwrap_or_default();
+        push_invalid(errors, &servers_path.index(index), server, names::ip(server));
+    }
+    validate_searches(items(config, "searches"), &path.child("searches"), errors);
+    let options = path.child("options");
+    for (index, option) in items(config, "options").iter().enumerate() {
+        if text(option, "name").is_empty() {
+            errors.push(Error::required(&options.index(index), "must not be empty"));
+        }
+    }
+}
+
+fn validate_searches(searches: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let listed = Value::from(searches.to_vec());
+    if searches.len() > MAX_SEARCHES {
+        let detail = format!("must not have more than {MAX_SEARCHES} search paths");
+        errors.push(Error::invalid(path, &listed, &detail));
+    }
+    let texts: Vec<&str> = searches.iter().filter_map(Value::as_str).collect();
+    if texts.join(" ").len() > MAX_SEARCH_BYTES {
+        let detail =
+            format!("must not have more than {MAX_SEARCH_BYTES} characters (including spaces) in the search list");
+        errors.push(Error::invalid(path, &listed, &detail));
+    }
+    for (index, search) in texts.into_iter().enumerate().filter(|(_, search)| *search != ".") {
+        let search = search.strip_suffix('.').unwrap_or(search);
+        push_invalid(
+            errors,
+            &path.index(index),
+            search,
+            names::dns1123_subdomain_with_underscore(search),
+        );
+    }
+}
+
+fn validate_host_aliases(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+        let at = path.index(index);
+        let address = text(alias, "ip");
+        push_invalid(errors, &at.child("ip"), address, names::ip(address));
+        let hostnames = at.child("hostnames");
+        for (index, name) in items(alias, "hostnames").iter().enumerate() {
+            let name = name.as_str().unwrap_or_default();
+            push_invalid(errors, &hostnames.index(index), name, names::dns1123_subdomain(name));
+        }
+    }
+}

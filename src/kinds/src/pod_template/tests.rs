@@ -1,0 +1,202 @@
+//! What a user sees of templates.
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{ErrorList, Path};
+
+use super::{default_pod, default_spec, layout, validate_template, warnings};
+
+/// A spec with the static defaults that the schema sets.
+fn spec(mut container: Value, mut rest: Value) -> Value {
+    for (field, value) in [
+        ("name", "main"),
+        ("image", "repo.test/app:1"),
+        ("terminationMessagePath", "/dev/termination-log"),
+        ("terminationMessagePolicy", "File"),
+        ("imagePullPolicy", "IfNotPresent"),
+    ] {
+        container.as_object_mut().unwrap().entry(field).or_insert(value.into());
+    }
+    let fields = rest.as_object_mut().unwrap();
+    fields.insert("containers".into(), json!([container]));
+    for (field, value) in [("restartPolicy", "Always"), ("dnsPolicy", "ClusterFirst")] {
+        fields.entry(field).or_insert(value.into());
+    }
+    fields.entry("terminationGracePeriodSeconds").or_insert(30.into());
+    fields.entry("securityContext").or_insert(json!({}));
+    rest
+}
+
+fn faults(spec: Value) -> Vec<String> {
+    let mut errors = ErrorList::new();
+    validate_template(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn faults_are_found_in_order() {
+    let cases: [(Value, Value, &[&str]); 7] = [
+        (json!({}), json!({}), &[]),
+        (
+            json!({"image": ""}),
+            json!({"dnsPolicy": "Odd"}),
+            &[
+                "template.spec.containers[0].image: Required value",
+                "template.spec.dnsPolicy: Unsupported value: \"Odd\": supported values: \"ClusterFirstWithHostNet\", \
+             \"ClusterFirst\", \"Default\", \"None\"",
+            ],
+        ),
+        (
+            json!({"resources": {"limits": {"cpu": "1"}, "requests": {"cpu": "2", "ex.test/gpu": "1500m"}, "claims": [{"name": "no"}]}}),
+            json!({}),
+            &[
+                "template.spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to \
+                 cpu limit of 1",
+                "template.spec.containers[0].resources.requests[ex.test/gpu]: Invalid value: \"1500m\": must be an \
+                 integer",
+                "template.spec.containers[0].resources.limits: Required value: Limit must be set for non \
+                 overcommitable resources",
+                "template.spec.containers[0].resources.claims[0]: Not found: \"no\": must be one of the names in \
+                 pod.spec.resourceClaims which is empty",
+            ],
+        ),
+        (
+            json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "no", "mountPath": "/a"}]}),
+            json!({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "v", "hostPath": {"path": ""}}]}),
+            &[
+                "template.spec.volumes[1].hostPath.path: Required value",
+                "template.spec.volumes[1].name: Duplicate value: \"v\"",
+                "template.spec.containers[0].volumeMounts[1].name: Not found: \"no\"",
+                "template.spec.containers[0].volumeMounts[1].mountPath: Invalid value: \"/a\": must be unique",
+            ],
+        ),
+        (
+            json!({"securityContext": {"privileged": true, "allowPrivilegeEscalation": false}}),
+            json!({}),
+            &[
+                "template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy",
+                "template.spec.containers[0].securityContext: Invalid value: {\"Capabilities\":null,\
+                 \"Privileged\":true,\"SELinuxOptions\":null,\"WindowsOptions\":null,\"RunAsUser\":null,\
+                 \"RunAsGroup\":null,\"RunAsNonRoot\":null,\"ReadOnlyRootFilesystem\":null,\
+                 \"AllowPrivilegeEscalation\":false,\"ProcMount\":null,\"SeccompProfile\":null,\
+                 \"AppArmorProfile\":null}: cannot set `allowPrivilegeEscalation` to false and `privileged` to true",
+            ],
+        ),
+        (
+            json!({"livenessProbe": {"successThreshold": 3}, "lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}),
+            json!({"tolerations": [{"key": "a", "operator": "Exists", "value": "v"}]}),
+            &[
+                "template.spec.containers[0].lifecycle.preStop.sleep: Invalid value: 31: must be non-negative and \
+                 less than terminationGracePeriodSeconds (30)",
+                "template.spec.containers[0].livenessProbe: Required value: must specify a handler type",
+                "template.spec.containers[0].livenessProbe.successThreshold: Invalid value: 3: must be 1",
+                "template.spec.tolerations[0].operator: Invalid value: \"v\": value must be empty when `operator` is \
+                 'Exists'",
+            ],
+        ),
+        (
+            json!({}),
+            json!({"ephemeralContainers": [], "hostUsers": false, "hostPID": true}),
+            &["template.spec.HostPID: Forbidden: when `hostUsers` is false"],
+        ),
+    ];
+    for (container, rest, expected) in cases {
+        assert_eq!(faults(spec(container, rest)), expected);
+    }
+}
+
+#[test]
+fn pull_policies_depend_on_tags() {
+    let images = [
+        "a",
+        "a:latest",
+        "a:1",
+        "r.test:5000/a",
+        "r.test:5000/a:1@sha256:0",
+        "a@sha256:0",
+    ];
+    let mut spec = json!({"containers": images.map(|image| json!({"image": image}))});
+    default_spec(&mut spec);
+    let policies: Vec<&str> = spec["containers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| c["imagePullPolicy"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        policies,
+        [
+            "Always",
+            "Always",
+            "IfNotPresent",
+            "Always",
+            "IfNotPresent",
+            "IfNotPresent"
+        ]
+    );
+}
+
+#[test]
+fn pods_have_more_defaults_than_templates() {
+    let mut given = json!({
+        "hostNetwork": true,
+        "serviceAccount": "old",
+        "volumes": [{"name": "v"}],
+        "resources": {"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}},
+        "containers": [{"image": "a:1", "ports": [{"containerPort": 80}], "resources": {"limits": {"cpu": "500m"}}}],
+    });
+    default_spec(&mut given);
+    assert_eq!(given["serviceAccountName"], "old");
+    assert_eq!(given["volumes"], json!([{"name": "v", "emptyDir": {}}]));
+    assert_eq!(given["containers"][0]["ports"], json!([{"containerPort": 80}]));
+    default_pod(&mut given);
+    assert_eq!(
+        given["containers"][0]["ports"],
+        json!([{"containerPort": 80, "hostPort": 80}])
+    );
+    assert_eq!(given["containers"][0]["resources"]["requests"], json!({"cpu": "500m"}));
+    assert_eq!(given["resources"]["requests"], json!({"cpu": "500m", "memory": "1Gi"}));
+    assert_eq!(given["enableServiceLinks"], true);
+}
+
+#[test]
+fn templates_are_shown_as_kubernetes_shows_them() {
+    let template = json!({
+        "metadata": {"labels": {"app": "x"}},
+        "spec": {"hostNetwork": true, "securityContext": {}, "tolerations": [{"key": "<"}]},
+    });
+    let text = layout::compact("PodTemplateSpec", &template);
+    assert!(
+        text.starts_with(r#"{"labels":{"app":"x"},"Spec":{"Volumes":null,"InitContainers":null,"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#""SecurityContext":{"HostNetwork":true,"HostPID":false,"#),
+        "{text}"
+    );
+    assert!(
+        text.contains(r#"[{"Key":"\u003c","Operator":"","Value":"","Effect":"","TolerationSeconds":null}]"#),
+        "{text}"
+    );
+    assert!(
+        text.ends_with(r#""Resources":null,"HostnameOverride":null,"SchedulingGroup":null}}"#),
+        "{text}"
+    );
+}
+
+#[test]
+fn deprecated_things_are_warned_of() {
+    let template = json!({"spec": {
+        "volumes": [{"name": "a", "rbd": {}}],
+        "topologySpreadConstraints": [{"topologyKey": "zone"}],
+        "containers": [{"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}],
+    }});
+    assert_eq!(
+        warnings(&template, "spec.template"),
+        [
+            "spec.template.spec.topologySpreadConstraints[0].labelSelector: a null labelSelector results in matching no pod",
+            "spec.template.spec.volumes[0].rbd: deprecated in v1.28, non-functional in v1.31+",
+            "spec.template.spec.containers[0].env[1]: hides previous definition of \"A\", which may be dropped when using \
+         apply",
+        ]
+    );
+}
