@@ -44,16 +44,20 @@ impl Writer {
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
-        // After a failure no more deletions begin, but those under way go on to their end.
+        match self.delete_each(requests).await {
+            Some(error) => Err(error),
+            None => Ok(page),
+        }
+    }
+
+    /// After a failure no more deletions begin, but those under way go on to their end.
+    async fn delete_each(&self, requests: Vec<DeleteRequest>) -> Option<ApiError> {
         let failed = AtomicBool::new(false);
         let failures: Vec<ApiError> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
-                let error = self
-                    .delete(request, None)
-                    .await
-                    .err()
-                    .filter(|error| error.reason != Reason::NotFound);
+                let error = self.delete(request, None).await.err();
+                let error = error.filter(|error| error.reason != Reason::NotFound);
                 failed.fetch_or(error.is_some(), Ordering::Relaxed);
                 error
             })
@@ -61,9 +65,6 @@ impl Writer {
             .filter_map(ready)
             .collect()
             .await;
-        match failures.into_iter().next() {
-            Some(error) => Err(error),
-            None => Ok(page),
-        }
+        failures.into_iter().next()
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupKind, GroupVersion,
     field::{Error, Path},
-    schema::TypeTable,
+    schema::{self, TypeTable},
     selector::compile_label_selector,
 };
 
@@ -164,7 +164,7 @@ impl Step for ChangeScale<'_> {
                 let given = metadata::text(&scale, name);
                 metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
             }
-            set_at(&mut object, self.paths.spec_replicas, replicas.into());
+            schema::set_path(&mut object, self.paths.spec_replicas, replicas.into());
             let change = self
                 .writer
                 .change_to(
@@ -199,14 +199,4 @@ fn wanted_replicas(scale: &Value, name: &str) -> Result<i64, ApiError> {
         "must be greater than or equal to 0",
     )];
     Err(ApiError::invalid(&kind, name, &errors))
-}
-
-fn set_at(object: &mut Value, path: &str, value: Value) {
-    if let Some((parent, name)) = path.rsplit_once('.')
-        && let Some(fields) = object
-            .pointer_mut(&format!("/{}", parent.replace('.', "/")))
-            .and_then(Value::as_object_mut)
-    {
-        fields.insert(name.to_owned(), value);
-    }
 }

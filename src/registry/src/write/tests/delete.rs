@@ -2,7 +2,10 @@ use serde_json::{Value, json};
 use trireme_actors::{testkit::run, topology::Topology};
 use trireme_machinery::{Reason, selector::LabelSelector};
 
-use super::support::{Bench, Rules, answered, refused, thing};
+use super::{
+    store::Meddling,
+    support::{Bench, Rules, answered, refused, thing, things},
+};
 use crate::{
     fixtures::target,
     request::{DeleteCollectionRequest, DeleteOptions, ListOptions, Propagation, Selection},
@@ -249,6 +252,49 @@ fn no_grace_period_still_waits_for_finalizers() {
             .await
             .expect("its period is over");
         assert_eq!(bench.now("a").await, None);
+    });
+}
+
+#[test]
+fn whoever_else_writes_or_removes_an_object_on_its_way_out_spoils_nothing() {
+    run(Topology::trireme(), |kit| async move {
+        let rules = Rules {
+            grace: Some(30),
+            ..Rules::default()
+        };
+        let (bench, store) = Bench::start_with(&kit, things(rules, None)).await;
+        for how in [Meddling::Touch, Meddling::Remove] {
+            bench.made("a", json!({}), json!({})).await;
+            store.meddle(how);
+            let deleted = bench.delete("a", within(0)).await.expect("it was there");
+            assert!(deleted.removed, "{how:?}");
+            assert_eq!(bench.now("a").await, None);
+        }
+        bench
+            .made("a", json!({"finalizers": ["example.com/f"]}), json!({}))
+            .await;
+        bench.delete("a", within(0)).await.expect("it is there");
+        store.meddle(Meddling::Touch);
+        let none = json!({"metadata": {"finalizers": null}});
+        bench.merge("a", none).await.expect("the patch is applied again");
+        assert_eq!(bench.now("a").await, None);
+    });
+}
+
+#[test]
+fn a_precondition_holds_for_the_object_that_is_removed() {
+    run(Topology::trireme(), |kit| async move {
+        let (bench, store) = Bench::start_with(&kit, things(Rules::default(), None)).await;
+        let item = bench.made("a", json!({}), json!({})).await;
+        store.meddle(Meddling::Touch);
+        let options = DeleteOptions {
+            resource_version: Some(item.revision.to_string()),
+            ..DeleteOptions::default()
+        };
+        assert_eq!(refused(bench.delete("a", options).await).0, Reason::Conflict);
+        store.meddle(Meddling::Touch);
+        let deleted = bench.delete("a", DeleteOptions::default()).await.expect("it is there");
+        assert!(deleted.removed, "without one the newer object goes");
     });
 }
 

@@ -74,6 +74,20 @@ fn a_scale_changes_nothing_but_the_replicas() {
 }
 
 #[test]
+fn a_scale_makes_the_field_that_it_sets() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        bench.made("a", json!({}), json!({})).await;
+        let written = bench.registry.update(scale(json!({}), 5)).await;
+        assert_eq!(answered(&written.expect("it is sound"))["spec"], json!({"replicas": 5}));
+        assert_eq!(
+            bench.now("a").await.expect("it is there")["spec"],
+            json!({"replicas": 5})
+        );
+    });
+}
+
+#[test]
 fn a_scale_can_be_patched() {
     run(Topology::trireme(), |kit| async move {
         let bench = Bench::start(&kit, Rules::default()).await;

@@ -1,8 +1,8 @@
-//! A real store whose puts a test can hold back or make uncertain.
+//! A real store whose writes a test can hold back, make uncertain or forestall.
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU8, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -31,9 +31,19 @@ pub(super) enum Puts {
     Taken,
 }
 
+/// What another replica does right before a delete, once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meddling {
+    /// It writes the object again as it is.
+    Touch,
+    /// It removes the object.
+    Remove,
+}
+
 pub(super) struct Moody {
     inner: Arc<dyn Storage>,
     puts: AtomicU8,
+    meddling: Mutex<Option<Meddling>>,
     /// A put takes a permit for good.
     pub(super) gate: Semaphore,
     /// How many puts had a lease.
@@ -48,6 +58,7 @@ impl Moody {
         Arc::new(Self {
             inner,
             puts: AtomicU8::new(Puts::Pass as u8),
+            meddling: Mutex::new(None),
             gate: Semaphore::new(1000),
             leased: AtomicUsize::new(0),
             arrived: Semaphore::new(0),
@@ -56,6 +67,27 @@ impl Moody {
 
     pub(super) fn next_puts(&self, puts: Puts) {
         self.puts.store(puts as u8, Ordering::SeqCst);
+    }
+}
+
+impl Moody {
+    pub(super) fn meddle(&self, how: Meddling) {
+        *self.meddling.lock().expect("no test panics here") = Some(how);
+    }
+
+    async fn be_faster(&self, how: Meddling, key: &str) -> Result<(), StorageError> {
+        let (entry, _) = self.inner.get(key, None).await?;
+        let entry = entry.expect("it is there until now");
+        let at = entry.mod_revision;
+        let written = match how {
+            Meddling::Touch => {
+                let compare = Compare::ModRevision(at);
+                self.inner.put(key, entry.value, compare, PutOptions::default()).await?
+            }
+            Meddling::Remove => self.inner.delete(key, at).await?,
+        };
+        assert!(matches!(written, WriteOutcome::Committed(_)));
+        Ok(())
     }
 }
 
@@ -103,7 +135,13 @@ impl Storage for Moody {
     }
 
     fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        self.inner.delete(key, revision)
+        Box::pin(async move {
+            let how = self.meddling.lock().expect("no test panics here").take();
+            if let Some(how) = how {
+                self.be_faster(how, key).await?;
+            }
+            self.inner.delete(key, revision).await
+        })
     }
 
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
