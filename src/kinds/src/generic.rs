@@ -15,11 +15,8 @@ use crate::{
 const PATH_SEGMENT_NAMES: [&str; 1] = ["rbac.authorization.k8s.io"];
 
 /// Kinds that have a `metadata.generation`.
-const WITH_GENERATION: [&str; 22] = [
+const WITH_GENERATION: [&str; 19] = [
     "customresourcedefinitions",
-    "daemonsets",
-    "statefulsets",
-    "replicationcontrollers",
     "jobs",
     "cronjobs",
     "ingresses",
@@ -57,7 +54,7 @@ const RETURNED_WHEN_DELETED: [&str; 12] = [
 ];
 
 /// Kinds whose dependents are orphaned unless the client says otherwise.
-const ORPHANING: [&str; 2] = ["replicationcontrollers", "jobs"];
+const ORPHANING: [&str; 1] = ["jobs"];
 
 /// The kind of a row without a module of its own.
 pub(crate) fn kind(row: &ResourceData) -> Kind {
@@ -81,7 +78,11 @@ struct Generic {
 
 impl Strategy for Generic {
     fn name_check(&self) -> NameCheck {
-        if self.path_segment_names { names::name_is_path_segment } else { names::name_is_dns_subdomain }
+        if self.path_segment_names {
+            names::name_is_path_segment
+        } else {
+            names::name_is_dns_subdomain
+        }
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

@@ -1,20 +1,17 @@
 //! Deployments (`pkg/registry/apps/deployment`, `pkg/apis/apps/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    field::{Error, ErrorList, Path},
-    intstr, names,
-};
+use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use super::workload::{
-    count_column, push_bound_faults, push_negative_faults, push_selector_change, push_selector_faults,
-    push_template_faults, ready_column, template_columns,
+    count_column, default_template, int_or_percent, name_warnings, push_bound_faults, push_collision_faults,
+    push_int_or_percent_faults, push_negative_faults, push_percent_faults, push_selector_change, push_selector_faults,
+    push_template_faults, ready_column, template_columns, template_warnings,
 };
 use crate::{
     columns,
     kind::Kind,
-    pod_template,
     values::{integer_at, keep_field, remove, struct_mut, text},
 };
 
@@ -23,9 +20,20 @@ const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    let up_to_date =
-        count_column("Up-to-date", "string", STATUS, "updatedReplicas", "/status/updatedReplicas");
-    let available = count_column("Available", "string", STATUS, "availableReplicas", "/status/availableReplicas");
+    let up_to_date = count_column(
+        "Up-to-date",
+        "string",
+        STATUS,
+        "updatedReplicas",
+        "/status/updatedReplicas",
+    );
+    let available = count_column(
+        "Available",
+        "string",
+        STATUS,
+        "availableReplicas",
+        "/status/availableReplicas",
+    );
     let [containers, images, selector] = template_columns(SPEC);
     Kind::new(Deployments)
         .columns(vec![
@@ -60,9 +68,7 @@ impl Strategy for Deployments {
                 rolling.entry(bound).or_insert_with(|| "25%".into());
             }
         }
-        if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
-            pod_template::default_spec(pod);
-        }
+        default_template(spec);
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -122,8 +128,10 @@ impl Strategy for Deployments {
         errors
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        new.pointer("/spec/template").map(|template| pod_template::warnings(template, "spec.template")).unwrap_or_default()
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = name_warnings(new, old);
+        warnings.extend(template_warnings(new, old));
+        warnings
     }
 
     fn has_generation(&self) -> bool {
@@ -139,15 +147,24 @@ impl Strategy for Deployments {
 fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_negative_faults(spec, path, &["replicas"], errors);
     push_selector_faults(spec, path, "deployment", errors);
-    push_template_faults(spec, path, errors);
+    push_template_faults(spec, path, "ReplicaSet", errors);
     if let Some(strategy) = spec.get("strategy") {
         push_strategy_faults(strategy, &path.child("strategy"), errors);
     }
-    push_negative_faults(spec, path, &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"], errors);
+    push_negative_faults(
+        spec,
+        path,
+        &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
+        errors,
+    );
     let ready = integer_at(spec, "/minReadySeconds").unwrap_or(0);
     if let Some(deadline) = integer_at(spec, "/progressDeadlineSeconds").filter(|deadline| *deadline <= ready) {
         let at = path.child("progressDeadlineSeconds");
-        errors.push(Error::invalid(&at, &deadline.into(), "must be greater than minReadySeconds"));
+        errors.push(Error::invalid(
+            &at,
+            &deadline.into(),
+            "must be greater than minReadySeconds",
+        ));
     }
 }
 
@@ -167,7 +184,11 @@ fn push_strategy_faults(strategy: &Value, path: &Path<'_>, errors: &mut ErrorLis
                 Some(rolling) => push_rolling_faults(rolling, &at, errors),
             }
         }
-        other => errors.push(Error::not_supported(&path.child("type"), other, &["Recreate", "RollingUpdate"])),
+        other => errors.push(Error::not_supported(
+            &path.child("type"),
+            other,
+            &["Recreate", "RollingUpdate"],
+        )),
     }
 }
 
@@ -181,35 +202,146 @@ fn push_rolling_faults(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList)
         let detail = "may not be 0 when `maxSurge` is 0";
         errors.push(Error::invalid(&path.child("maxUnavailable"), unavailable, detail));
     }
-    if unavailable.as_str().and_then(intstr::percent).is_some_and(|percent| percent > 100) {
-        errors.push(Error::invalid(&path.child("maxUnavailable"), unavailable, "must not be greater than 100%"));
+    push_percent_faults(unavailable, &path.child("maxUnavailable"), errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("apps", "deployments", kind())
     }
-}
 
-/// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
-fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    match value {
-        Value::String(text) if !names::percent(text).is_empty() => {
-            let detail = "must be an integer or percentage (e.g '5%%')";
-            errors.push(Error::invalid(path, value, detail));
-        }
-        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
-            errors.push(Error::invalid(path, value, "must be greater than or equal to 0"));
-        }
-        _ => {}
+    fn deployment(patch: &Value) -> Value {
+        let spec = json!({ "selector": testing::selector(), "template": testing::template() });
+        named("a", testing::merged(&spec, patch))
     }
-}
 
-fn int_or_percent(value: &Value) -> i64 {
-    value.as_i64().or_else(|| value.as_str().and_then(intstr::percent)).unwrap_or(0)
-}
+    #[test]
+    fn the_strategy_is_filled_in_by_its_type() {
+        let quarter =
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "25%", "maxUnavailable": "25%" } });
+        let cases = [
+            (json!({}), quarter.clone()),
+            (json!({ "strategy": { "type": "" } }), quarter),
+            (
+                json!({ "strategy": { "type": "Recreate" } }),
+                json!({ "type": "Recreate" }),
+            ),
+            (
+                json!({ "strategy": { "rollingUpdate": { "maxSurge": 3 } } }),
+                json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 3, "maxUnavailable": "25%" } }),
+            ),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(
+                trial().decode(deployment(&given))["spec"]["strategy"],
+                expected,
+                "{given}"
+            );
+        }
+    }
 
-fn push_collision_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let Some(before) = integer_at(old, "/status/collisionCount") else { return };
-    let path = Path::new("status.collisionCount");
-    match integer_at(new, "/status/collisionCount") {
-        None => errors.push(Error::invalid(&path, &Value::Null, "cannot be set to nil")),
-        Some(now) if now < before => errors.push(Error::invalid(&path, &now.into(), "cannot be decremented")),
-        Some(_) => {}
+    #[test]
+    fn faults_of_the_spec() {
+        let rolling = |rolling: Value| json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
+        let cases: [(Value, &[&str]); 7] = [
+            (json!({}), &[]),
+            (
+                json!({ "replicas": -1, "selector": null, "minReadySeconds": 9, "progressDeadlineSeconds": 9 }),
+                &[
+                    "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.selector: Required value",
+                    r#"spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`"#,
+                    "spec.progressDeadlineSeconds: Invalid value: 9: must be greater than minReadySeconds",
+                ],
+            ),
+            (
+                json!({ "selector": { "matchLabels": null } }),
+                &["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+            ),
+            (
+                json!({ "strategy": { "type": "Recreate", "rollingUpdate": {} } }),
+                &["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+            ),
+            (
+                json!({ "strategy": { "type": "Odd" } }),
+                &[r#"spec.strategy.type: Unsupported value: "Odd": supported values: "Recreate", "RollingUpdate""#],
+            ),
+            (
+                rolling(json!({ "maxSurge": 0, "maxUnavailable": "0%" })),
+                &[
+                    r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "0%": may not be 0 when `maxSurge` is 0"#,
+                ],
+            ),
+            (
+                rolling(json!({ "maxSurge": "x", "maxUnavailable": "101%" })),
+                &[
+                    r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": must be an integer or percentage (e.g '5%%')"#,
+                    r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#,
+                ],
+            ),
+        ];
+        trial().expect_faults(&cases.map(|(patch, faults)| (deployment(&patch), faults)));
+    }
+
+    #[test]
+    fn selectors_and_collision_counters_do_not_change() {
+        let trial = trial();
+        let old = trial.create(deployment(&json!({}))).expect("the deployment is valid");
+        let other = json!({ "matchLabels": { "app": "y" } });
+        let template = json!({ "metadata": { "labels": { "app": "y" } } });
+        trial.expect_patch_faults(
+            &old,
+            &[(
+                json!({ "spec": { "selector": other, "template": template } }),
+                &[r#"spec.selector: Invalid value: {"matchLabels":{"app":"y"}}: field is immutable"#],
+            )],
+        );
+        let counted = trial
+            .status(&old, json!({ "collisionCount": 2 }))
+            .expect("counters may grow");
+        trial.expect_status_faults(
+            &counted,
+            &[
+                (
+                    json!({ "collisionCount": 1 }),
+                    &["status.collisionCount: Invalid value: 1: cannot be decremented"],
+                ),
+                (
+                    json!({}),
+                    &["status.collisionCount: Invalid value: 0: cannot be decremented"],
+                ),
+                (
+                    json!({ "collisionCount": 2, "readyReplicas": 1, "replicas": -1 }),
+                    &[
+                        "status.replicas: Invalid value: -1: must be greater than or equal to 0",
+                        "status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas",
+                        "status.readyReplicas: Invalid value: 1: cannot be greater than status.replicas",
+                        "status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas",
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn annotations_count_as_a_change() {
+        let old = json!({ "metadata": {}, "spec": {} });
+        let annotated = json!({ "metadata": { "annotations": { "a": "b" } }, "spec": {} });
+        let labelled = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {} });
+        assert!(Deployments.is_new_generation(&annotated, &old));
+        assert!(!Deployments.is_new_generation(&labelled, &old));
+    }
+
+    #[test]
+    fn names_that_hosts_cannot_have_are_warned_of() {
+        let expected = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a \
+                        DNS label is recommended: [must not contain dots]";
+        let new = json!({ "metadata": { "name": "a.b" } });
+        assert_eq!(trial().warnings(&new, None), [expected]);
+        assert!(trial().warnings(&new, Some(&new)).is_empty());
     }
 }

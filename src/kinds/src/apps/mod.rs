@@ -1,5 +1,8 @@
 //! `apps`, one file a kind.
 
+pub(crate) mod controllerrevisions;
+pub(crate) mod daemonsets;
 pub(crate) mod deployments;
 pub(crate) mod replicasets;
-mod workload;
+pub(crate) mod statefulsets;
+pub(crate) mod workload;

@@ -5,13 +5,12 @@ use trireme_machinery::field::{ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
 
 use super::workload::{
-    count_column, push_bound_faults, push_negative_faults, push_selector_change, push_selector_faults,
-    push_template_faults, template_columns,
+    count_column, default_template, name_warnings, push_bound_faults, push_negative_faults, push_selector_change,
+    push_selector_faults, push_template_faults, template_columns, template_warnings,
 };
 use crate::{
     columns,
     kind::Kind,
-    pod_template,
     values::{keep_field, struct_mut},
 };
 
@@ -43,10 +42,7 @@ struct ReplicaSets;
 
 impl Strategy for ReplicaSets {
     fn default(&self, object: &mut Value) {
-        let spec = struct_mut(object, "spec");
-        if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
-            pod_template::default_spec(pod);
-        }
+        default_template(struct_mut(object, "spec"));
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -59,7 +55,7 @@ impl Strategy for ReplicaSets {
         if let Some(spec) = object.get("spec") {
             push_negative_faults(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
             push_selector_faults(spec, &path, "ReplicaSet", &mut errors);
-            push_template_faults(spec, &path, &mut errors);
+            push_template_faults(spec, &path, "ReplicaSet", &mut errors);
         }
         errors
     }
@@ -69,7 +65,9 @@ impl Strategy for ReplicaSets {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
+        errors.extend(self.validate(context, new));
         push_selector_change(new, old, &mut errors);
         errors
     }
@@ -96,11 +94,60 @@ impl Strategy for ReplicaSets {
         errors
     }
 
-    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        new.pointer("/spec/template").map(|template| pod_template::warnings(template, "spec.template")).unwrap_or_default()
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = name_warnings(new, old);
+        warnings.extend(template_warnings(new, old));
+        warnings
     }
 
     fn has_generation(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Trial, named};
+
+    fn replica_set(patch: &Value) -> Value {
+        let spec = json!({ "selector": testing::selector(), "template": testing::template() });
+        named("a", testing::merged(&spec, patch))
+    }
+
+    #[test]
+    fn faults_of_spec_and_status() {
+        let trial = Trial::new("apps", "replicasets", kind());
+        let cases: [(Value, &[&str]); 3] = [
+            (json!({}), &[]),
+            (
+                json!({ "replicas": -2, "minReadySeconds": -1, "selector": { "matchLabels": null } }),
+                &[
+                    "spec.replicas: Invalid value: -2: must be greater than or equal to 0",
+                    "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.selector: Invalid value: {}: empty selector is invalid for ReplicaSet",
+                ],
+            ),
+            (
+                json!({ "template": { "metadata": null, "spec": { "restartPolicy": "Never", "activeDeadlineSeconds": 1 } } }),
+                &[
+                    "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
+                    r#"spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always""#,
+                    "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+                ],
+            ),
+        ];
+        trial.expect_faults(&cases.map(|(patch, faults)| (replica_set(&patch), faults)));
+        let old = trial.create(replica_set(&json!({}))).expect("the replica set is valid");
+        trial.expect_status_faults(
+            &old,
+            &[(
+                json!({ "replicas": 1, "availableReplicas": 2 }),
+                &[
+                    "status.availableReplicas: Invalid value: 2: cannot be greater than status.replicas",
+                    "status.availableReplicas: Invalid value: 2: cannot be greater than readyReplicas",
+                ],
+            )],
+        );
     }
 }

@@ -1,9 +1,9 @@
 //! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    schema,
+    intstr, names, schema,
     selector::{compile_label_selector, validate_label_selector},
 };
 use trireme_registry::Column;
@@ -17,7 +17,7 @@ use crate::{
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// Fields that may not be negative, in order; those that are absent pass.
-pub(super) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
+pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
     for field in fields {
         if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
             errors.push(Error::invalid(&path.child(field), &number.into(), NOT_NEGATIVE));
@@ -26,7 +26,7 @@ pub(super) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&st
 }
 
 /// A label selector as error texts show it: fields in the order of their declaration.
-pub(super) fn shown_selector(selector: &Value) -> String {
+pub(crate) fn shown_selector(selector: &Value) -> String {
     let types = data::type_table();
     match types.find("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector") {
         Some(id) => schema::ordered_json(types, id, selector),
@@ -52,32 +52,47 @@ pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, er
 }
 
 /// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`).
-pub(super) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("template");
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(&at, ""));
         return;
     };
+    push_label_faults(spec.get("selector"), template, &at, errors);
+    pod_template::validate_template(template, &at, errors);
+    push_always_faults(template, &at, what, errors);
+}
+
+/// A selector that selects something must select the template's pods.
+pub(crate) fn push_label_faults(selector: Option<&Value>, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let labels = template.pointer("/metadata/labels");
-    let selector = compile_label_selector(spec.get("selector").and_then(Value::as_object));
-    let selects_nothing = selector.as_ref().is_ok_and(|selector| {
-        !selector.is_everything() && !selector.matches(labels.and_then(Value::as_object))
-    });
-    if selects_nothing {
+    let selector = compile_label_selector(selector.and_then(Value::as_object));
+    let misses_pods = selector
+        .as_ref()
+        .is_ok_and(|selector| !selector.is_everything() && !selector.matches(labels.and_then(Value::as_object)));
+    if misses_pods {
+        let detail = "`selector` does not match template `labels`";
         errors.push(Error::invalid(
-            &at.child("metadata.labels"),
+            &path.child("metadata.labels"),
             labels.unwrap_or(&Value::Null),
-            "`selector` does not match template `labels`",
+            detail,
         ));
     }
-    pod_template::validate_template(template, &at, errors);
+}
+
+/// Pods of most workloads are restarted always and have no deadline.
+pub(crate) fn push_always_faults(template: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let policy = text_at(template, "/spec/restartPolicy");
     if policy != "Always" {
-        errors.push(Error::not_supported(&at.child("spec.restartPolicy"), policy, &["Always"]));
+        errors.push(Error::not_supported(
+            &path.child("spec.restartPolicy"),
+            policy,
+            &["Always"],
+        ));
     }
     if template.pointer("/spec/activeDeadlineSeconds").is_some() {
-        let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
-        errors.push(Error::forbidden(&at.child("spec.activeDeadlineSeconds"), detail));
+        let detail = format!("activeDeadlineSeconds in {what} is not Supported");
+        errors.push(Error::forbidden(&path.child("spec.activeDeadlineSeconds"), &detail));
     }
 }
 
@@ -86,12 +101,16 @@ pub(super) fn push_selector_change(new: &Value, old: &Value, errors: &mut ErrorL
     let (new, old) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
         let shown = new.map_or_else(|| "null".to_owned(), shown_selector);
-        errors.push(Error::invalid_shown(&Path::new("spec.selector"), shown, "field is immutable"));
+        errors.push(Error::invalid_shown(
+            &Path::new("spec.selector"),
+            shown,
+            "field is immutable",
+        ));
     }
 }
 
 /// Counters of a status that may not be greater than another one: `(counter, bound, how the bound is named)`.
-pub(super) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
+pub(crate) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
     let path = Path::new("status");
     let number = |name: &str| status.get(name).and_then(Value::as_i64).unwrap_or(0);
     for (counter, bound, bound_name) in bounds {
@@ -102,17 +121,109 @@ pub(super) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], e
     }
 }
 
+/// A collision counter never goes back.
+pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let pointer = "/status/collisionCount";
+    let Some(before) = integer_at(old, pointer) else { return };
+    if integer_at(new, pointer).is_none_or(|now| now < before) {
+        let shown = Value::from(integer_at(new, pointer).unwrap_or(0));
+        errors.push(Error::invalid(
+            &Path::new("status.collisionCount"),
+            &shown,
+            "cannot be decremented",
+        ));
+    }
+}
+
+/// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
+pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match value {
+        Value::String(text) if !names::percent(text).is_empty() => {
+            errors.push(Error::invalid(
+                path,
+                value,
+                "must be an integer or percentage (e.g '5%%')",
+            ));
+        }
+        Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
+            errors.push(Error::invalid(path, value, NOT_NEGATIVE));
+        }
+        _ => {}
+    }
+}
+
+/// A percentage is not more than everything (`IsNotMoreThan100Percent`).
+pub(crate) fn push_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if value
+        .as_str()
+        .and_then(intstr::percent)
+        .is_some_and(|percent| percent > 100)
+    {
+        errors.push(Error::invalid(path, value, "must not be greater than 100%"));
+    }
+}
+
+/// The number, or the number before the percent sign.
+pub(super) fn int_or_percent(value: &Value) -> i64 {
+    value
+        .as_i64()
+        .or_else(|| value.as_str().and_then(intstr::percent))
+        .unwrap_or(0)
+}
+
+/// Warnings of a template, unless an update leaves the generation as it is.
+pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    if !changes_generation(new, old) {
+        return Vec::new();
+    }
+    let template = new.pointer("/spec/template").filter(|template| !template.is_null());
+    template
+        .map(|template| pod_template::warnings(template, "spec.template"))
+        .unwrap_or_default()
+}
+
+/// Whether an object is new or an update made its generation grow.
+pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
+    let generation = |object: &Value| integer_at(object, "/metadata/generation");
+    old.is_none_or(|old| generation(old) != generation(new))
+}
+
+/// New objects whose names pods inherit are warned of what hosts cannot be called.
+pub(crate) fn name_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let faults = names::dns1123_label(text_at(new, "/metadata/name"));
+    if old.is_some() || faults.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is \
+         recommended: [{}]",
+        faults.join(" ")
+    )]
+}
+
+/// Sets what is not static of a workload's pod template.
+pub(crate) fn default_template(spec: &mut Map<String, Value>) {
+    if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
+        pod_template::default_spec(pod);
+    }
+}
+
 /// `ready/wanted`
 pub(super) fn ready_column() -> Column {
-    column("Ready", "string", described("Number of the pod with ready state"), |object| {
-        let ready = integer_at(object, "/status/readyReplicas").unwrap_or(0);
-        let wanted = integer_at(object, "/spec/replicas").unwrap_or(0);
-        Value::from(format!("{ready}/{wanted}"))
-    })
+    column(
+        "Ready",
+        "string",
+        described("Number of the pod with ready state"),
+        |object| {
+            let ready = integer_at(object, "/status/readyReplicas").unwrap_or(0);
+            let wanted = integer_at(object, "/spec/replicas").unwrap_or(0);
+            Value::from(format!("{ready}/{wanted}"))
+        },
+    )
 }
 
 /// A counter, 0 if it is absent.
-pub(super) fn count_column(
+pub(crate) fn count_column(
     name: &str,
     kind: &'static str,
     type_name: &'static str,
@@ -125,25 +236,40 @@ pub(super) fn count_column(
 }
 
 /// The names and images of the template's containers, and the selector: what `-o wide` adds.
-pub(super) fn template_columns(spec_type: &'static str) -> [Column; 3] {
-    let join = |object: &Value, field: &str| {
-        let spec = object.pointer("/spec/template/spec");
-        let containers = spec.map_or(&[][..], |spec| items(spec, "containers"));
+pub(crate) fn template_columns(spec_type: &'static str) -> [Column; 3] {
+    let selector = |object: &Value| {
+        let selector = object.pointer("/spec/selector").and_then(Value::as_object);
+        let text = compile_label_selector(selector)
+            .map(|selector| selector.to_string())
+            .unwrap_or_default();
+        Value::from(if text.is_empty() { "<none>".to_owned() } else { text })
+    };
+    let [containers, images] = container_columns("/spec/template/spec");
+    let described = columns::documented(spec_type, "selector");
+    [
+        containers,
+        images,
+        wide(column("Selector", "string", described, selector)),
+    ]
+}
+
+/// The names and images of the containers of the pod's spec at a JSON pointer.
+pub(crate) fn container_columns(pointer: &'static str) -> [Column; 2] {
+    let join = |object: &Value, pointer: &str, field: &str| {
+        let containers = object
+            .pointer(pointer)
+            .map_or(&[][..], |spec| items(spec, "containers"));
         let all: Vec<&str> = containers.iter().map(|container| text(container, field)).collect();
         Value::from(all.join(","))
     };
-    let selector = |object: &Value| {
-        let selector = object.pointer("/spec/selector").and_then(Value::as_object);
-        let text = compile_label_selector(selector).map(|selector| selector.to_string()).unwrap_or_default();
-        Value::from(if text.is_empty() { "<none>".to_owned() } else { text })
-    };
+    let names = described("Names of each container in the template.");
+    let images = described("Images referenced by each container in the template.");
     [
-        wide(column("Containers", "string", described("Names of each container in the template."), move |object| {
-            join(object, "name")
+        wide(column("Containers", "string", names, move |object| {
+            join(object, pointer, "name")
         })),
-        wide(column("Images", "string", described("Images referenced by each container in the template."), move |object| {
-            join(object, "image")
+        wide(column("Images", "string", images, move |object| {
+            join(object, pointer, "image")
         })),
-        wide(column("Selector", "string", columns::documented(spec_type, "selector"), selector)),
     ]
 }

@@ -1,0 +1,324 @@
+//! DaemonSets (`pkg/registry/apps/daemonset`, `pkg/apis/apps/validation`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    selector::{compile_label_selector, validate_label_selector},
+};
+use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
+
+use super::workload::{
+    count_column, default_template, int_or_percent, push_always_faults, push_collision_faults,
+    push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults, push_selector_change,
+    shown_selector, template_columns, template_warnings,
+};
+use crate::{
+    columns::{self, column, documented, or_none},
+    kind::Kind,
+    pod_template,
+    values::{items, keep_field, struct_mut, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.apps.v1.DaemonSetSpec";
+const STATUS: &str = "io.k8s.api.apps.v1.DaemonSetStatus";
+const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
+/// Where the number of the template's changes stands; clients of the first versions had a field for it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
+    let [containers, images, selector] = template_columns(SPEC);
+    Kind::new(DaemonSets).columns(vec![
+        columns::name(),
+        status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
+        status("Current", "currentNumberScheduled", "/status/currentNumberScheduled"),
+        status("Ready", "numberReady", "/status/numberReady"),
+        status("Up-to-date", "updatedNumberScheduled", "/status/updatedNumberScheduled"),
+        status("Available", "numberAvailable", "/status/numberAvailable"),
+        node_selector_column(),
+        columns::age(),
+        containers,
+        images,
+        selector,
+    ])
+}
+
+fn node_selector_column() -> Column {
+    column(
+        "Node Selector",
+        "string",
+        documented(POD_SPEC, "nodeSelector"),
+        |object| {
+            let selector = object
+                .pointer("/spec/template/spec/nodeSelector")
+                .and_then(Value::as_object);
+            let pairs = selector
+                .into_iter()
+                .flatten()
+                .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+            or_none(&pairs.collect::<Vec<_>>().join(","))
+        },
+    )
+}
+
+struct DaemonSets;
+
+impl Strategy for DaemonSets {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
+        if text(strategy, "type").is_empty() {
+            strategy["type"] = "RollingUpdate".into();
+        }
+        if text(strategy, "type") == "RollingUpdate" {
+            let rolling = struct_mut(strategy, "rollingUpdate");
+            rolling.entry("maxUnavailable").or_insert_with(|| 1.into());
+            rolling.entry("maxSurge").or_insert_with(|| 0.into());
+        }
+        default_template(spec);
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({
+            "currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0,
+        });
+        let generation = template_generation(object).max(1);
+        set_template_generation(object, generation);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if let Some(spec) = object.get("spec") {
+            push_spec_faults(spec, &[], &mut errors);
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+        let template = |object: &Value| object.pointer("/spec/template").cloned();
+        let grown = i64::from(template(new) != template(old));
+        set_template_generation(new, template_generation(old) + grown);
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        // Kubernetes validates the object by itself and again as a change, and tells of both.
+        let mut errors = self.validate(context, new);
+        if let Some(spec) = new.get("spec") {
+            push_spec_faults(spec, volumes(old.get("spec")), &mut errors);
+        }
+        push_selector_change(new, old, &mut errors);
+        errors
+    }
+
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_all_but_status_and_metadata(new, old);
+        set_template_generation(new, template_generation(old));
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let counters = [
+            "currentNumberScheduled",
+            "numberMisscheduled",
+            "desiredNumberScheduled",
+            "numberReady",
+            "observedGeneration",
+            "updatedNumberScheduled",
+            "numberAvailable",
+            "numberUnavailable",
+            "collisionCount",
+        ];
+        let status = new.get("status").unwrap_or(&Value::Null);
+        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        push_collision_faults(new, old, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        template_warnings(new, old)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    text_at(object, &format!("/metadata/annotations/{TEMPLATE_GENERATION}"))
+        .parse()
+        .unwrap_or(0)
+}
+
+fn set_template_generation(object: &mut Value, generation: i64) {
+    struct_mut(&mut object["metadata"], "annotations")
+        .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
+}
+
+fn volumes(spec: Option<&Value>) -> &[Value] {
+    spec.and_then(|spec| spec.pointer("/template/spec"))
+        .map_or(&[], |pod| items(pod, "volumes"))
+}
+
+fn push_spec_faults(spec: &Value, old_volumes: &[Value], errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    let at = path.child("selector");
+    let none = Value::Null;
+    let (template, template_path) = (spec.get("template").unwrap_or(&none), path.child("template"));
+    let selector = spec.get("selector").filter(|selector| !selector.is_null());
+    if let Some(fields) = selector.and_then(Value::as_object) {
+        errors.extend(validate_label_selector(fields, false, &at));
+    }
+    push_label_faults(selector, template, &template_path, errors);
+    let selects_all = selector
+        .and_then(Value::as_object)
+        .is_some_and(|fields| compile_label_selector(Some(fields)).is_ok_and(|selector| selector.is_everything()));
+    if let Some(selector) = selector.filter(|_| selects_all) {
+        let detail = "empty selector is invalid for daemonset";
+        errors.push(Error::invalid_shown(&at, shown_selector(selector), detail));
+    }
+    pod_template::validate_template(template, &template_path, errors);
+    push_disk_faults(
+        volumes(Some(spec)),
+        old_volumes,
+        &template_path.child("spec.volumes"),
+        errors,
+    );
+    push_always_faults(template, &template_path, "DaemonSet", errors);
+    push_negative_faults(spec, &path, &["minReadySeconds"], errors);
+    push_strategy_faults(spec, &path.child("updateStrategy"), errors);
+    push_negative_faults(spec, &path, &["revisionHistoryLimit"], errors);
+}
+
+/// A disk that one node alone may write to cannot be on all nodes; what was there before may stay.
+fn push_disk_faults(volumes: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, volume) in volumes.iter().enumerate() {
+        let Some(disk) = volume.get("gcePersistentDisk") else {
+            continue;
+        };
+        let read_only = disk.get("readOnly").and_then(Value::as_bool).unwrap_or(false);
+        let kept = old.iter().any(|old| old == volume);
+        if !read_only && !kept {
+            let at = path.index(index);
+            let at = at.child("gcePersistentDisk.readOnly");
+            let detail = "must be true for replicated pods > 1; GCE PD can only be mounted on multiple machines if it is \
+                          read-only";
+            errors.push(Error::invalid(&at, &false.into(), detail));
+        }
+    }
+}
+
+fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let strategy = spec.get("updateStrategy").unwrap_or(&none);
+    match text(strategy, "type") {
+        "OnDelete" => {}
+        "RollingUpdate" => {
+            let at = path.child("rollingUpdate");
+            match strategy.get("rollingUpdate") {
+                None => errors.push(Error::required(&at, "")),
+                Some(rolling) => push_rolling_faults(rolling, &at, errors),
+            }
+        }
+        other => errors.push(Error::not_supported(
+            &path.child("type"),
+            other,
+            &["RollingUpdate", "OnDelete"],
+        )),
+    }
+}
+
+fn push_rolling_faults(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::from(0);
+    let (at_unavailable, at_surge) = (path.child("maxUnavailable"), path.child("maxSurge"));
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&none);
+    let surge = rolling.get("maxSurge").unwrap_or(&none);
+    push_int_or_percent_faults(unavailable, &at_unavailable, errors);
+    push_int_or_percent_faults(surge, &at_surge, errors);
+    push_percent_faults(unavailable, &at_unavailable, errors);
+    push_percent_faults(surge, &at_surge, errors);
+    match (int_or_percent(unavailable) != 0, int_or_percent(surge) != 0) {
+        (true, true) => {
+            errors.push(Error::invalid(
+                &at_surge,
+                surge,
+                "may not be set when maxUnavailable is non-zero",
+            ));
+        }
+        (false, false) => errors.push(Error::required(&at_unavailable, "cannot be 0 when maxSurge is 0")),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("apps", "daemonsets", kind())
+    }
+
+    fn daemon_set(patch: &Value) -> Value {
+        let spec = json!({ "selector": testing::selector(), "template": testing::template() });
+        named("a", testing::merged(&spec, patch))
+    }
+
+    #[test]
+    fn changes_of_the_template_are_counted_in_an_annotation() {
+        let trial = trial();
+        let old = trial.create(daemon_set(&json!({}))).expect("the daemon set is valid");
+        assert_eq!(template_generation(&old), 1);
+        let template = json!({ "spec": { "template": { "metadata": { "annotations": { "r": "1" } } } } });
+        let changed = trial.patch(&old, &template).expect("templates may change");
+        assert_eq!(template_generation(&changed), 2);
+        let forged =
+            json!({ "metadata": { "annotations": { TEMPLATE_GENERATION: "9" } }, "spec": { "minReadySeconds": 1 } });
+        let kept = trial.patch(&changed, &forged).expect("other fields may change");
+        assert_eq!(template_generation(&kept), 2);
+    }
+
+    #[test]
+    fn faults_of_the_spec() {
+        let rolling = |rolling: Value| json!({ "updateStrategy": { "rollingUpdate": rolling } });
+        let cases: [(Value, &[&str]); 7] = [
+            (json!({}), &[]),
+            (
+                json!({ "selector": null }),
+                &[
+                    r#"spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`"#,
+                ],
+            ),
+            (
+                json!({ "selector": { "matchLabels": null } }),
+                &["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"],
+            ),
+            (
+                json!({ "minReadySeconds": -1, "revisionHistoryLimit": -1, "updateStrategy": { "type": "Z" } }),
+                &[
+                    "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                    r#"spec.updateStrategy.type: Unsupported value: "Z": supported values: "RollingUpdate", "OnDelete""#,
+                    "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+                ],
+            ),
+            (
+                rolling(json!({ "maxSurge": 0, "maxUnavailable": 0 })),
+                &["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+            ),
+            (
+                rolling(json!({ "maxSurge": "5%" })),
+                &[
+                    r#"spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: "5%": may not be set when maxUnavailable is non-zero"#,
+                ],
+            ),
+            (
+                rolling(json!({ "maxUnavailable": "200%" })),
+                &[
+                    r#"spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "200%": must not be greater than 100%"#,
+                ],
+            ),
+        ];
+        trial().expect_faults(&cases.map(|(patch, faults)| (daemon_set(&patch), faults)));
+    }
+}

@@ -1,0 +1,446 @@
+//! StatefulSets (`pkg/registry/apps/statefulset`, `pkg/apis/apps/validation`).
+
+use serde_json::{Map, Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
+    quantity::Quantity,
+};
+use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+
+use super::workload::{
+    container_columns, default_template, push_always_faults, push_bound_faults, push_collision_faults,
+    push_label_faults, push_negative_faults, push_selector_faults, ready_column, template_warnings,
+};
+use crate::{
+    columns,
+    core::persistentvolumeclaims::validate_claim_spec,
+    kind::Kind,
+    pod_template,
+    values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
+};
+
+/// What an update of the spec may change.
+const MUTABLE: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let [containers, images] = container_columns("/spec/template/spec");
+    Kind::new(StatefulSets)
+        .columns(vec![
+            columns::name(),
+            ready_column(),
+            columns::age(),
+            containers,
+            images,
+        ])
+        .scale(ScalePaths {
+            spec_replicas: "spec.replicas",
+            status_replicas: "status.replicas",
+            selector: "spec.selector",
+        })
+}
+
+struct StatefulSets;
+
+impl Strategy for StatefulSets {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
+        if text(strategy, "type").is_empty() {
+            strategy["type"] = "RollingUpdate".into();
+        }
+        if text(strategy, "type") == "RollingUpdate" {
+            struct_mut(strategy, "rollingUpdate")
+                .entry("partition")
+                .or_insert_with(|| 0.into());
+        }
+        for claim in spec
+            .get_mut("volumeClaimTemplates")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            claim["apiVersion"] = "v1".into();
+            claim["kind"] = "PersistentVolumeClaim".into();
+        }
+        default_template(spec);
+    }
+
+    fn name_check(&self) -> NameCheck {
+        names::name_is_dns_label
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "replicas": 0, "availableReplicas": 0 });
+        drop_gated(object);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if let Some(spec) = object.get("spec") {
+            push_spec_faults(
+                spec,
+                Checks {
+                    service_name: true,
+                    templates: true,
+                },
+                &mut errors,
+            );
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+        drop_gated(new);
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let none = Value::Null;
+        let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+        let mut old_faults = ErrorList::new();
+        push_spec_faults(
+            old,
+            Checks {
+                service_name: false,
+                templates: true,
+            },
+            &mut old_faults,
+        );
+        push_spec_faults(
+            new,
+            Checks {
+                service_name: false,
+                templates: old_faults.is_empty(),
+            },
+            &mut errors,
+        );
+        if fixed_fields(new) != fixed_fields(old) {
+            let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', \
+                          'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and \
+                          'minReadySeconds' are forbidden";
+            errors.push(Error::forbidden(&Path::new("spec"), detail));
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let status = new.get("status").unwrap_or(&Value::Null);
+        let counters = [
+            "replicas",
+            "readyReplicas",
+            "currentReplicas",
+            "updatedReplicas",
+            "availableReplicas",
+            "observedGeneration",
+            "collisionCount",
+        ];
+        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        let bounds = [
+            ("readyReplicas", "replicas", "status.replicas"),
+            ("currentReplicas", "replicas", "status.replicas"),
+            ("updatedReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "readyReplicas", "status.readyReplicas"),
+        ];
+        push_bound_faults(status, &bounds, &mut errors);
+        push_collision_faults(new, old, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = template_warnings(new, old);
+        let path = Path::new("spec.volumeClaimTemplates");
+        let claims = new
+            .get("spec")
+            .map_or(&[][..], |spec| items(spec, "volumeClaimTemplates"));
+        for (index, claim) in claims.iter().enumerate() {
+            warnings.extend(claim_warnings(claim, &path.index(index)));
+        }
+        if integer_at(new, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
+            let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
+                        recommended";
+            warnings.push(text.to_owned());
+        }
+        warnings
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+/// `maxUnavailable` is of a feature that is off by default in Kubernetes 1.36.
+fn drop_gated(object: &mut Value) {
+    if let Some(rolling) = object.pointer_mut("/spec/updateStrategy/rollingUpdate") {
+        remove(rolling, "maxUnavailable");
+    }
+}
+
+/// Warnings of a claim's template.
+fn claim_warnings(template: &Value, path: &Path<'_>) -> Vec<String> {
+    let storage = text_at(template, "/spec/resources/requests/storage");
+    let is_whole = Quantity::parse(storage).map_or(true, |quantity| quantity.as_integer().is_some());
+    if is_whole {
+        return Vec::new();
+    }
+    let at = path.child("spec.resources.requests");
+    vec![format!(
+        "{}: fractional byte value \"{storage}\" is invalid, must be an integer",
+        at.key("storage")
+    )]
+}
+
+fn fixed_fields(spec: &Value) -> Map<String, Value> {
+    let mut fields = spec.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !MUTABLE.contains(&name.as_str()));
+    fields
+}
+
+/// Which checks a spec gets: an old object that is invalid by newer rules may still be changed.
+#[derive(Clone, Copy)]
+struct Checks {
+    service_name: bool,
+    templates: bool,
+}
+
+fn push_spec_faults(spec: &Value, checks: Checks, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    match text(spec, "podManagementPolicy") {
+        "" => errors.push(Error::required(&path.child("podManagementPolicy"), "")),
+        "OrderedReady" | "Parallel" => {}
+        other => {
+            let detail = "must be 'OrderedReady' or 'Parallel'";
+            errors.push(Error::invalid_str(&path.child("podManagementPolicy"), other, detail));
+        }
+    }
+    push_strategy_faults(spec, &path.child("updateStrategy"), errors);
+    push_retention_faults(spec, &path.child("persistentVolumeClaimRetentionPolicy"), errors);
+    push_negative_faults(spec, &path, &["replicas", "minReadySeconds"], errors);
+    if let Some(ordinals) = spec.get("ordinals") {
+        push_negative_faults(ordinals, &path.child("ordinals"), &["start"], errors);
+    }
+    push_selector_faults(spec, &path, "statefulset", errors);
+    push_template_faults(spec, &path.child("template"), checks, errors);
+    if checks.templates {
+        let path = path.child("volumeClaimTemplates");
+        for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
+            let spec = claim.get("spec").unwrap_or(&Value::Null);
+            errors.extend(validate_claim_spec(spec, &path.index(index).child("spec")));
+        }
+    }
+    let service = text(spec, "serviceName");
+    if checks.service_name && !service.is_empty() {
+        let at = path.child("serviceName");
+        errors.extend(
+            names::dns1123_label(service)
+                .iter()
+                .map(|fault| Error::invalid_str(&at, service, fault)),
+        );
+    }
+}
+
+fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let strategy = spec.get("updateStrategy").unwrap_or(&none);
+    let rolling = strategy.get("rollingUpdate");
+    match text(strategy, "type") {
+        "RollingUpdate" => {
+            let rolling = rolling.unwrap_or(&none);
+            push_negative_faults(rolling, &path.child("rollingUpdate"), &["partition"], errors);
+        }
+        "OnDelete" => {
+            if let Some(rolling) = rolling {
+                let detail = "only allowed for updateStrategy 'RollingUpdate'";
+                errors.push(Error::invalid_shown(
+                    &path.child("rollingUpdate"),
+                    shown_rolling(Some(rolling)),
+                    detail,
+                ));
+            }
+        }
+        other => {
+            let shown = format!(
+                r#"{{"Type":{},"RollingUpdate":{}}}"#,
+                Value::from(other),
+                shown_rolling(rolling)
+            );
+            errors.push(Error::invalid_shown(
+                path,
+                shown,
+                "must be 'RollingUpdate' or 'OnDelete'",
+            ));
+        }
+    }
+}
+
+/// As Go prints the type behind the served one.
+fn shown_rolling(rolling: Option<&Value>) -> String {
+    let Some(rolling) = rolling else {
+        return "null".to_owned();
+    };
+    let partition = integer_at(rolling, "/partition").unwrap_or(0);
+    let unavailable = rolling.get("maxUnavailable").unwrap_or(&Value::Null);
+    format!(r#"{{"Partition":{partition},"MaxUnavailable":{unavailable}}}"#)
+}
+
+fn push_retention_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") else {
+        return;
+    };
+    for field in ["whenDeleted", "whenScaled"] {
+        let value = text(policy, field);
+        if !matches!(value, "Retain" | "Delete") {
+            errors.push(Error::not_supported(&path.child(field), value, &["Retain", "Delete"]));
+        }
+    }
+}
+
+fn push_template_faults(spec: &Value, path: &Path<'_>, checks: Checks, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let template = spec.get("template").unwrap_or(&none);
+    push_label_faults(spec.get("selector"), template, path, errors);
+    if checks.templates {
+        pod_template::validate_template(&with_claimed_volumes(template, spec), path, errors);
+    }
+    push_always_faults(template, path, "StatefulSet", errors);
+}
+
+/// The template with the volumes that its pods get from claims.
+fn with_claimed_volumes(template: &Value, spec: &Value) -> Value {
+    let claims = items(spec, "volumeClaimTemplates");
+    let mut template = template.clone();
+    let Some(pod) = template.get_mut("spec").filter(|_| !claims.is_empty()) else {
+        return template;
+    };
+    let names: Vec<&str> = claims.iter().map(|claim| text_at(claim, "/metadata/name")).collect();
+    let mut volumes = items(pod, "volumes").to_vec();
+    volumes.retain(|volume| !names.contains(&text(volume, "name")));
+    let claimed = names
+        .iter()
+        .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }));
+    volumes.extend(claimed);
+    pod["volumes"] = volumes.into();
+    template
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("apps", "statefulsets", kind())
+    }
+
+    fn stateful_set(patch: &Value) -> Value {
+        let spec = json!({ "selector": testing::selector(), "template": testing::template() });
+        named("a", testing::merged(&spec, patch))
+    }
+
+    #[test]
+    fn claims_and_the_strategy_are_filled_in() {
+        let claim = json!({ "metadata": { "name": "d" }, "spec": { "accessModes": ["ReadWriteOnce"] } });
+        let spec = trial().decode(stateful_set(&json!({ "volumeClaimTemplates": [claim] })))["spec"].clone();
+        assert_eq!(
+            spec["updateStrategy"],
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "partition": 0 } })
+        );
+        assert_eq!(spec["volumeClaimTemplates"][0]["kind"], "PersistentVolumeClaim");
+        assert_eq!(spec["volumeClaimTemplates"][0]["status"], json!({ "phase": "Pending" }));
+    }
+
+    #[test]
+    fn faults_of_the_spec() {
+        let mounting = json!({ "spec": { "containers": [
+            { "name": "c", "image": "i", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] },
+        ] } });
+        let claim = |spec: Value| json!([{ "metadata": { "name": "d" }, "spec": spec }]);
+        let whole = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        let cases: [(Value, &[&str]); 6] = [
+            (
+                json!({ "template": mounting, "volumeClaimTemplates": claim(whole) }),
+                &[],
+            ),
+            (
+                json!({ "template": mounting }),
+                &[r#"spec.template.spec.containers[0].volumeMounts[0].name: Not found: "d""#],
+            ),
+            (
+                json!({ "volumeClaimTemplates": claim(json!({})), "serviceName": "a.b" }),
+                &[
+                    "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
+                    "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
+                    r#"spec.serviceName: Invalid value: "a.b": must not contain dots"#,
+                ],
+            ),
+            (
+                json!({ "podManagementPolicy": "Q", "replicas": -1, "ordinals": { "start": -1 } }),
+                &[
+                    r#"spec.podManagementPolicy: Invalid value: "Q": must be 'OrderedReady' or 'Parallel'"#,
+                    "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.ordinals.start: Invalid value: -1: must be greater than or equal to 0",
+                ],
+            ),
+            (
+                json!({ "updateStrategy": { "type": "OnDelete", "rollingUpdate": { "partition": 1 } } }),
+                &[
+                    r#"spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":1,"MaxUnavailable":null}: only allowed for updateStrategy 'RollingUpdate'"#,
+                ],
+            ),
+            (
+                json!({ "updateStrategy": { "type": "Z" } }),
+                &[
+                    r#"spec.updateStrategy: Invalid value: {"Type":"Z","RollingUpdate":null}: must be 'RollingUpdate' or 'OnDelete'"#,
+                ],
+            ),
+        ];
+        trial().expect_faults(&cases.map(|(patch, faults)| (stateful_set(&patch), faults)));
+    }
+
+    #[test]
+    fn only_some_fields_may_change() {
+        let trial = trial();
+        let old = trial
+            .create(stateful_set(&json!({})))
+            .expect("the stateful set is valid");
+        let mutable = json!({ "spec": { "replicas": 3, "minReadySeconds": 1, "ordinals": { "start": 1 } } });
+        let forbidden = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', \
+                         'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' \
+                         and 'minReadySeconds' are forbidden";
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (mutable, &[]),
+                (json!({ "spec": { "podManagementPolicy": "Parallel" } }), &[forbidden]),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_warned_of() {
+        let claim =
+            json!({ "metadata": { "name": "d" }, "spec": { "resources": { "requests": { "storage": "1500m" } } } });
+        let patch = json!({ "revisionHistoryLimit": -1, "volumeClaimTemplates": [claim] });
+        let warnings = trial().warnings(&trial().decode(stateful_set(&patch)), None);
+        assert_eq!(
+            warnings,
+            [
+                "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, \
+             must be an integer",
+                "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
+            ]
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! ReplicationControllers (`pkg/registry/core/replicationcontroller`, `pkg/apis/core/validation`).
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+
+use crate::{
+    apps::workload::{
+        container_columns, count_column, default_template, name_warnings, push_always_faults, push_bound_faults,
+        push_label_faults, push_negative_faults, template_warnings,
+    },
+    columns::{self, column, documented, or_none, wide},
+    kind::Kind,
+    pod_template,
+    values::{entries, keep_field, struct_mut},
+};
+
+const SPEC: &str = "io.k8s.api.core.v1.ReplicationControllerSpec";
+const STATUS: &str = "io.k8s.api.core.v1.ReplicationControllerStatus";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let [containers, images] = container_columns("/spec/template/spec");
+    let selector = |object: &Value| {
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let pairs =
+            entries(spec, "selector").map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+        or_none(&pairs.collect::<Vec<_>>().join(","))
+    };
+    Kind::new(ReplicationControllers)
+        .columns(vec![
+            columns::name(),
+            count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
+            count_column("Current", "integer", STATUS, "replicas", "/status/replicas"),
+            count_column("Ready", "integer", STATUS, "readyReplicas", "/status/readyReplicas"),
+            columns::age(),
+            containers,
+            images,
+            wide(column("Selector", "string", documented(SPEC, "selector"), selector)),
+        ])
+        .scale(ScalePaths {
+            spec_replicas: "spec.replicas",
+            status_replicas: "status.replicas",
+            selector: "spec.selector",
+        })
+}
+
+struct ReplicationControllers;
+
+impl Strategy for ReplicationControllers {
+    fn default(&self, object: &mut Value) {
+        default_template(struct_mut(object, "spec"));
+        let labels = object
+            .pointer("/spec/template/metadata/labels")
+            .filter(|labels| *labels != &json!({}))
+            .cloned();
+        let Some(labels) = labels else { return };
+        let is_empty = |value: Option<&Value>| value.and_then(Value::as_object).is_none_or(serde_json::Map::is_empty);
+        if is_empty(object.pointer("/spec/selector")) {
+            struct_mut(object, "spec").insert("selector".into(), labels.clone());
+        }
+        if is_empty(object.pointer("/metadata/labels")) {
+            struct_mut(object, "metadata").insert("labels".into(), labels);
+        }
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "replicas": 0 });
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let none = Value::Null;
+        let spec = object.get("spec").unwrap_or(&none);
+        push_negative_faults(spec, &path, &["minReadySeconds"], &mut errors);
+        if entries(spec, "selector").next().is_none() {
+            errors.push(Error::required(&path.child("selector"), ""));
+        }
+        push_negative_faults(spec, &path, &["replicas"], &mut errors);
+        push_template_faults(spec, &path.child("template"), &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let status = new.get("status").unwrap_or(&Value::Null);
+        let counters = [
+            "replicas",
+            "fullyLabeledReplicas",
+            "readyReplicas",
+            "availableReplicas",
+            "observedGeneration",
+        ];
+        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        let bounds = [
+            ("fullyLabeledReplicas", "replicas", "status.replicas"),
+            ("readyReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "replicas", "status.replicas"),
+            ("availableReplicas", "readyReplicas", "readyReplicas"),
+        ];
+        push_bound_faults(status, &bounds, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = name_warnings(new, old);
+        warnings.extend(template_warnings(new, old));
+        warnings
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+}
+
+fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
+        errors.push(Error::required(path, ""));
+        return;
+    };
+    let selector = json!({ "matchLabels": spec.get("selector").cloned().unwrap_or_else(|| json!({})) });
+    push_label_faults(Some(&selector), template, path, errors);
+    pod_template::validate_template(template, path, errors);
+    push_always_faults(template, path, "ReplicationController", errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{self, Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("", "replicationcontrollers", kind())
+    }
+
+    #[test]
+    fn labels_and_selector_come_from_the_template() {
+        let object = trial().decode(named("a", json!({ "template": testing::template() })));
+        assert_eq!(object["spec"]["selector"], json!({ "app": "x" }));
+        assert_eq!(object["metadata"]["labels"], json!({ "app": "x" }));
+    }
+
+    #[test]
+    fn faults_of_the_spec() {
+        trial().expect_faults(&[
+            (named("a", json!({ "template": testing::template() })), &[]),
+            (named("a", json!({})), &["spec.selector: Required value", "spec.template: Required value"]),
+            (
+                named("a", json!({ "minReadySeconds": -1, "replicas": -1, "selector": { "a": "b" }, "template": testing::template() })),
+                &[
+                    "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
+                    "spec.replicas: Invalid value: -1: must be greater than or equal to 0",
+                    r#"spec.template.metadata.labels: Invalid value: {"app":"x"}: `selector` does not match template `labels`"#,
+                ],
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,197 @@
+//! For the tests of kinds: puts objects through a kind's hooks in the order in which the registry does.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    GroupVersion,
+    field::ErrorList,
+    schema::{self, TypeId},
+};
+use trireme_registry::{Conversion, Strategy, WriteContext};
+
+use crate::{data, kind::Kind};
+
+/// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
+pub(crate) struct Trial {
+    strategy: Arc<dyn Strategy>,
+    type_id: TypeId,
+    version: GroupVersion,
+    conversion: Option<&'static dyn Conversion>,
+}
+
+impl Trial {
+    /// A kind in its preferred version.
+    pub(crate) fn new(group: &str, plural: &str, kind: Kind) -> Self {
+        let row = data::resource(group, plural).expect("the resource is in the table");
+        let version = row.versions.first().expect("a resource has a version");
+        Self {
+            strategy: kind.strategy,
+            type_id: data::type_table()
+                .find(&version.type_name)
+                .expect("the type is in the table"),
+            version: GroupVersion::new(group, &version.name),
+            conversion: None,
+        }
+    }
+
+    /// Takes and checks requests in another version.
+    pub(crate) fn in_version(mut self, version: &str, conversion: &'static dyn Conversion) -> Self {
+        let kinds = data::resources().iter().filter(|row| *row.group == *self.version.group);
+        let mut versions = kinds
+            .flat_map(|row| &row.versions)
+            .filter(|candidate| candidate.name == version);
+        let found = versions.next().expect("the version is in the table");
+        self.type_id = data::type_table()
+            .find(&found.type_name)
+            .expect("the type is in the table");
+        self.version = GroupVersion::new(&self.version.group, version);
+        self.conversion = Some(conversion);
+        self
+    }
+
+    /// What a body becomes: its type's form with all defaults, in the stored version.
+    pub(crate) fn decode(&self, body: Value) -> Value {
+        let types = data::type_table();
+        let mut object = schema::decode(types, self.type_id, body)
+            .expect("the body fits the type")
+            .value;
+        schema::apply_defaults(types, self.type_id, &mut object);
+        if let Some(conversion) = self.conversion {
+            conversion.to_stored(&mut object);
+        }
+        self.strategy.default(&mut object);
+        object
+    }
+
+    /// A create: what would be stored, or the faults.
+    pub(crate) fn create(&self, body: Value) -> Result<Value, Vec<String>> {
+        let mut object = self.decode(body);
+        if object.pointer("/metadata/uid").is_none() {
+            object["metadata"]["uid"] = "u-1".into();
+        }
+        self.strategy.prepare_for_create(&self.context(), &mut object);
+        self.judge(self.strategy.validate(&self.context(), &object), object)
+    }
+
+    /// An update of an object that [`create`](Self::create) made.
+    pub(crate) fn update(&self, old: &Value, body: Value) -> Result<Value, Vec<String>> {
+        let mut new = self.decode(body);
+        new["metadata"]["uid"] = old["metadata"]["uid"].clone();
+        self.strategy.prepare_for_update(&self.context(), &mut new, old);
+        self.judge(self.strategy.validate_update(&self.context(), &new, old), new)
+    }
+
+    /// An update of an object with the fields of a merge patch.
+    pub(crate) fn patch(&self, old: &Value, patch: &Value) -> Result<Value, Vec<String>> {
+        self.update(old, merged(&self.shown(old), patch))
+    }
+
+    /// An update of the status with this one.
+    pub(crate) fn status(&self, old: &Value, status: Value) -> Result<Value, Vec<String>> {
+        let mut body = self.shown(old);
+        body["status"] = status;
+        self.status_body(old, body)
+    }
+
+    /// An update of the status with this object.
+    pub(crate) fn status_body(&self, old: &Value, body: Value) -> Result<Value, Vec<String>> {
+        let mut new = self.decode(body);
+        self.strategy.prepare_for_status_update(&self.context(), &mut new, old);
+        self.judge(self.strategy.validate_status_update(&self.context(), &new, old), new)
+    }
+
+    /// A stored object as clients of this version see it.
+    pub(crate) fn shown(&self, stored: &Value) -> Value {
+        let mut object = stored.clone();
+        if let Some(conversion) = self.conversion {
+            conversion.from_stored(&mut object);
+        }
+        object
+    }
+
+    /// The faults of a create; empty if there are none.
+    pub(crate) fn faults(&self, body: Value) -> Vec<String> {
+        self.create(body).err().unwrap_or_default()
+    }
+
+    /// Holds the faults of creates against what they should be.
+    pub(crate) fn expect_faults(&self, cases: &[(Value, &[&str])]) {
+        for (body, expected) in cases {
+            assert_eq!(self.faults(body.clone()), *expected, "{body}");
+        }
+    }
+
+    /// Holds the faults of patches against what they should be.
+    pub(crate) fn expect_patch_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+        for (patch, expected) in cases {
+            assert_eq!(self.patch(old, patch).err().unwrap_or_default(), *expected, "{patch}");
+        }
+    }
+
+    /// Holds the faults of status updates against what they should be.
+    pub(crate) fn expect_status_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+        for (status, expected) in cases {
+            assert_eq!(
+                self.status(old, status.clone()).err().unwrap_or_default(),
+                *expected,
+                "{status}"
+            );
+        }
+    }
+
+    /// What a write is warned of.
+    pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        self.strategy.warnings(new, old)
+    }
+
+    fn judge(&self, faults: ErrorList, mut object: Value) -> Result<Value, Vec<String>> {
+        if !faults.is_empty() {
+            return Err(faults.iter().map(ToString::to_string).collect());
+        }
+        self.strategy.canonicalize(&mut object);
+        Ok(object)
+    }
+
+    fn context(&self) -> WriteContext {
+        WriteContext {
+            user: trireme_registry::request::UserInfo::default(),
+            version: self.version.clone(),
+            now: Timestamp::UNIX_EPOCH,
+            dry_run: false,
+        }
+    }
+}
+
+/// `base` with the fields of a merge patch; nulls remove.
+pub(crate) fn merged(base: &Value, patch: &Value) -> Value {
+    let Some(changes) = patch.as_object() else {
+        return patch.clone();
+    };
+    let mut fields = base.as_object().cloned().unwrap_or_default();
+    for (name, change) in changes {
+        if change.is_null() {
+            fields.remove(name);
+        } else {
+            let merged = merged(fields.get(name).unwrap_or(&Value::Null), change);
+            fields.insert(name.clone(), merged);
+        }
+    }
+    fields.into()
+}
+
+/// An object of this name with this spec.
+pub(crate) fn named(name: &str, spec: Value) -> Value {
+    json!({ "metadata": { "name": name }, "spec": spec })
+}
+
+/// A pod template with one container and the label `app: x`.
+pub(crate) fn template() -> Value {
+    json!({ "metadata": { "labels": { "app": "x" } }, "spec": { "containers": [{ "name": "c", "image": "img:1" }] } })
+}
+
+/// A selector of `app: x`.
+pub(crate) fn selector() -> Value {
+    json!({ "matchLabels": { "app": "x" } })
+}
