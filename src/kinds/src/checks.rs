@@ -1,0 +1,118 @@
+//! Checks that the validation of many kinds is made of.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, ErrorType, Path, shown},
+    meta, names,
+    quantity::Quantity,
+    selector::validate_label_selector,
+};
+
+use crate::values::text;
+
+pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+const POSITIVE: &str = "must be greater than zero";
+
+/// One fault for each text.
+pub(crate) fn push_invalid(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Vec<String>) {
+    errors.extend(faults.iter().map(|fault| Error::invalid_str(path, value, fault)));
+}
+
+/// The same for a number.
+pub(crate) fn push_invalid_number(errors: &mut ErrorList, path: &Path<'_>, value: i64, faults: Vec<String>) {
+    errors.extend(faults.iter().map(|fault| Error::invalid(path, &value.into(), fault)));
+}
+
+/// A text field that may not be empty; gives it back if it is not.
+pub(crate) fn require<'a>(errors: &mut ErrorList, fields: &'a Value, path: &Path<'_>, name: &str) -> Option<&'a str> {
+    let value = text(fields, name);
+    if value.is_empty() {
+        errors.push(Error::required(&path.child(name), ""));
+        return None;
+    }
+    Some(value)
+}
+
+/// A text field that must be one of these values.
+pub(crate) fn push_unsupported(
+    errors: &mut ErrorList,
+    fields: &Value,
+    path: &Path<'_>,
+    name: &str,
+    supported: &[&str],
+) {
+    let value = text(fields, name);
+    if !supported.contains(&value) {
+        errors.push(Error::not_supported(&path.child(name), value, supported));
+    }
+}
+
+/// As [`Error::not_supported`]; the value is printed as JSON.
+pub(crate) fn not_supported_value(path: &Path<'_>, value: &Value, supported: &[&str]) -> Error {
+    let with_empty = Error::not_supported(path, "", supported);
+    let body = with_empty.body.replacen("\"\"", &shown(value), 1);
+    Error {
+        kind: ErrorType::NotSupported,
+        body,
+        ..with_empty
+    }
+}
+
+/// Fields that stay as they were made, each at the pointer that follows from its dotted path.
+pub(crate) fn push_immutable(errors: &mut ErrorList, new: &Value, old: &Value, paths: &[&str]) {
+    for path in paths {
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let (new, old) = (new.pointer(&pointer), old.pointer(&pointer));
+        errors.extend(meta::validate_immutable_field(new, old, &Path::new(path)));
+    }
+}
+
+/// A label selector, if there is one.
+pub(crate) fn push_selector(errors: &mut ErrorList, selector: Option<&Value>, path: &Path<'_>) {
+    if let Some(fields) = selector.and_then(Value::as_object) {
+        errors.extend(validate_label_selector(fields, false, path));
+    }
+}
+
+/// A number that may not be negative, if it is there.
+pub(crate) fn push_negative(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
+    if let Some(number) = number(fields, name).filter(|number| *number < 0) {
+        errors.push(Error::invalid(&path.child(name), &number.into(), NOT_NEGATIVE));
+    }
+}
+
+/// A quantity that must be more than nothing.
+pub(crate) fn push_not_positive(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+    if quantity(value) <= zero() {
+        errors.push(Error::invalid(path, value, POSITIVE));
+    }
+}
+
+/// A quantity that may not be negative.
+pub(crate) fn push_negative_quantity(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+    if quantity(value) < zero() {
+        errors.push(Error::invalid(path, value, NOT_NEGATIVE));
+    }
+}
+
+/// The name of a class: a DNS name.
+pub(crate) fn push_class_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    push_invalid(errors, path, name, names::dns1123_subdomain(name));
+}
+
+/// An integer field.
+pub(crate) fn number(fields: &Value, name: &str) -> Option<i64> {
+    fields.get(name).and_then(Value::as_i64)
+}
+
+/// A quantity that has been decoded; 0 if it is absent.
+pub(crate) fn quantity(value: &Value) -> Quantity {
+    value
+        .as_str()
+        .and_then(|text| Quantity::parse(text).ok())
+        .unwrap_or_else(zero)
+}
+
+fn zero() -> Quantity {
+    Quantity::from_integer(0, trireme_machinery::quantity::Format::DecimalSi)
+}

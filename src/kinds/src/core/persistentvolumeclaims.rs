@@ -1,0 +1,447 @@
+//! PersistentVolumeClaims (`pkg/registry/core/persistentvolumeclaim`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta, names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::volumes::{
+    self, BETA_CLASS, STORAGE, access_modes_text, class_of, push_access_mode_faults, push_basic_quantity_faults,
+};
+use crate::{
+    checks::{push_class_name, push_invalid, push_not_positive, push_selector, push_unsupported, quantity, require},
+    columns::{self, column, described, documented, wide},
+    diff,
+    internal::{self, Field, LABEL_SELECTOR, Shape},
+    kind::Kind,
+    values::{entries, items, keep_field, remove, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
+const STATUS: &str = "io.k8s.api.core.v1.PersistentVolumeClaimStatus";
+const IMMUTABLE: &str =
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+
+const REFERENCE: &[Field] = &[
+    ("APIGroup", "apiGroup", Shape::Plain),
+    ("Kind", "kind", Shape::Text),
+    ("Name", "name", Shape::Text),
+];
+const TYPED_REFERENCE: &[Field] = &[
+    ("APIGroup", "apiGroup", Shape::Plain),
+    ("Kind", "kind", Shape::Text),
+    ("Name", "name", Shape::Text),
+    ("Namespace", "namespace", Shape::Plain),
+];
+const INTERNAL_SPEC: &[Field] = &[
+    ("AccessModes", "accessModes", Shape::Plain),
+    ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
+    (
+        "Resources",
+        "resources",
+        Shape::Struct(&[
+            ("Limits", "limits", Shape::Plain),
+            ("Requests", "requests", Shape::Plain),
+        ]),
+    ),
+    ("VolumeName", "volumeName", Shape::Text),
+    ("StorageClassName", "storageClassName", Shape::Plain),
+    ("VolumeMode", "volumeMode", Shape::Plain),
+    ("DataSource", "dataSource", Shape::Pointer(REFERENCE)),
+    ("DataSourceRef", "dataSourceRef", Shape::Pointer(TYPED_REFERENCE)),
+    ("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Plain),
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let is_bound = |object: &Value| !text_at(object, "/spec/volumeName").is_empty();
+    let capacity = move |object: &Value| {
+        let size = object
+            .pointer("/status/capacity/storage")
+            .and_then(Value::as_str)
+            .unwrap_or("0");
+        Value::from(if is_bound(object) { size } else { "" })
+    };
+    let modes = move |object: &Value| {
+        let status = object.get("status").filter(|_| is_bound(object));
+        Value::from(status.map(access_modes_text).unwrap_or_default())
+    };
+    Kind::new(PersistentVolumeClaims).columns(vec![
+        columns::name(),
+        column("Status", "string", documented(STATUS, "phase"), volumes::phase),
+        column("Volume", "string", documented(SPEC, "volumeName"), |object| {
+            Value::from(text_at(object, "/spec/volumeName"))
+        }),
+        column("Capacity", "string", documented(STATUS, "capacity"), capacity),
+        column("Access Modes", "string", documented(STATUS, "accessModes"), modes),
+        column(
+            "StorageClass",
+            "string",
+            described("StorageClass of the pvc"),
+            |object| Value::from(class_of(object)),
+        ),
+        column(
+            "VolumeAttributesClass",
+            "string",
+            described("VolumeAttributesClass of the pvc"),
+            volumes::attributes_class,
+        ),
+        columns::age(),
+        wide(column(
+            "VolumeMode",
+            "string",
+            documented(SPEC, "volumeMode"),
+            volumes::mode,
+        )),
+    ])
+}
+
+struct PersistentVolumeClaims;
+
+impl Strategy for PersistentVolumeClaims {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "phase": "Pending" });
+        settle_spec(object, None);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        validate_claim_spec(object.get("spec").unwrap_or(&Value::Null), &Path::new("spec"))
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+        settle_spec(new, Some(old));
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        push_class_annotation_change(new, old, &mut errors);
+        push_spec_change(new, old, &mut errors);
+        push_size_change(new, old, &mut errors);
+        let mode = |object: &Value| object.pointer("/spec/volumeMode").cloned();
+        let (new_mode, old_mode) = (mode(new), mode(old));
+        errors.extend(meta::validate_immutable_field(
+            new_mode.as_ref(),
+            old_mode.as_ref(),
+            &Path::new("volumeMode"),
+        ));
+        push_attributes_class_change(new, old, &mut errors);
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if new.get("spec").is_none_or(|spec| items(spec, "accessModes").is_empty()) {
+            errors.push(Error::required(&Path::new("Spec.accessModes"), ""));
+        }
+        let Some(status) = new.get("status") else { return errors };
+        let path = Path::new("status");
+        for field in ["capacity", "allocatedResources"] {
+            let at = path.child(field);
+            entries(status, field)
+                .for_each(|(name, value)| push_basic_quantity_faults(value, &at.key(name), &mut errors));
+        }
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let mut warnings = volumes::class_annotation_warnings(new);
+        if let Some(size) = new
+            .pointer("/spec/resources/requests/storage")
+            .filter(|size| is_fractional(size))
+        {
+            let size = size.as_str().unwrap_or_default();
+            warnings.push(format!(
+                "spec.resources.requests[storage]: fractional byte value \"{size}\" is invalid, must be an integer"
+            ));
+        }
+        warnings
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn is_fractional(size: &Value) -> bool {
+    quantity(size).milli_value() % 1000 != 0
+}
+
+/// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
+pub(crate) fn validate_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if items(spec, "accessModes").is_empty() {
+        errors.push(Error::required(
+            &path.child("accessModes"),
+            "at least 1 access mode is required",
+        ));
+    }
+    push_selector(&mut errors, spec.get("selector"), &path.child("selector"));
+    push_access_mode_faults(spec, path, &mut errors);
+    let resources = path.child("resources");
+    let size_path = resources.key(STORAGE);
+    match spec.pointer("/resources/requests/storage") {
+        None => errors.push(Error::required(&size_path, "")),
+        Some(size) => push_not_positive(&mut errors, size, &size_path),
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        push_class_name(&mut errors, class, &path.child("storageClassName"));
+    }
+    if spec.get("volumeMode").is_some() {
+        push_unsupported(&mut errors, spec, path, "volumeMode", &volumes::VOLUME_MODES);
+    }
+    push_data_source_faults(spec, path, &mut errors);
+    let attributes_class = text(spec, "volumeAttributesClassName");
+    if !attributes_class.is_empty() {
+        push_class_name(&mut errors, attributes_class, &path.child("volumeAttributesClassName"));
+    }
+    errors
+}
+
+fn push_data_source_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    if let Some(source) = source {
+        push_reference_faults(source, &path.child("dataSource"), errors);
+    }
+    let Some(reference) = reference else { return };
+    let at = path.child("dataSourceRef");
+    push_reference_faults(reference, &at, errors);
+    let namespace = text(reference, "namespace");
+    if !namespace.is_empty() {
+        push_invalid(
+            errors,
+            &at.child("namespace"),
+            namespace,
+            names::dns1123_label(namespace),
+        );
+        if source.is_some() {
+            let shown = internal::compact(source, Shape::Pointer(REFERENCE));
+            errors.push(Error::invalid_shown(
+                path,
+                shown,
+                "may not be specified when dataSourceRef.namespace is specified",
+            ));
+        }
+    } else if source.is_some_and(|source| !is_same_reference(source, reference)) {
+        errors.push(Error::invalid_shown(path, "{}", "must match dataSourceRef"));
+    }
+}
+
+fn is_same_reference(source: &Value, reference: &Value) -> bool {
+    ["apiGroup", "kind", "name"]
+        .iter()
+        .all(|field| source.get(field) == reference.get(field))
+}
+
+fn push_reference_faults(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(errors, reference, path, "name");
+    require(errors, reference, path, "kind");
+    let (group, kind) = (text(reference, "apiGroup"), text(reference, "kind"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(Error::invalid_str(path, kind, detail));
+    }
+    if !group.is_empty() {
+        push_invalid(errors, path, group, names::dns1123_subdomain(group));
+    }
+}
+
+/// Drops references that are not served and makes the two forms of a data source agree.
+fn settle_spec(object: &mut Value, old: Option<&Value>) {
+    let Some(spec) = object.get_mut("spec") else { return };
+    let old_has = |field: &str| {
+        old.and_then(|old| old.get("spec"))
+            .is_some_and(|spec| spec.get(field).is_some())
+    };
+    let other_namespace = spec.pointer("/dataSourceRef/namespace").is_some();
+    if other_namespace && !old_has("dataSourceRef") {
+        remove(spec, "dataSourceRef");
+    }
+    let odd = spec
+        .get("dataSource")
+        .is_some_and(|source| !is_claim_or_snapshot(source));
+    if odd && spec.get("dataSourceRef").is_none() && !old_has("dataSource") {
+        remove(spec, "dataSource");
+    }
+    match (spec.get("dataSource").cloned(), spec.get("dataSourceRef").cloned()) {
+        (Some(source), None) => spec["dataSourceRef"] = source,
+        (None, Some(reference)) if text(&reference, "namespace").is_empty() => {
+            let mut source = reference;
+            remove(&mut source, "namespace");
+            spec["dataSource"] = source;
+        }
+        _ => {}
+    }
+}
+
+fn is_claim_or_snapshot(source: &Value) -> bool {
+    matches!(
+        (text(source, "apiGroup"), text(source, "kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    )
+}
+
+fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+fn class_field(object: &Value) -> Option<&str> {
+    object.pointer("/spec/storageClassName").and_then(Value::as_str)
+}
+
+/// Whether the class moved from the old annotation into its field.
+fn is_class_upgrade(new: &Value, old: &Value) -> bool {
+    let (new_annotation, old_annotation) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
+    old_annotation.is_some()
+        && (new_annotation.is_none() || new_annotation == old_annotation)
+        && class_field(old).is_none()
+        && class_field(new) == old_annotation
+}
+
+fn push_class_annotation_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let (new_class, old_class) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
+    if !is_class_upgrade(new, old) && new_class.unwrap_or_default() != old_class.unwrap_or_default() {
+        let path = Path::new("metadata.annotations");
+        let at = path.child(BETA_CLASS);
+        errors.push(Error::invalid_str(
+            &at,
+            new_class.unwrap_or_default(),
+            "field is immutable",
+        ));
+    }
+}
+
+/// What may change is taken from the other side; whatever still differs may not.
+fn push_spec_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let spec_of = |object: &Value| object.get("spec").cloned().unwrap_or(Value::Null);
+    let (mut new_spec, mut old_spec) = (spec_of(new), spec_of(old));
+    if text(&old_spec, "volumeName").is_empty() {
+        keep_field(&mut old_spec, &new_spec, "volumeName");
+    }
+    if is_class_upgrade(new, old) {
+        remove(&mut new_spec, "storageClassName");
+    } else if class_field(old).is_none() && annotation(old, BETA_CLASS).is_none_or(str::is_empty) {
+        keep_field(&mut new_spec, &old_spec, "storageClassName");
+    }
+    if text_at(new, "/status/phase") == "Bound" {
+        let old_size = old_spec.pointer("/resources/requests/storage").cloned();
+        if let Some((requests, size)) = new_spec.pointer_mut("/resources/requests").zip(old_size) {
+            requests[STORAGE] = size;
+        }
+        keep_field(&mut new_spec, &old_spec, "volumeAttributesClassName");
+    }
+    let of = |spec: &Value| internal::lines(Some(spec), Shape::Struct(INTERNAL_SPEC));
+    let (new_lines, old_lines) = (of(&new_spec), of(&old_spec));
+    if new_lines != old_lines {
+        let detail = format!("{IMMUTABLE}\n{}", diff::unified(&old_lines, &new_lines));
+        errors.push(Error::forbidden(&Path::new("spec"), &detail));
+    }
+}
+
+/// A claim may shrink after a failed growth, but not below what it has.
+fn push_size_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let size = |object: &Value, pointer: &str| quantity(object.pointer(pointer).unwrap_or(&Value::Null));
+    let requested = "/spec/resources/requests/storage";
+    let new_size = size(new, requested);
+    if new_size < size(old, requested) && new_size < size(old, "/status/capacity/storage") {
+        let path = Path::new("spec.resources.requests.storage");
+        errors.push(Error::forbidden(&path, "field can not be less than status.capacity"));
+    }
+}
+
+fn push_attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let class = |object: &Value| {
+        object
+            .pointer("/spec/volumeAttributesClassName")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let path = Path::new("spec.volumeAttributesClassName");
+    if class(old).is_some_and(|old| !old.is_empty()) {
+        match class(new).as_deref() {
+            None => errors.push(Error::forbidden(&path, "update from non-nil value to nil is forbidden")),
+            Some("") => errors.push(Error::forbidden(&path, "update to an empty string is forbidden")),
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, merged, named};
+
+    fn trial() -> Trial {
+        Trial::new("", "persistentvolumeclaims", kind())
+    }
+
+    fn claim(more: Value) -> Value {
+        let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+        named("c", merged(&spec, &more))
+    }
+
+    #[test]
+    fn faults() {
+        trial().expect_faults(&[
+            (claim(json!({})), &[]),
+            (named("c", json!({})), &[
+                "spec.accessModes: Required value: at least 1 access mode is required",
+                "spec.resources[storage]: Required value",
+            ]),
+            (claim(json!({ "volumeMode": "Odd", "accessModes": ["Odd"] })), &[
+                r#"spec.accessModes: Unsupported value: "Odd": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
+                r#"spec.volumeMode: Unsupported value: "Odd": supported values: "Block", "Filesystem""#,
+            ]),
+            (
+                claim(json!({
+                    "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" },
+                    "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "b" },
+                })),
+                &["spec: Invalid value: {}: must match dataSourceRef"],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn a_data_source_is_told_in_both_forms() {
+        let source = json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a" });
+        let created = trial()
+            .create(claim(json!({ "dataSource": source })))
+            .expect("a valid claim");
+        assert_eq!(created["spec"]["dataSourceRef"], source);
+        let odd = trial()
+            .create(claim(json!({ "dataSource": { "kind": "Pod", "name": "a" } })))
+            .expect("a valid claim");
+        assert_eq!(odd["spec"].get("dataSource"), None);
+    }
+
+    #[test]
+    fn a_change_of_the_spec_is_shown_as_a_difference() {
+        let old = trial().create(claim(json!({}))).expect("a valid claim");
+        let difference = "@@ -1,6 +1,6 @@\n {\n  \"AccessModes\": [\n-  \"ReadWriteOnce\"\n+  \"ReadOnlyMany\"\n  ],\n  \"Selector\": null,\n  \"Resources\": {\n";
+        let fault = format!("spec: Forbidden: {IMMUTABLE}\n{difference}");
+        trial().expect_patch_faults(
+            &old,
+            &[
+                (json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), &[&fault]),
+                (json!({ "spec": { "volumeName": "v" } }), &[]),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_bound_claim_may_grow() {
+        let old = trial()
+            .create(claim(json!({ "volumeName": "v" })))
+            .expect("a valid claim");
+        let old = trial()
+            .status(&old, json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } }))
+            .expect("a status");
+        let size = |size: &str| json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+        let fault = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+        trial().expect_patch_faults(&old, &[(size("2Gi"), &[]), (size("1Mi"), &[fault])]);
+    }
+}

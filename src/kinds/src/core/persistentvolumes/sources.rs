@@ -1,0 +1,156 @@
+//! What a volume may be: exactly one source, of which most are those of pods' volumes.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use crate::{
+    checks::{push_invalid, require},
+    pod_template::validate_source,
+    values::text,
+};
+
+/// All sources, in the order in which Kubernetes looks for them.
+const SOURCES: [&str; 22] = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+];
+
+/// Faults of the source: none, more than one, or one that is malformed.
+pub(super) fn push_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mut is_given = false;
+    for (kind, source) in SOURCES.into_iter().filter_map(|kind| Some((kind, spec.get(kind)?))) {
+        let at = path.child(kind);
+        if is_given {
+            errors.push(Error::forbidden(&at, "may not specify more than 1 volume type"));
+            continue;
+        }
+        is_given = true;
+        match kind {
+            "local" => push_local(spec, source, path, errors),
+            "csi" => push_csi(source, &at, errors),
+            "storageos" => push_storage_os(source, &at, errors),
+            _ => {
+                validate_source(kind, source, &at, errors);
+                push_own(kind, source, &at, errors);
+            }
+        }
+    }
+    if !is_given {
+        errors.push(Error::required(path, "must specify a volume type"));
+    }
+}
+
+/// What these sources have in volumes but not in pods.
+fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match kind {
+        "glusterfs" => {
+            if let Some(namespace) = source.get("endpointsNamespace").and_then(Value::as_str) {
+                let at = path.child("endpointsNamespace");
+                match namespace {
+                    "" => {
+                        let detail = "if the endpointnamespace is set, it must be a valid namespace name";
+                        errors.push(Error::invalid_str(&at, namespace, detail));
+                    }
+                    _ => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
+                }
+            }
+        }
+        "azureFile" => {
+            if source.get("secretNamespace").and_then(Value::as_str) == Some("") {
+                errors.push(Error::required(&path.child("secretNamespace"), ""));
+            }
+        }
+        "cinder" => {
+            if let Some(secret) = source.get("secretRef") {
+                let at = path.child("secretRef");
+                require(errors, secret, &at, "name");
+                require(errors, secret, &at, "namespace");
+            }
+        }
+        _ => {}
+    }
+}
+
+fn push_local(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("local");
+    let target = text(source, "path");
+    if target.is_empty() {
+        errors.push(Error::required(&at.child("path"), ""));
+    } else if target.split('/').any(|part| part == "..") {
+        errors.push(Error::invalid_str(&at.child("path"), target, "must not contain '..'"));
+    }
+    if spec.get("nodeAffinity").is_none() {
+        errors.push(Error::required(
+            &path.child("nodeAffinity"),
+            "Local volume requires node affinity",
+        ));
+    }
+}
+
+fn push_storage_os(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(errors, source, path, "volumeName");
+    if let Some(secret) = source.get("secretRef") {
+        let at = path.child("secretRef");
+        require(errors, secret, &at, "name");
+        require(errors, secret, &at, "namespace");
+    }
+}
+
+fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_driver_name(text(source, "driver"), &path.child("driver"), errors);
+    require(errors, source, path, "volumeHandle");
+    let secrets = [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ];
+    for field in secrets {
+        let Some(secret) = source.get(field) else { continue };
+        let at = path.child(field);
+        require(errors, secret, &at, "name");
+        if let Some(namespace) = require(errors, secret, &at, "namespace") {
+            push_invalid(
+                errors,
+                &at.child("namespace"),
+                namespace,
+                names::dns1123_label(namespace),
+            );
+        }
+    }
+}
+
+/// The name of a CSI driver.
+pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if driver.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
+        errors.push(Error::too_long(path, names::DNS1123_LABEL_MAX_LENGTH));
+    }
+    push_invalid(errors, path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+}

@@ -1,0 +1,192 @@
+//! The validation of a volume's spec, also of one that stands in a VolumeAttachment (`ValidatePersistentVolumeSpec`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    Object,
+    field::{Error, ErrorList, Path},
+};
+
+use super::{RENAMED_LABELS, has_entries, sources};
+use crate::{
+    checks::{not_supported_value, push_class_name, push_not_positive, push_unsupported},
+    core::volumes::{STORAGE, VOLUME_MODES, push_access_mode_faults, push_basic_quantity_faults},
+    pod_template::validate_node_selector,
+    values::{entries, items, text, text_at},
+};
+
+const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+
+/// The faults of a volume's spec.
+pub(super) fn validate(spec: &Value, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    push_modes(spec, path, &mut errors);
+    let capacity = path.child("capacity");
+    if !has_entries(spec, "capacity") {
+        errors.push(Error::required(&capacity, ""));
+    }
+    let only_storage = spec
+        .get("capacity")
+        .and_then(Value::as_object)
+        .is_some_and(is_storage_alone);
+    if !only_storage {
+        let given = spec.get("capacity").unwrap_or(&Value::Null);
+        errors.push(not_supported_value(&capacity, given, &[STORAGE]));
+    }
+    for (name, value) in entries(spec, "capacity") {
+        push_basic_quantity_faults(value, &capacity.key(name), &mut errors);
+        push_not_positive(&mut errors, value, &capacity.key(name));
+    }
+    if !text(spec, "persistentVolumeReclaimPolicy").is_empty() {
+        push_unsupported(
+            &mut errors,
+            spec,
+            path,
+            "persistentVolumeReclaimPolicy",
+            &RECLAIM_POLICIES,
+        );
+    }
+    push_rest(spec, path, &mut errors);
+    errors
+}
+
+/// The faults of a spec that describes a volume where it is attached.
+pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let refused = [
+        ("claimRef", spec.get("claimRef").is_some()),
+        ("capacity", has_entries(spec, "capacity")),
+        ("csi", spec.get("csi").is_none()),
+    ];
+    for (field, is_refused) in refused {
+        if is_refused && field == "csi" {
+            errors.push(Error::required(
+                &path.child(field),
+                "has to be specified in the context of inline volumes",
+            ));
+        } else if is_refused {
+            errors.push(Error::forbidden(
+                &path.child(field),
+                "may not be specified in the context of inline volumes",
+            ));
+        }
+    }
+    push_modes(spec, path, &mut errors);
+    for field in ["persistentVolumeReclaimPolicy", "storageClassName"] {
+        if !text(spec, field).is_empty() {
+            errors.push(Error::forbidden(
+                &path.child(field),
+                "may not be specified in the context of inline volumes",
+            ));
+        }
+    }
+    push_rest(spec, path, &mut errors);
+    errors
+}
+
+fn is_storage_alone(capacity: &Object) -> bool {
+    capacity.len() == 1 && capacity.contains_key(STORAGE)
+}
+
+fn push_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if items(spec, "accessModes").is_empty() {
+        errors.push(Error::required(&path.child("accessModes"), ""));
+    }
+    push_access_mode_faults(spec, path, errors);
+}
+
+fn push_rest(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_affinity(spec, path, errors);
+    sources::push_faults(spec, path, errors);
+    let recycles = text(spec, "persistentVolumeReclaimPolicy") == "Recycle";
+    if recycles && is_root(text_at(spec, "/hostPath/path")) {
+        let detail = "may not be 'recycle' for a hostPath mount of '/'";
+        errors.push(Error::forbidden(&path.child("persistentVolumeReclaimPolicy"), detail));
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        push_class_name(errors, class, &path.child("storageClassName"));
+    }
+    if spec.get("volumeMode").is_some() {
+        push_unsupported(errors, spec, path, "volumeMode", &VOLUME_MODES);
+    }
+    let Some(class) = spec.get("volumeAttributesClassName").and_then(Value::as_str) else {
+        return;
+    };
+    let at = path.child("volumeAttributesClassName");
+    if class.is_empty() {
+        errors.push(Error::required(&at, "an empty string is disallowed"));
+    } else {
+        push_class_name(errors, class, &at);
+    }
+    if spec.get("csi").is_none() {
+        errors.push(Error::required(
+            &path.child("csi"),
+            "has to be specified when using volumeAttributesClassName",
+        ));
+    }
+}
+
+/// Whether a path leads to the root, whatever dots and slashes it has.
+fn is_root(path: &str) -> bool {
+    path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
+}
+
+fn push_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(affinity) = spec.get("nodeAffinity") else {
+        return;
+    };
+    let at = path.child("nodeAffinity");
+    let required = at.child("required");
+    match affinity.get("required") {
+        Some(selector) => validate_node_selector(selector, &required, errors),
+        None => errors.push(Error::required(&required, "must specify required node constraints")),
+    }
+}
+
+/// What is deprecated in a spec.
+pub(super) fn warnings(spec: &Value) -> Vec<String> {
+    const DEPRECATED: [(&str, &str); 8] = [
+        ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+        ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+        ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+        ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+        ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+        ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+        ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+        ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    ];
+    let mut warnings = Vec::new();
+    if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        warnings.push(
+            "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+                .to_owned(),
+        );
+    }
+    let deprecated = DEPRECATED.iter().filter(|(source, _)| spec.get(source).is_some());
+    warnings.extend(deprecated.map(|(source, why)| format!("spec.{source}: {why}")));
+    warnings.extend(label_warnings(spec));
+    warnings
+}
+
+fn label_warnings(spec: &Value) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let Some(selector) = spec.pointer("/nodeAffinity/required") else {
+        return warnings;
+    };
+    for (at, term) in items(selector, "nodeSelectorTerms").iter().enumerate() {
+        for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
+            let renamed = RENAMED_LABELS.iter().find(|(old, _)| *old == text(expression, "key"));
+            if let Some((old, new)) = renamed {
+                let since = if old.contains("os") || old.contains("arch") {
+                    "v1.14"
+                } else {
+                    "v1.17"
+                };
+                warnings.push(format!(
+                    "spec.nodeAffinity.required.nodeSelectorTerms[{at}].matchExpressions[{index}].key: {old} is deprecated since {since}; use \"{new}\" instead"
+                ));
+            }
+        }
+    }
+    warnings
+}

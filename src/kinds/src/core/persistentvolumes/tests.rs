@@ -1,0 +1,106 @@
+//! Volumes put to the test.
+
+use serde_json::{Value, json};
+
+use super::kind;
+use crate::testing::Trial;
+
+fn trial() -> Trial {
+    Trial::new("", "persistentvolumes", kind())
+}
+
+fn volume(more: Value) -> Value {
+    let spec =
+        json!({ "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1" }, "hostPath": { "path": "/x" } });
+    json!({ "metadata": { "name": "v" }, "spec": crate::testing::merged(&spec, &more) })
+}
+
+#[test]
+fn faults() {
+    trial().expect_faults(&[
+        (volume(json!({})), &[]),
+        (
+            json!({ "metadata": { "name": "v" }, "spec": {} }),
+            &[
+                "spec.accessModes: Required value",
+                "spec.capacity: Required value",
+                "spec.capacity: Unsupported value: null: supported values: \"storage\"",
+                "spec: Required value: must specify a volume type",
+            ],
+        ),
+        (
+            volume(json!({ "nfs": { "path": "rel", "server": "" } })),
+            &["spec.nfs: Forbidden: may not specify more than 1 volume type"],
+        ),
+        (
+            volume(json!({ "capacity": { "storage": "-1" } })),
+            &[
+                "spec.capacity[storage]: Invalid value: -1: must be a valid resource quantity",
+                "spec.capacity[storage]: Invalid value: \"-1\": must be greater than zero",
+            ],
+        ),
+        (
+            volume(json!({ "hostPath": null, "local": { "path": "/x" } })),
+            &["spec.nodeAffinity: Required value: Local volume requires node affinity"],
+        ),
+        (
+            volume(json!({ "hostPath": { "path": "/" }, "persistentVolumeReclaimPolicy": "Recycle" })),
+            &["spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"],
+        ),
+    ]);
+}
+
+#[test]
+fn the_source_stays_what_it_is() {
+    let old = trial().create(volume(json!({}))).expect("a valid volume");
+    let difference = "@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/x\",\n+  \"Path\": \"/y\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n";
+    let fault = format!(
+        "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n{difference}"
+    );
+    trial().expect_patch_faults(
+        &old,
+        &[
+            (json!({ "spec": { "hostPath": { "path": "/y" } } }), &[&fault]),
+            (
+                json!({ "spec": { "volumeMode": "Block" } }),
+                &["volumeMode: Invalid value: \"Block\": field is immutable"],
+            ),
+            (
+                json!({ "spec": { "capacity": { "storage": "2" }, "storageClassName": "x" } }),
+                &[],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn labels_of_nodes_may_get_their_new_names() {
+    let affinity = |key: &str| {
+        let term = json!({ "matchExpressions": [{ "key": key, "operator": "Exists" }] });
+        json!({ "nodeAffinity": { "required": { "nodeSelectorTerms": [term] } } })
+    };
+    let old = trial()
+        .create(volume(affinity("beta.kubernetes.io/os")))
+        .expect("a valid volume");
+    let spec = |key: &str| json!({ "spec": affinity(key) });
+    let fault = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA";
+    trial().expect_patch_faults(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[fault])]);
+}
+
+#[test]
+fn a_new_phase_has_its_time() {
+    let old = trial().create(volume(json!({}))).expect("a valid volume");
+    assert_eq!(
+        old["status"],
+        json!({ "phase": "Pending", "lastPhaseTransitionTime": "1970-01-01T00:00:00Z" })
+    );
+    let given = json!({ "phase": "Bound", "lastPhaseTransitionTime": "2020-01-01T00:00:00Z" });
+    assert_eq!(
+        trial().status(&old, given.clone()).expect("a valid status")["status"],
+        given
+    );
+    let kept = trial()
+        .status(&old, json!({ "phase": "Pending" }))
+        .expect("a valid status");
+    assert_eq!(kept["status"], old["status"]);
+}

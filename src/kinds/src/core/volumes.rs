@@ -1,0 +1,104 @@
+//! What persistent volumes and their claims have in common.
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+
+use crate::{
+    checks::quantity,
+    values::{items, text_at},
+};
+
+pub(super) const STORAGE: &str = "storage";
+pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const SINGLE_POD: &str = "ReadWriteOncePod";
+
+/// Access modes that are unknown or do not go together.
+pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("accessModes");
+    let modes = || items(spec, "accessModes").iter().filter_map(Value::as_str);
+    for mode in modes().filter(|mode| !ACCESS_MODES.contains(mode)) {
+        errors.push(Error::not_supported(&at, mode, &ACCESS_MODES));
+    }
+    if modes().any(|mode| mode == SINGLE_POD) && modes().any(|mode| mode != SINGLE_POD) {
+        errors.push(Error::forbidden(
+            &at,
+            "may not use ReadWriteOncePod with other access modes",
+        ));
+    }
+}
+
+/// A negative amount is no valid resource.
+pub(super) fn push_basic_quantity_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let amount = quantity(value).value();
+    if amount < 0 {
+        errors.push(Error::invalid(
+            path,
+            &amount.into(),
+            "must be a valid resource quantity",
+        ));
+    }
+}
+
+/// `RWO,ROX`: the modes in the order in which kubectl names them.
+pub(super) fn access_modes_text(holder: &Value) -> String {
+    const SHORT: [(&str, &str); 4] = [
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        (SINGLE_POD, "RWOP"),
+    ];
+    let modes = items(holder, "accessModes");
+    let present = SHORT.iter().filter(|(mode, _)| modes.iter().any(|given| given == mode));
+    present.map(|(_, short)| *short).collect::<Vec<_>>().join(",")
+}
+
+/// The storage class: the old annotation wins over the field.
+pub(super) fn class_of(object: &Value) -> &str {
+    let annotation = object
+        .pointer("/metadata/annotations")
+        .and_then(|all| all.get(BETA_CLASS))
+        .and_then(Value::as_str);
+    annotation.unwrap_or_else(|| text_at(object, "/spec/storageClassName"))
+}
+
+/// The phase, as long as the object is not going.
+pub(super) fn phase(object: &Value) -> Value {
+    let is_going = object.pointer("/metadata/deletionTimestamp").is_some();
+    Value::from(if is_going {
+        "Terminating"
+    } else {
+        text_at(object, "/status/phase")
+    })
+}
+
+/// The volume attributes class.
+pub(super) fn attributes_class(object: &Value) -> Value {
+    Value::from(
+        object
+            .pointer("/spec/volumeAttributesClassName")
+            .and_then(Value::as_str)
+            .unwrap_or("<unset>"),
+    )
+}
+
+/// The volume mode.
+pub(super) fn mode(object: &Value) -> Value {
+    Value::from(
+        object
+            .pointer("/spec/volumeMode")
+            .and_then(Value::as_str)
+            .unwrap_or("<unset>"),
+    )
+}
+
+/// What is said of a class that is named in the old annotation.
+pub(super) fn class_annotation_warnings(object: &Value) -> Vec<String> {
+    let annotations = object.pointer("/metadata/annotations");
+    let is_there = annotations.is_some_and(|annotations| annotations.get(BETA_CLASS).is_some());
+    let text = format!(
+        "metadata.annotations[{BETA_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"
+    );
+    is_there.then_some(text).into_iter().collect()
+}

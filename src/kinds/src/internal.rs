@@ -1,0 +1,224 @@
+//! Values as Kubernetes' internal types print them in messages: Go's field names, every field written.
+//!
+//! Most messages show a value as clients wrote it. Some show the server's own struct, which has no JSON names; for
+//! those a kind describes the struct with [`Shape`].
+
+use serde_json::Value;
+use trireme_machinery::Object;
+
+/// How a value is printed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shape {
+    /// Text, empty if it is absent.
+    Text,
+    /// A number, 0 if it is absent.
+    Number,
+    /// `false` if it is absent.
+    Bool,
+    /// As it stands, or null: pointers to plain values, lists and maps of them.
+    Plain,
+    /// A struct that is always there.
+    Struct(&'static [Field]),
+    /// A pointer to a struct: null if it is absent.
+    Pointer(&'static [Field]),
+    /// A list of structs: null if it is absent.
+    List(&'static [Field]),
+    /// A pointer to a struct that has JSON names and leaves out what is absent, such as a label selector.
+    Named(&'static [Field]),
+    /// A list of structs of the same sort.
+    NamedList(&'static [Field]),
+}
+
+/// A field: Go's name, the JSON name, how it is printed.
+pub(crate) type Field = (&'static str, &'static str, Shape);
+
+/// `metav1.LabelSelector`.
+pub(crate) const LABEL_SELECTOR: &[Field] = &[
+    ("matchLabels", "matchLabels", Shape::Plain),
+    (
+        "matchExpressions",
+        "matchExpressions",
+        Shape::NamedList(&[
+            ("key", "key", Shape::Text),
+            ("operator", "operator", Shape::Text),
+            ("values", "values", Shape::Plain),
+        ]),
+    ),
+];
+
+enum Node {
+    Plain(String),
+    Object(Vec<(String, Node)>),
+    List(Vec<Node>),
+}
+
+/// The struct on one line, as `Invalid value: {…}` shows it; an absent one is `null`.
+pub(crate) fn compact(value: Option<&Value>, shape: Shape) -> String {
+    let mut out = String::new();
+    write_compact(&node(value, shape), &mut out);
+    out
+}
+
+/// The struct as lines indented by one blank, which differences are shown of.
+pub(crate) fn lines(value: Option<&Value>, shape: Shape) -> Vec<String> {
+    let mut out = String::new();
+    write_indented(&node(value, shape), 0, &mut out);
+    out.lines().map(str::to_owned).collect()
+}
+
+fn node(value: Option<&Value>, shape: Shape) -> Node {
+    let value = value.filter(|value| !value.is_null());
+    match (shape, value) {
+        (Shape::Struct(fields), value) => all_fields(value.and_then(Value::as_object), fields),
+        (Shape::Pointer(fields), Some(value)) => all_fields(value.as_object(), fields),
+        (Shape::List(fields), Some(Value::Array(items))) => {
+            Node::List(items.iter().map(|item| all_fields(item.as_object(), fields)).collect())
+        }
+        (Shape::Named(fields), Some(value)) => named_fields(value.as_object(), fields),
+        (Shape::NamedList(fields), Some(Value::Array(items))) => Node::List(
+            items
+                .iter()
+                .map(|item| named_fields(item.as_object(), fields))
+                .collect(),
+        ),
+        (_, Some(value)) => plain(value),
+        (Shape::Text, None) => Node::Plain("\"\"".to_owned()),
+        (Shape::Number, None) => Node::Plain("0".to_owned()),
+        (Shape::Bool, None) => Node::Plain("false".to_owned()),
+        (_, None) => Node::Plain("null".to_owned()),
+    }
+}
+
+fn all_fields(object: Option<&Object>, fields: &[Field]) -> Node {
+    let get = |name: &str| object.and_then(|object| object.get(name));
+    Node::Object(
+        fields
+            .iter()
+            .map(|(go, json, shape)| ((*go).to_owned(), node(get(json), *shape)))
+            .collect(),
+    )
+}
+
+fn named_fields(object: Option<&Object>, fields: &[Field]) -> Node {
+    let get = |name: &str| object.and_then(|object| object.get(name));
+    let present = fields
+        .iter()
+        .filter_map(|(go, json, shape)| Some(((*go).to_owned(), node(Some(get(json)?), *shape))));
+    Node::Object(present.collect())
+}
+
+fn plain(value: &Value) -> Node {
+    match value {
+        Value::Array(items) => Node::List(items.iter().map(plain).collect()),
+        Value::Object(object) => Node::Object(object.iter().map(|(key, value)| (key.clone(), plain(value))).collect()),
+        other => Node::Plain(escaped(&other.to_string())),
+    }
+}
+
+/// Go's encoder escapes what could end a script in HTML.
+fn escaped(json: &str) -> String {
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+}
+
+fn key(name: &str) -> String {
+    escaped(&Value::from(name).to_string())
+}
+
+fn write_compact(node: &Node, out: &mut String) {
+    match node {
+        Node::Plain(text) => out.push_str(text),
+        Node::Object(fields) => {
+            out.push('{');
+            for (index, (name, value)) in fields.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                out.push_str(&key(name));
+                out.push(':');
+                write_compact(value, out);
+            }
+            out.push('}');
+        }
+        Node::List(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                out.push_str(if index > 0 { "," } else { "" });
+                write_compact(item, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
+fn write_indented(node: &Node, depth: usize, out: &mut String) {
+    let begin_line = |out: &mut String, index: usize| {
+        out.push_str(if index > 0 { ",\n" } else { "\n" });
+        out.push_str(&" ".repeat(depth + 1));
+    };
+    let end = |out: &mut String, close: char| {
+        out.push('\n');
+        out.push_str(&" ".repeat(depth));
+        out.push(close);
+    };
+    match node {
+        Node::Plain(text) => out.push_str(text),
+        Node::Object(fields) if fields.is_empty() => out.push_str("{}"),
+        Node::List(items) if items.is_empty() => out.push_str("[]"),
+        Node::Object(fields) => {
+            out.push('{');
+            for (index, (name, value)) in fields.iter().enumerate() {
+                begin_line(out, index);
+                out.push_str(&key(name));
+                out.push_str(": ");
+                write_indented(value, depth + 1, out);
+            }
+            end(out, '}');
+        }
+        Node::List(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                begin_line(out, index);
+                write_indented(item, depth + 1, out);
+            }
+            end(out, ']');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const REFERENCE: &[Field] = &[("Group", "group", Shape::Text), ("Count", "count", Shape::Number)];
+    const SPEC: &[Field] = &[
+        ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
+        ("Reference", "reference", Shape::Pointer(REFERENCE)),
+        ("Names", "names", Shape::Plain),
+    ];
+
+    #[test]
+    fn absent_fields_print_as_go_prints_their_zero() {
+        let object = json!({ "reference": { "group": "a<b" }, "selector": { "matchLabels": { "a": "b" } } });
+        let text = r#"{"Selector":{"matchLabels":{"a":"b"}},"Reference":{"Group":"a\u003cb","Count":0},"Names":null}"#;
+        assert_eq!(compact(Some(&object), Shape::Struct(SPEC)), text);
+        assert_eq!(compact(None, Shape::Pointer(REFERENCE)), "null");
+    }
+
+    #[test]
+    fn lines_are_indented_by_one_blank() {
+        let object = json!({ "names": ["x", "y"], "selector": {} });
+        let expected = [
+            "{",
+            " \"Selector\": {},",
+            " \"Reference\": null,",
+            " \"Names\": [",
+            "  \"x\",",
+            "  \"y\"",
+            " ]",
+            "}",
+        ];
+        assert_eq!(lines(Some(&object), Shape::Struct(SPEC)), expected);
+    }
+}

@@ -1,0 +1,212 @@
+//! CSIDrivers (`pkg/registry/storage/csidriver`).
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{number, push_immutable, push_unsupported},
+    columns::{self, column, documented},
+    core::persistentvolumes::push_driver_name,
+    kind::Kind,
+    values::{is_true_at, items, set_default, struct_mut, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.storage.v1.CSIDriverSpec";
+const UNSET: &str = "<unset>";
+const MIN_TOKEN_SECONDS: i64 = 10 * 60;
+const MAX_TOKEN_SECONDS: i64 = 1 << 32;
+const MIN_UPDATE_SECONDS: i64 = 10;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let flag = |name: &'static str, field: &'static str, pointer: &'static str| {
+        column(name, "boolean", documented(SPEC, field), move |object| {
+            Value::from(is_true_at(object, pointer))
+        })
+    };
+    let joined = |pointer: &'static str, item: fn(&Value) -> &str| {
+        move |object: &Value| match object.pointer(pointer).and_then(Value::as_array) {
+            Some(list) if !list.is_empty() => Value::from(list.iter().map(item).collect::<Vec<_>>().join(",")),
+            _ => Value::from(UNSET),
+        }
+    };
+    let audiences = joined("/spec/tokenRequests", |request| text(request, "audience"));
+    let modes = joined("/spec/volumeLifecycleModes", |mode| mode.as_str().unwrap_or_default());
+    let modes = move |object: &Value| match modes(object) {
+        Value::String(text) if text == UNSET => Value::from("<none>"),
+        shown => shown,
+    };
+    Kind::new(CsiDrivers).columns(vec![
+        columns::name(),
+        flag("AttachRequired", "attachRequired", "/spec/attachRequired"),
+        flag("PodInfoOnMount", "podInfoOnMount", "/spec/podInfoOnMount"),
+        flag("StorageCapacity", "storageCapacity", "/spec/storageCapacity"),
+        column("TokenRequests", "string", documented(SPEC, "tokenRequests"), audiences),
+        flag("RequiresRepublish", "requiresRepublish", "/spec/requiresRepublish"),
+        column("Modes", "string", documented(SPEC, "volumeLifecycleModes"), modes),
+        columns::age(),
+    ])
+}
+
+struct CsiDrivers;
+
+impl Strategy for CsiDrivers {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        set_default(spec, "volumeLifecycleModes", vec!["Persistent"]);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let name = text_at(object, "/metadata/name");
+        // That it is a DNS name is the metadata's business.
+        if name.len() > trireme_machinery::names::DNS1123_LABEL_MAX_LENGTH {
+            push_driver_name(name, &Path::new("metadata.name"), &mut errors);
+        }
+        push_spec(
+            &mut errors,
+            object.get("spec").unwrap_or(&Value::Null),
+            &Path::new("spec"),
+        );
+        errors
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        push_immutable(
+            &mut errors,
+            new,
+            old,
+            &["spec.attachRequired", "spec.fsGroupPolicy", "spec.volumeLifecycleModes"],
+        );
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let asks = new
+            .get("spec")
+            .is_some_and(|spec| !items(spec, "tokenRequests").is_empty());
+        let unsaid = new.pointer("/spec/serviceAccountTokenInSecrets").is_none();
+        let warning = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
+        (asks && unsaid).then(|| warning.to_owned()).into_iter().collect()
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
+        if spec.get(field).is_none() {
+            errors.push(Error::required(&path.child(field), ""));
+        }
+    }
+    push_unsupported(
+        errors,
+        spec,
+        path,
+        "fsGroupPolicy",
+        &["File", "None", "ReadWriteOnceWithFSType"],
+    );
+    push_token_requests(errors, spec, path);
+    let modes_path = path.child("volumeLifecycleModes");
+    for mode in items(spec, "volumeLifecycleModes").iter().filter_map(Value::as_str) {
+        if !["Persistent", "Ephemeral"].contains(&mode) {
+            errors.push(Error::not_supported(&modes_path, mode, &["Persistent", "Ephemeral"]));
+        }
+    }
+    if spec.get("seLinuxMount").is_none() {
+        errors.push(Error::required(&path.child("seLinuxMount"), ""));
+    }
+    if let Some(seconds) = number(spec, "nodeAllocatableUpdatePeriodSeconds").filter(|s| *s < MIN_UPDATE_SECONDS) {
+        let detail = "must be greater than or equal to 10 seconds";
+        errors.push(Error::invalid(
+            &path.child("nodeAllocatableUpdatePeriodSeconds"),
+            &seconds.into(),
+            detail,
+        ));
+    }
+    let has_requests = !items(spec, "tokenRequests").is_empty();
+    if spec.get("serviceAccountTokenInSecrets").is_some() && !has_requests {
+        let detail = "serviceAccountTokenInSecrets is only valid when tokenRequests is set";
+        let value = spec.get("serviceAccountTokenInSecrets").unwrap_or(&Value::Null);
+        errors.push(Error::invalid(
+            &path.child("serviceAccountTokenInSecrets"),
+            value,
+            detail,
+        ));
+    }
+}
+
+fn push_token_requests(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let list_path = path.child("tokenRequests");
+    let requests = items(spec, "tokenRequests");
+    for (index, request) in requests.iter().enumerate() {
+        let at = list_path.index(index);
+        let audience = text(request, "audience");
+        if requests
+            .iter()
+            .take(index)
+            .any(|earlier| text(earlier, "audience") == audience)
+        {
+            errors.push(Error::duplicate(&at.child("audience"), &audience.into()));
+            continue;
+        }
+        let Some(seconds) = number(request, "expirationSeconds") else {
+            continue;
+        };
+        let seconds_path = at.child("expirationSeconds");
+        if seconds < MIN_TOKEN_SECONDS {
+            let detail = "may not specify a duration less than 10 minutes";
+            errors.push(Error::invalid(&seconds_path, &seconds.into(), detail));
+        }
+        if seconds > MAX_TOKEN_SECONDS {
+            let detail = "may not specify a duration larger than 2^32 seconds";
+            errors.push(Error::invalid(&seconds_path, &seconds.into(), detail));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn faults() {
+        Trial::new("storage.k8s.io", "csidrivers", kind()).expect_faults(&[
+            (named("d", json!({})), &[]),
+            (named("d", json!({ "fsGroupPolicy": "Z", "volumeLifecycleModes": ["X"] })), &[
+                r#"spec.fsGroupPolicy: Unsupported value: "Z": supported values: "File", "None", "ReadWriteOnceWithFSType""#,
+                r#"spec.volumeLifecycleModes: Unsupported value: "X": supported values: "Persistent", "Ephemeral""#,
+            ]),
+            (named("d", json!({ "tokenRequests": [{ "audience": "a", "expirationSeconds": 1 }, { "audience": "a" }] })), &[
+                "spec.tokenRequests[0].expirationSeconds: Invalid value: 1: may not specify a duration less than 10 minutes",
+                r#"spec.tokenRequests[1].audience: Duplicate value: "a""#,
+            ]),
+        ]);
+    }
+
+    #[test]
+    fn volumes_are_persistent_unless_said_otherwise() {
+        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let driver = trial.create(named("d", json!({}))).expect("a valid driver");
+        assert_eq!(driver["spec"]["volumeLifecycleModes"], json!(["Persistent"]));
+        trial.expect_patch_faults(
+            &driver,
+            &[(
+                json!({ "spec": { "attachRequired": false } }),
+                &["spec.attachRequired: Invalid value: false: field is immutable"],
+            )],
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! CSINodes (`pkg/registry/storage/csinode`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{push_invalid, push_negative},
+    columns::{self, column, described},
+    core::persistentvolumes::push_driver_name,
+    internal::{self, Field, Shape},
+    kind::Kind,
+    values::{items, text},
+};
+
+const MAX_NODE_ID: usize = 192;
+const DRIVER: &[Field] = &[
+    ("Name", "name", Shape::Text),
+    ("NodeID", "nodeID", Shape::Text),
+    ("TopologyKeys", "topologyKeys", Shape::Plain),
+    (
+        "Allocatable",
+        "allocatable",
+        Shape::Pointer(&[("Count", "count", Shape::Plain)]),
+    ),
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let count = |object: &Value| Value::from(drivers(object).len());
+    let description = "Drivers indicates the number of CSI drivers registered on the node";
+    Kind::new(CsiNodes).columns(vec![
+        columns::name(),
+        column("Drivers", "integer", described(description), count),
+        columns::age(),
+    ])
+}
+
+struct CsiNodes;
+
+impl Strategy for CsiNodes {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec.drivers");
+        for (index, driver) in drivers(object).iter().enumerate() {
+            let at = path.index(index);
+            push_driver(&mut errors, driver, &at);
+            let name = text(driver, "name");
+            if drivers(object)
+                .iter()
+                .take(index)
+                .any(|earlier| text(earlier, "name") == name)
+            {
+                errors.push(Error::duplicate(&at.child("name"), &name.into()));
+            }
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        // What a driver said of its node stays, but for how many volumes fit.
+        for old_driver in drivers(old) {
+            let same = drivers(new)
+                .iter()
+                .find(|driver| text(driver, "name") == text(old_driver, "name"));
+            if let Some(driver) = same.filter(|driver| without_count(driver) != without_count(old_driver)) {
+                let shown = internal::compact(Some(&without_count(driver)), Shape::Struct(DRIVER));
+                errors.push(Error::invalid_shown(
+                    &Path::new("spec.drivers"),
+                    shown,
+                    "field is immutable",
+                ));
+            }
+        }
+        errors
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn drivers(object: &Value) -> &[Value] {
+    object.get("spec").map_or(&[], |spec| items(spec, "drivers"))
+}
+
+fn without_count(driver: &Value) -> Value {
+    let mut driver = driver.clone();
+    crate::values::remove(&mut driver, "allocatable");
+    driver
+}
+
+fn push_driver(errors: &mut ErrorList, driver: &Value, path: &Path<'_>) {
+    push_driver_name(text(driver, "name"), &path.child("name"), errors);
+    let id = text(driver, "nodeID");
+    let id_path = path.child("nodeID");
+    if id.is_empty() {
+        errors.push(Error::required(&id_path, ""));
+    }
+    if id.len() > MAX_NODE_ID {
+        errors.push(Error::invalid_str(
+            &id_path,
+            id,
+            &format!("must be {MAX_NODE_ID} characters or less"),
+        ));
+    }
+    if let Some(allocatable) = driver.get("allocatable") {
+        push_negative(errors, allocatable, &path.child("allocatable"), "count");
+    }
+    let keys = items(driver, "topologyKeys");
+    for (index, key) in keys.iter().enumerate() {
+        if keys.iter().take(index).any(|earlier| earlier == key) {
+            errors.push(Error::duplicate(path, key));
+        }
+        let key = key.as_str().unwrap_or_default();
+        if key.is_empty() {
+            errors.push(Error::required(path, ""));
+        }
+        push_invalid(errors, path, key, names::qualified_name(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn drivers_are_checked_and_stay() {
+        let trial = Trial::new("storage.k8s.io", "csinodes", kind());
+        trial.expect_faults(&[(
+            named("n", json!({ "drivers": [{ "name": "", "nodeID": "" }] })),
+            &[
+                "spec.drivers[0].name: Required value",
+                "spec.drivers[0].nodeID: Required value",
+            ],
+        )]);
+        let old = trial
+            .create(named("n", json!({ "drivers": [{ "name": "d", "nodeID": "1" }] })))
+            .expect("a valid node");
+        let drivers = |drivers: Value| json!({ "spec": { "drivers": drivers } });
+        let fault = r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"2","TopologyKeys":null,"Allocatable":null}: field is immutable"#;
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (drivers(json!([{ "name": "d", "nodeID": "2" }])), &[fault]),
+                (
+                    drivers(json!([{ "name": "d", "nodeID": "1", "allocatable": { "count": 3 } }])),
+                    &[],
+                ),
+                (drivers(json!([])), &[]),
+            ],
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! StorageClasses (`pkg/registry/storage/storageclass`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Column, Strategy, WriteContext};
+
+use crate::{
+    checks::{push_immutable, push_invalid, push_unsupported},
+    columns::{self, column, documented},
+    kind::Kind,
+    values::{entries, is_true_at, items, text, text_at},
+};
+
+const TYPE: &str = "io.k8s.api.storage.v1.StorageClass";
+const MAX_PARAMETERS: usize = 512;
+const MAX_PARAMETER_BYTES: usize = 256 * 1024;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let plain = |field: &'static str| move |object: &Value| Value::from(text(object, field));
+    Kind::new(StorageClasses).columns(vec![
+        default_marked_name("storageclass.kubernetes.io/is-default-class"),
+        column(
+            "Provisioner",
+            "string",
+            documented(TYPE, "provisioner"),
+            plain("provisioner"),
+        ),
+        column(
+            "ReclaimPolicy",
+            "string",
+            documented(TYPE, "reclaimPolicy"),
+            plain("reclaimPolicy"),
+        ),
+        column(
+            "VolumeBindingMode",
+            "string",
+            documented(TYPE, "volumeBindingMode"),
+            plain("volumeBindingMode"),
+        ),
+        column(
+            "AllowVolumeExpansion",
+            "string",
+            documented(TYPE, "allowVolumeExpansion"),
+            |object| Value::from(is_true_at(object, "/allowVolumeExpansion")),
+        ),
+        columns::age(),
+    ])
+}
+
+/// The name, and whether the class is the default one.
+pub(super) fn default_marked_name(annotation: &'static str) -> Column {
+    const BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
+    let cell = move |object: &Value, _| {
+        let annotations = object.pointer("/metadata/annotations").unwrap_or(&Value::Null);
+        let is_default = [annotation, BETA].iter().any(|name| text(annotations, name) == "true");
+        let name = text_at(object, "/metadata/name");
+        Value::from(if is_default {
+            format!("{name} (default)")
+        } else {
+            name.to_owned()
+        })
+    };
+    Column {
+        cell: std::sync::Arc::new(cell),
+        ..columns::name()
+    }
+}
+
+struct StorageClasses;
+
+impl Strategy for StorageClasses {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_provisioner(&mut errors, text(object, "provisioner"), &Path::new("provisioner"));
+        push_parameter_faults(&mut errors, object, &Path::new("parameters"));
+        if !text(object, "reclaimPolicy").is_empty() {
+            push_unsupported(
+                &mut errors,
+                object,
+                &Path::root(),
+                "reclaimPolicy",
+                &["Delete", "Retain"],
+            );
+        }
+        let modes = ["Immediate", "WaitForFirstConsumer"];
+        push_unsupported(&mut errors, object, &Path::root(), "volumeBindingMode", &modes);
+        push_topologies(&mut errors, object);
+        errors
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        push_immutable(
+            &mut errors,
+            new,
+            old,
+            &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+        );
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        const RENAMED: [(&str, &str); 2] = [
+            ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+            (
+                "failure-domain.beta.kubernetes.io/region",
+                "topology.kubernetes.io/region",
+            ),
+        ];
+        let mut warnings = Vec::new();
+        for (at, term) in items(new, "allowedTopologies").iter().enumerate() {
+            for (index, expression) in items(term, "matchLabelExpressions").iter().enumerate() {
+                let renamed = RENAMED.iter().find(|(old, _)| *old == text(expression, "key"));
+                warnings.extend(renamed.map(|(old, new)| {
+                    format!("allowedTopologies[{at}].matchLabelExpressions[{index}].key: {old} is deprecated since v1.17; use \"{new}\" instead")
+                }));
+            }
+        }
+        warnings
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// Who provisions: a qualified name in any case.
+pub(super) fn push_provisioner(errors: &mut ErrorList, provisioner: &str, path: &Path<'_>) {
+    if provisioner.is_empty() {
+        errors.push(Error::required(path, ""));
+    } else {
+        push_invalid(
+            errors,
+            path,
+            provisioner,
+            names::qualified_name(&provisioner.to_lowercase()),
+        );
+    }
+}
+
+/// Parameters: not too many, not too long, none without a name.
+pub(super) fn push_parameter_faults(errors: &mut ErrorList, object: &Value, path: &Path<'_>) {
+    if entries(object, "parameters").count() > MAX_PARAMETERS {
+        errors.push(Error::too_long(path, MAX_PARAMETERS));
+        return;
+    }
+    let mut bytes = 0;
+    for (key, value) in entries(object, "parameters") {
+        if key.is_empty() {
+            errors.push(Error::invalid_str(path, key, "field can not be empty."));
+        }
+        bytes += key.len() + value.as_str().unwrap_or_default().len();
+    }
+    if bytes > MAX_PARAMETER_BYTES {
+        errors.push(Error::too_long(path, MAX_PARAMETER_BYTES));
+    }
+}
+
+fn push_topologies(errors: &mut ErrorList, object: &Value) {
+    let path = Path::new("allowedTopologies");
+    let terms = items(object, "allowedTopologies");
+    for (at, term) in terms.iter().enumerate() {
+        let at_path = path.index(at);
+        let expressions_path = at_path.child("matchLabelExpressions");
+        let expressions = items(term, "matchLabelExpressions");
+        for (index, expression) in expressions.iter().enumerate() {
+            let expression_path = expressions_path.index(index);
+            push_requirement(errors, expression, &expression_path);
+            let key = text(expression, "key");
+            if expressions
+                .iter()
+                .take(index)
+                .any(|earlier| text(earlier, "key") == key)
+            {
+                errors.push(Error::duplicate(&expression_path.child("key"), &key.into()));
+            }
+        }
+        if terms.iter().take(at).any(|earlier| by_key(earlier) == by_key(term)) {
+            errors.push(Error::duplicate(&expressions_path, &"".into()));
+        }
+    }
+}
+
+fn push_requirement(errors: &mut ErrorList, expression: &Value, path: &Path<'_>) {
+    let values_path = path.child("values");
+    let values = items(expression, "values");
+    if values.is_empty() {
+        errors.push(Error::required(&values_path, ""));
+    }
+    for (index, value) in values.iter().enumerate() {
+        if values.iter().take(index).any(|earlier| earlier == value) {
+            errors.push(Error::duplicate(&values_path.index(index), value));
+        }
+    }
+    let key = text(expression, "key");
+    push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+}
+
+/// A term without regard to the order in which it is written.
+fn by_key(term: &Value) -> std::collections::BTreeMap<&str, std::collections::BTreeSet<&str>> {
+    let expressions = items(term, "matchLabelExpressions").iter();
+    expressions
+        .map(|e| {
+            (
+                text(e, "key"),
+                items(e, "values").iter().filter_map(Value::as_str).collect(),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn faults() {
+        let topology = json!({ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "a"] }] });
+        Trial::new("storage.k8s.io", "storageclasses", kind()).expect_faults(&[
+            (json!({ "metadata": {}, "provisioner": "Ex.com/P" }), &[]),
+            (json!({ "metadata": {}, "provisioner": "", "reclaimPolicy": "Z", "volumeBindingMode": "Z" }), &[
+                "provisioner: Required value",
+                r#"reclaimPolicy: Unsupported value: "Z": supported values: "Delete", "Retain""#,
+                r#"volumeBindingMode: Unsupported value: "Z": supported values: "Immediate", "WaitForFirstConsumer""#,
+            ]),
+            (json!({ "metadata": {}, "provisioner": "p", "allowedTopologies": [topology, topology] }), &[
+                r#"allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
+                r#"allowedTopologies[1].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
+                r#"allowedTopologies[1].matchLabelExpressions: Duplicate value: """#,
+            ]),
+        ]);
+    }
+
+    #[test]
+    fn what_a_class_does_stays() {
+        let trial = Trial::new("storage.k8s.io", "storageclasses", kind());
+        let old = trial
+            .create(json!({ "metadata": {}, "provisioner": "p" }))
+            .expect("a valid class");
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (json!({ "mountOptions": ["ro"], "allowVolumeExpansion": true }), &[]),
+                (
+                    json!({ "parameters": { "a": "b" } }),
+                    &[r#"parameters: Invalid value: {"a":"b"}: field is immutable"#],
+                ),
+            ],
+        );
+    }
+}

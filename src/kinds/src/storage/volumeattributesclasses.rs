@@ -1,0 +1,80 @@
+//! VolumeAttributesClasses (`pkg/registry/storage/volumeattributesclass`).
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::storageclasses::{default_marked_name, push_parameter_faults, push_provisioner};
+use crate::{
+    checks::push_immutable,
+    columns::{self, column, documented},
+    kind::Kind,
+    values::{entries, text},
+};
+
+const TYPE: &str = "io.k8s.api.storage.v1.VolumeAttributesClass";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(VolumeAttributesClasses).columns(vec![
+        default_marked_name("volumeattributesclass.alpha.kubernetes.io/is-default-class"),
+        column("DriverName", "string", documented(TYPE, "driverName"), |object| {
+            Value::from(text(object, "driverName"))
+        }),
+        columns::age(),
+    ])
+}
+
+struct VolumeAttributesClasses;
+
+impl Strategy for VolumeAttributesClasses {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_provisioner(&mut errors, text(object, "driverName"), &Path::new("driverName"));
+        let path = Path::new("parameters");
+        if entries(object, "parameters").next().is_none() {
+            errors.push(Error::required(&path, "must contain at least one key/value pair"));
+        }
+        push_parameter_faults(&mut errors, object, &path);
+        errors
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        push_immutable(&mut errors, new, old, &["driverName", "parameters"]);
+        errors
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn a_class_has_a_driver_and_parameters_that_stay() {
+        let trial = Trial::new("storage.k8s.io", "volumeattributesclasses", kind());
+        trial.expect_faults(&[(
+            json!({ "metadata": {}, "driverName": "" }),
+            &[
+                "driverName: Required value",
+                "parameters: Required value: must contain at least one key/value pair",
+            ],
+        )]);
+        let class = json!({ "metadata": {}, "driverName": "d", "parameters": { "a": "b" } });
+        let old = trial.create(class).expect("a valid class");
+        trial.expect_patch_faults(
+            &old,
+            &[(
+                json!({ "driverName": "e" }),
+                &[r#"driverName: Invalid value: "e": field is immutable"#],
+            )],
+        );
+    }
+}
