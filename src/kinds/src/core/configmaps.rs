@@ -37,7 +37,11 @@ impl Strategy for ConfigMaps {
         for (key, value) in entries(object, "data") {
             push_key_faults(&data.key(key), key, &mut errors);
             if object.get("binaryData").is_some_and(|binary| binary.get(key).is_some()) {
-                errors.push(Error::invalid_str(&data.key(key), key, "duplicate of key present in binaryData"));
+                errors.push(Error::invalid_str(
+                    &data.key(key),
+                    key,
+                    "duplicate of key present in binaryData",
+                ));
             }
             bytes += value.as_str().unwrap_or_default().len();
         }
@@ -47,7 +51,8 @@ impl Strategy for ConfigMaps {
             bytes += decoded_len(value.as_str().unwrap_or_default());
         }
         if bytes > MAX_BYTES {
-            errors.push(Error::too_long(&Path::root(), MAX_BYTES));
+            // Kubernetes names the object as a whole by a nameless key.
+            errors.push(Error::too_long(&Path::root().key(""), MAX_BYTES));
         }
         errors
     }

@@ -19,12 +19,11 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let phase = |object: &Value| or_none(text_at(object, "/status/phase"));
-    Kind::new(Namespaces)
-        .columns(vec![
-            columns::name(),
-            column("Status", "string", described("The status of the namespace"), phase),
-            columns::age(),
-        ])
+    Kind::new(Namespaces).columns(vec![
+        columns::name(),
+        column("Status", "string", described("The status of the namespace"), phase),
+        columns::age(),
+    ])
 }
 
 struct Namespaces;
@@ -46,7 +45,10 @@ impl Strategy for Namespaces {
         object["status"] = json!({ "phase": "Active" });
         let spec = struct_mut(object, "spec");
         let finalizers = spec.entry("finalizers").or_insert_with(|| json!([]));
-        if let Some(list) = finalizers.as_array_mut().filter(|list| !list.contains(&json!("kubernetes"))) {
+        if let Some(list) = finalizers
+            .as_array_mut()
+            .filter(|list| !list.contains(&json!("kubernetes")))
+        {
             list.push(json!("kubernetes"));
         }
         // The name may have been generated after the defaults were set.
@@ -54,7 +56,8 @@ impl Strategy for Namespaces {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        finalizer_faults(object)
+        let path = Path::new("spec.finalizers");
+        finalizers(object).flat_map(|name| finalizer_faults(name, &path)).collect()
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -77,10 +80,18 @@ impl Strategy for Namespaces {
         match (is_terminating, phase) {
             (false, "Active") | (true, "Terminating") => ErrorList::new(),
             (false, _) => {
-                vec![Error::invalid_str(&path, phase, "may only be 'Active' if `deletionTimestamp` is empty")]
+                vec![Error::invalid_str(
+                    &path,
+                    phase,
+                    "may only be 'Active' if `deletionTimestamp` is empty",
+                )]
             }
             (true, _) => {
-                vec![Error::invalid_str(&path, phase, "may only be 'Terminating' if `deletionTimestamp` is not empty")]
+                vec![Error::invalid_str(
+                    &path,
+                    phase,
+                    "may only be 'Terminating' if `deletionTimestamp` is not empty",
+                )]
             }
         }
     }
@@ -90,7 +101,8 @@ impl Strategy for Namespaces {
     }
 
     fn validate_finalize(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
-        finalizer_faults(new)
+        let path = Path::new("spec.finalizers");
+        finalizers(new).enumerate().flat_map(|(index, name)| finalizer_faults(name, &path.index(index))).collect()
     }
 
     fn mark_deleted(&self, object: &mut Value) {
@@ -99,15 +111,23 @@ impl Strategy for Namespaces {
     }
 
     fn may_be_removed(&self, object: &Value) -> bool {
-        object.get("spec").is_none_or(|spec| items(spec, "finalizers").is_empty())
+        object
+            .get("spec")
+            .is_none_or(|spec| items(spec, "finalizers").is_empty())
     }
 }
 
-fn finalizer_faults(object: &Value) -> ErrorList {
-    let path = Path::new("spec.finalizers");
+fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     let list = object.get("spec").map_or(&[][..], |spec| items(spec, "finalizers"));
-    let faults = list.iter().enumerate().flat_map(|(index, finalizer)| {
-        meta::validate_finalizer_name(finalizer.as_str().unwrap_or_default(), &path.index(index))
-    });
-    faults.collect()
+    list.iter().map(|finalizer| finalizer.as_str().unwrap_or_default())
+}
+
+/// A finalizer must be a standard one or have a domain.
+fn finalizer_faults(name: &str, path: &Path<'_>) -> ErrorList {
+    let mut faults = meta::validate_finalizer_name(name, path);
+    if !name.contains('/') && !meta::is_standard_finalizer(name) {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        faults.push(Error::invalid_str(path, name, detail));
+    }
+    faults
 }

@@ -184,7 +184,8 @@ impl<'a> Parser<'a> {
             (Token::Identifier | Token::Comma, _) => self.listed_values(),
             (Token::Closed, _) => {
                 self.next();
-                Ok(Vec::new())
+                // As in Kubernetes, an empty list holds the empty value.
+                Ok(vec![String::new()])
             }
             (_, word) => Err(unexpected(word, "',', ')' or identifier")),
         }

@@ -103,7 +103,7 @@ fn stays_below(start: &str) -> bool {
 fn illegal_base64(error: &DecodeError, len: usize) -> String {
     let at = match error {
         DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _) => *at,
-        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => len,
+        DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => len - len % 4,
     };
     format!("illegal base64 data at input byte {at}")
 }

@@ -50,6 +50,7 @@ impl Wanted<'_> {
         let given = self
             .given_kind(&value)
             .map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        self.check_version(&given)?;
         self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
         set_kind(&mut value, &self.kind);
         let checked =
@@ -106,6 +107,18 @@ impl Wanted<'_> {
             given => GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?,
         };
         Ok(group_version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind }))
+    }
+
+    /// A kind that is known by this name in another version can be read, but not here.
+    fn check_version(&self, given: &GroupVersionKind) -> Result<(), ApiError> {
+        if *given == self.kind || given.kind != self.kind.kind || !self.known_kinds.contains(given) {
+            return Ok(());
+        }
+        Err(ApiError::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            given.group_version(),
+            self.kind.group_version()
+        )))
     }
 
     fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {

@@ -124,7 +124,33 @@ pub(super) fn fill_new(object: &mut Value, now: Timestamp, has_generation: bool)
     ] {
         metadata.remove(name);
     }
-    set_or_remove(metadata, "generation", has_generation.then(|| 1.into()));
+    if has_generation {
+        metadata.insert("generation".into(), 1.into());
+    }
+}
+
+/// Drops repeated owners; gives back what to warn of.
+pub(super) fn dedup_owners(object: &mut Value) -> Option<String> {
+    let owners = of(object).get_mut("ownerReferences").and_then(Value::as_array_mut)?;
+    let (mut kept, mut repeated): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
+    for owner in owners.drain(..) {
+        if !kept.contains(&owner) {
+            kept.push(owner);
+            continue;
+        }
+        let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if !repeated.contains(&uid) {
+            repeated.push(uid);
+        }
+    }
+    *owners = kept;
+    (!repeated.is_empty()).then(|| {
+        format!(
+            ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may \
+             reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            repeated.join(", ")
+        )
+    })
 }
 
 /// What an update takes from the old object, whatever the client said or when it said nothing.

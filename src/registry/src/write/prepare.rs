@@ -24,15 +24,16 @@ impl Writer {
         self.info.strategy.default(object);
     }
 
-    /// Decodes nothing: prepares and validates a new object, and gives back what to warn of.
+    /// Prepares and validates a new object, and gives back what to warn of.
     pub(super) fn before_create(&self, context: &WriteContext, object: &mut Value) -> Result<Vec<String>, ApiError> {
         let strategy = &*self.info.strategy;
+        let repeated_owners = metadata::dedup_owners(object);
         strategy.prepare_for_create(context, object);
         let mut errors = self.metadata_faults(object);
         errors.extend(strategy.validate(context, object));
         self.refuse_if_any(object, errors)?;
         strategy.canonicalize(object);
-        Ok(strategy.warnings(object, None))
+        Ok(repeated_owners.into_iter().chain(strategy.warnings(object, None)).collect())
     }
 
     /// Prepares and validates a changed object, and gives back what to warn of.
@@ -44,6 +45,7 @@ impl Writer {
         old: &Value,
     ) -> Result<Vec<String>, ApiError> {
         let strategy = &*self.info.strategy;
+        let repeated_owners = metadata::dedup_owners(new);
         metadata::carry_over(new, old);
         match subresource {
             Subresource::None | Subresource::Scale => {
@@ -66,7 +68,7 @@ impl Writer {
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
-        Ok(strategy.warnings(new, Some(old)))
+        Ok(repeated_owners.into_iter().chain(strategy.warnings(new, Some(old))).collect())
     }
 
     fn metadata_faults(&self, object: &Value) -> ErrorList {

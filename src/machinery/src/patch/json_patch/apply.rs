@@ -73,11 +73,6 @@ impl Patched {
         Ok((parent, last.into_owned()))
     }
 
-    fn found(&self, path: &str) -> Option<&Value> {
-        let (parents, last) = split(path)?;
-        get(container(&self.document, &parents)?, &last)
-    }
-
     fn add(&mut self, kind: &str, path: &str, value: Value) -> Result<(), PatchError> {
         let (parent, last) = self.parent(kind, path)?;
         match parent {
@@ -114,16 +109,25 @@ impl Patched {
         }
         let (parent, last) = self.parent("replace", path)?;
         let place = match parent {
-            Value::Object(fields) => fields.get_mut(&last),
-            Value::Array(items) => index(&last, items.len()).and_then(|at| items.get_mut(at)),
-            _ => None,
+            // As the library that kube-apiserver uses: a field that is not there is added.
+            Value::Object(fields) => fields.entry(last).or_insert(Value::Null),
+            Value::Array(items) => index(&last, items.len())
+                .and_then(|at| items.get_mut(at))
+                .ok_or_else(|| missing("replace", path))?,
+            _ => return Err(missing("replace", path)),
         };
-        *place.ok_or_else(|| missing("replace", path))? = value;
+        *place = value;
         Ok(())
     }
 
     fn copied(&mut self, from: &str) -> Result<Value, PatchError> {
-        let value = self.found(from).ok_or_else(|| missing("copy", from))?.clone();
+        let (parents, last) = split(from).ok_or_else(|| missing("copy", from))?;
+        let parent = container(&self.document, &parents).ok_or_else(|| missing("copy", from))?;
+        // As the library that kube-apiserver uses: a field that is not there copies as null.
+        let value = match get(parent, &last) {
+            None if parent.is_array() => return Err(missing("copy", from)),
+            found => found.cloned().unwrap_or(Value::Null),
+        };
         self.copied_bytes += json::encode(&value).len();
         if self.copied_bytes > MAX_COPIED_BYTES {
             let why = format!(
