@@ -14,6 +14,8 @@ mod validation;
 mod warnings;
 
 #[cfg(test)]
+mod allocation_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
