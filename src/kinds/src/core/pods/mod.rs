@@ -17,7 +17,6 @@ use crate::{
 };
 
 mod columns;
-mod diff;
 mod qos;
 mod status;
 #[cfg(test)]

@@ -6,8 +6,9 @@ use trireme_machinery::{
     names,
 };
 
-use super::{diff, without_empty};
+use super::without_empty;
 use crate::{
+    diff,
     pod_template::{layout, validate_image_padding},
     values::{entries, integer_at, items, keep_field, text},
 };
@@ -125,7 +126,8 @@ fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
         push_gated_faults(&mut munged, old, path, errors);
     }
     if without_empty(&munged) != without_empty(old) {
-        let changes = diff::unified(&layout::indented("PodSpec", old), &layout::indented("PodSpec", &munged));
+        let lines = |spec: &Value| layout::indented("PodSpec", spec).lines().map(str::to_owned).collect::<Vec<_>>();
+        let changes = diff::unified(&lines(old), &lines(&munged));
         errors.push(Error::forbidden(path, &format!("{UPDATABLE}\n{changes}")));
     }
 }
