@@ -106,7 +106,7 @@ impl Trial {
     pub(crate) fn shown(&self, stored: &Value) -> Value {
         let mut object = stored.clone();
         if let Some(conversion) = self.conversion {
-            conversion.from_stored(&mut object);
+            conversion.to_served(&mut object);
         }
         object
     }

@@ -59,7 +59,7 @@ impl Conversion for OldSpec {
         rename(object, "oldSpec", "spec");
     }
 
-    fn from_stored(&self, object: &mut Value) {
+    fn to_served(&self, object: &mut Value) {
         rename(object, "spec", "oldSpec");
     }
 }

@@ -63,7 +63,7 @@ pub trait Conversion: Send + Sync {
     /// From the served version to the stored one.
     fn to_stored(&self, object: &mut Value);
     /// From the stored version to the served one.
-    fn from_stored(&self, object: &mut Value);
+    fn to_served(&self, object: &mut Value);
 }
 
 /// A field that selectors may name.
@@ -89,6 +89,9 @@ pub struct ScalePaths {
     pub selector: &'static str,
 }
 
+/// Makes a cell of a Table answer of an object at a time.
+pub type Cell = Arc<dyn Fn(&Value, jiff::Timestamp) -> Value + Send + Sync>;
+
 /// A column of a Table answer.
 #[derive(Clone)]
 pub struct Column {
@@ -103,7 +106,7 @@ pub struct Column {
     /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
     pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
     /// Makes the cell; the time is for ages.
-    pub cell: Arc<dyn Fn(&Value, jiff::Timestamp) -> Value + Send + Sync>,
+    pub cell: Cell,
 }
 
 impl ResourceInfo {

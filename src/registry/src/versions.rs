@@ -53,7 +53,7 @@ pub fn object_value(info: &ResourceInfo, item: &Item, version: usize) -> Value {
 /// Turns an object of the stored version into one of a served version.
 pub fn from_stored(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
     if let Some(conversion) = version.conversion {
-        conversion.from_stored(object);
+        conversion.to_served(object);
     }
     name_version(info, version, object);
 }

@@ -105,7 +105,7 @@ impl Conversion for EventsV1 {
             .or_insert_with(|| Value::Object(Map::new()));
     }
 
-    fn from_stored(&self, object: &mut Value) {
+    fn to_served(&self, object: &mut Value) {
         let Some(fields) = object.as_object_mut() else { return };
         for name in WRITTEN_WHEN_EMPTY {
             if fields.get(name).is_some_and(|value| value.as_str() == Some("")) {

@@ -27,7 +27,7 @@ fn both_forms_are_one_event() {
         "reportingComponent": "", "reportingInstance": "",
     });
     assert_eq!(object, stored);
-    EVENTS_V1.from_stored(&mut object);
+    EVENTS_V1.to_served(&mut object);
     assert_eq!(
         object,
         json!({"note": "x", "regarding": {"kind": "Pod"}, "deprecatedSource": {}, "deprecatedCount": 3})
