@@ -84,3 +84,41 @@ impl Strategy for PodTemplates {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn templates_are_kept_and_shown() {
+        let trial = Trial::new("", "podtemplates", kind());
+        let template = |image: &str| {
+            json!({"template": {
+                "metadata": {"labels": {"a": "b", "c": "d"}},
+                "spec": {"hostNetwork": true, "containers": [
+                    {"name": "one", "image": image, "ports": [{"containerPort": 80}]},
+                    {"name": "two", "image": "y:1"},
+                ]},
+            }})
+        };
+        let stored = trial.create(template("x")).expect("a good template");
+        let container = &stored["template"]["spec"]["containers"][0];
+        assert_eq!(container["imagePullPolicy"], "Always");
+        assert_eq!(container["ports"], json!([{"containerPort": 80, "protocol": "TCP"}]));
+        assert_eq!(
+            trial.create(template("")),
+            Err(vec!["template.spec.containers[0].image: Required value".to_owned()])
+        );
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let cells: Vec<Value> = kind()
+            .columns
+            .iter()
+            .skip(1)
+            .map(|column| (column.cell)(&stored, now))
+            .collect();
+        assert_eq!(cells, ["one,two", "x,y:1", "a=b,c=d"]);
+    }
+}

@@ -203,7 +203,7 @@ pub(crate) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
         for (name, amount) in requests(container) {
             let total = sum
                 .get(name)
-                .map_or_else(|| quantity(amount), |so_far| so_far.clone() + quantity(amount));
+                .map_or_else(|| quantity(amount), |so_far| *so_far + quantity(amount));
             sum.insert(name.to_owned(), total);
         }
     };
@@ -229,7 +229,7 @@ pub(crate) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
 fn raise(into: &mut BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantity>) {
     for (name, amount) in other {
         if into.get(name).is_none_or(|so_far| so_far < amount) {
-            into.insert(name.clone(), amount.clone());
+            into.insert(name.clone(), *amount);
         }
     }
 }

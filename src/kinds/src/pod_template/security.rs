@@ -121,7 +121,8 @@ fn validate_host_network(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
         let ports = at.child("ports");
         for (index, port) in items(container, "ports").iter().enumerate() {
             let host = number(port, "hostPort").unwrap_or(0);
-            if host != number(port, "containerPort").unwrap_or(0) {
+            // In templates it may be left open: the pods that are made of them get it by default.
+            if host != 0 && host != number(port, "containerPort").unwrap_or(0) {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.push(Error::invalid(
                     &ports.index(index).child("hostPort"),

@@ -1,17 +1,20 @@
 //! Validation of the sources that volumes of pods can have, but for those that are made of files.
 //! Persistent volumes have most of them too.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
 
 use super::{
-    check::{descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require, require_one_of},
+    check::{descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require},
     containers::PULL_POLICIES,
 };
-use crate::values::{items, text, text_at};
+use crate::{
+    core::persistentvolumeclaims::validate_claim_spec,
+    values::{items, text},
+};
 
 const HOST_PATH_TYPES: [&str; 8] = [
     "",
@@ -53,20 +56,13 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
         require(errors, source, path, field);
     }
     match kind {
-        "emptyDir" => {
-            if source
-                .get("sizeLimit")
-                .is_some_and(|limit| quantity(limit).to_string().starts_with('-'))
-            {
-                let detail = "SizeLimit field must be a valid resource quantity";
-                errors.push(Error::forbidden(&path.child("sizeLimit"), detail));
-            }
+        "emptyDir" if source.get("sizeLimit").is_some_and(|limit| quantity(limit).value() < 0) => {
+            let detail = "SizeLimit field must be a valid resource quantity";
+            errors.push(Error::forbidden(&path.child("sizeLimit"), detail));
         }
-        "hostPath" => {
-            if require(errors, source, path, "path") {
-                no_backsteps(errors, text(source, "path"), &path.child("path"));
-                one_of_if_set(errors, source, path, "type", &HOST_PATH_TYPES);
-            }
+        "hostPath" if require(errors, source, path, "path") => {
+            no_backsteps(errors, text(source, "path"), &path.child("path"));
+            one_of_if_set(errors, source, path, "type", &HOST_PATH_TYPES);
         }
         "gitRepo" => descending_path(errors, text(source, "directory"), &path.child("directory")),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
@@ -99,10 +95,8 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
         "azureDisk" => validate_azure_disk(source, path, errors),
         "csi" => validate_csi(source, path, errors),
         "ephemeral" => validate_ephemeral(source, path, errors),
-        "image" => {
-            if !text(source, "pullPolicy").is_empty() {
-                one_of_if_set(errors, source, path, "pullPolicy", &PULL_POLICIES);
-            }
+        "image" if !text(source, "pullPolicy").is_empty() => {
+            one_of_if_set(errors, source, path, "pullPolicy", &PULL_POLICIES);
         }
         _ => {}
     }
@@ -238,33 +232,16 @@ fn validate_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A claim that is made for the pod. What is in it beyond the essentials is held against the rules when it is made.
+/// A claim that is made for the pod.
 fn validate_ephemeral(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("volumeClaimTemplate");
     let Some(template) = source.get("volumeClaimTemplate") else {
-        errors.push(Error::required(&path.child("volumeClaimTemplate"), ""));
+        errors.push(Error::required(&path, ""));
         return;
     };
-    let path = path.child("volumeClaimTemplate.spec");
-    let none = Value::Null;
-    let spec = template.get("spec").unwrap_or(&none);
-    if items(spec, "accessModes").is_empty() {
-        errors.push(Error::required(
-            &path.child("accessModes"),
-            "at least 1 access mode is required",
-        ));
-    }
-    let modes = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-    for mode in items(spec, "accessModes")
-        .iter()
-        .filter_map(Value::as_str)
-        .filter(|mode| !modes.contains(mode))
-    {
-        errors.push(Error::not_supported(&path.child("accessModes"), mode, &modes));
-    }
-    if text_at(spec, "/resources/requests/storage").is_empty() {
-        errors.push(Error::required(&path.child("resources").key("storage"), ""));
-    }
-    if spec.get("volumeMode").is_some() {
-        require_one_of(errors, spec, &path, "volumeMode", &["Block", "Filesystem"]);
-    }
+    let spec = template
+        .get("spec")
+        .cloned()
+        .unwrap_or_else(|| Value::Object(Map::new()));
+    errors.extend(validate_claim_spec(&spec, &path.child("spec")));
 }

@@ -34,7 +34,19 @@ fn faults(spec: Value) -> Vec<String> {
 
 #[test]
 fn faults_are_found_in_order() {
-    let cases: [(Value, Value, &[&str]); 7] = [
+    let cases: [(Value, Value, &[&str]); 8] = [
+        (
+            json!({"ports": [{"containerPort": 80, "hostPort": 81, "protocol": "TCP"}, {"hostPort": 81, "protocol": "TCP"}]}),
+            json!({"hostNetwork": true, "os": {"name": "windows"}}),
+            &[
+                "template.spec.containers[0].ports[1].containerPort: Required value",
+                "template.spec.containers[0].ports[1].hostPort: Duplicate value: \"TCP//81\"",
+                "template.spec.containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when \
+                 `hostNetwork` is true",
+                "template.spec.containers[0].ports[1].hostPort: Invalid value: 81: must match `containerPort` when \
+                 `hostNetwork` is true",
+            ],
+        ),
         (json!({}), json!({}), &[]),
         (
             json!({"image": ""}),
