@@ -87,12 +87,20 @@ impl<'a> Tables<'a> {
             .iter()
             .map(|column| (column.cell)(&object, self.now))
             .collect();
+        let conditions = self
+            .info
+            .row_conditions
+            .map_or(Value::Null, |conditions| conditions(&object));
         let object = match self.include {
             IncludeObject::None => Value::Null,
             IncludeObject::Metadata => partial(&object, self.meta),
             IncludeObject::Object => object,
         };
-        json!({"cells": cells, "object": object})
+        let mut row = json!({"cells": cells, "object": object});
+        if !conditions.is_null() {
+            row["conditions"] = conditions;
+        }
+        row
     }
 
     /// A Table of these rows.

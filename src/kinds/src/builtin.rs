@@ -10,10 +10,11 @@ use trireme_registry::{
 };
 
 use crate::{
-    apps, coordination, core,
+    apps, batch, coordination, core,
     data::{self, ResourceData, StorageData},
     generic,
     kind::Kind,
+    networking, node, rbac, scheduling,
     storage,
 };
 
@@ -36,7 +37,7 @@ pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
         .collect()
 }
 
-/// Every built-in kind that is served, stored or not.
+/// Every built-in kind that clients may name: served, stored or not, and retired.
 pub fn known_kinds() -> HashSet<GroupVersionKind> {
     let kinds = data::resources().iter().flat_map(|row| {
         row.versions
@@ -67,7 +68,20 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("apps", "deployments") => apps::deployments::kind(),
         ("apps", "replicasets") => apps::replicasets::kind(),
         ("apps", "statefulsets") => apps::statefulsets::kind(),
+        ("batch", "cronjobs") => batch::cronjobs::kind(),
+        ("batch", "jobs") => batch::jobs::kind(),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
+        ("networking.k8s.io", "ingressclasses") => networking::ingressclasses::kind(),
+        ("networking.k8s.io", "ingresses") => networking::ingresses::kind(),
+        ("networking.k8s.io", "ipaddresses") => networking::ipaddresses::kind(),
+        ("networking.k8s.io", "networkpolicies") => networking::networkpolicies::kind(),
+        ("networking.k8s.io", "servicecidrs") => networking::servicecidrs::kind(),
+        ("node.k8s.io", "runtimeclasses") => node::runtimeclasses::kind(),
+        ("rbac.authorization.k8s.io", "clusterrolebindings") => rbac::bindings::cluster_role_binding(),
+        ("rbac.authorization.k8s.io", "clusterroles") => rbac::roles::cluster_role(),
+        ("rbac.authorization.k8s.io", "rolebindings") => rbac::bindings::role_binding(),
+        ("rbac.authorization.k8s.io", "roles") => rbac::roles::role(),
+        ("scheduling.k8s.io", "priorityclasses") => scheduling::priorityclasses::kind(),
         ("storage.k8s.io", "csidrivers") => storage::csidrivers::kind(),
         ("storage.k8s.io", "csinodes") => storage::csinodes::kind(),
         ("storage.k8s.io", "csistoragecapacities") => storage::csistoragecapacities::kind(),
@@ -103,6 +117,7 @@ fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> R
         has_status: row.subresource("status").is_some(),
         scale: kind.scale,
         columns: kind.columns,
+        row_conditions: kind.row_conditions,
         strategy: kind.strategy,
         side_effects: kind.side_effects,
         ttl: kind.ttl,

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use serde_json::Value;
 use trireme_registry::{Column, SelectableField, SideEffects, Strategy, info::ScalePaths};
 
 use crate::columns;
@@ -12,6 +13,7 @@ pub(crate) struct Kind {
     pub(crate) columns: Vec<Column>,
     /// In place of the fields of the same label that the resource table lists.
     pub(crate) selectable: Vec<SelectableField>,
+    pub(crate) row_conditions: Option<fn(&Value) -> Value>,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
     pub(crate) ttl: Option<Duration>,
@@ -24,6 +26,7 @@ impl Kind {
             strategy: Arc::new(strategy),
             columns: vec![columns::name(), columns::created_at()],
             selectable: Vec::new(),
+            row_conditions: None,
             scale: None,
             side_effects: None,
             ttl: None,
@@ -42,6 +45,12 @@ impl Kind {
         self
     }
 
+    /// With conditions of a Table's rows.
+    pub(crate) fn row_conditions(mut self, conditions: fn(&Value) -> Value) -> Self {
+        self.row_conditions = Some(conditions);
+        self
+    }
+
     /// With a scale subresource.
     pub(crate) fn scale(mut self, scale: ScalePaths) -> Self {
         self.scale = Some(scale);
@@ -50,6 +59,10 @@ impl Kind {
 }
 
 /// A selectable field whose value is not simply what stands at its path.
-pub(crate) fn selectable(label: &str, read: fn(&serde_json::Value) -> String) -> SelectableField {
-    SelectableField { label: label.into(), read: Arc::new(read), indexed: false }
+pub(crate) fn selectable(label: &str, read: fn(&Value) -> String) -> SelectableField {
+    SelectableField {
+        label: label.into(),
+        read: Arc::new(read),
+        indexed: false,
+    }
 }

@@ -86,6 +86,7 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource
         scale: None,
         columns: Vec::new(),
         strategy: Arc::new(Plain),
+        row_conditions: None,
         side_effects: None,
         ttl: None,
     }

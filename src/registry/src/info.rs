@@ -38,6 +38,8 @@ pub struct ResourceInfo {
     pub scale: Option<ScalePaths>,
     /// The columns of a Table answer in order, the name included.
     pub columns: Vec<Column>,
+    /// What else a Table says of an object (`conditions` of its row), or null.
+    pub row_conditions: Option<fn(&Value) -> Value>,
     /// The kind's own behaviour.
     pub strategy: Arc<dyn Strategy>,
     /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.

@@ -7,7 +7,6 @@
 //! settings ─► certificates ─► store ─► actor system ─► resources ─► edge ─► serve until SIGTERM ─► drain ─► close
 //! ```
 
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use trireme_edge::server::TlsError;
 use trireme_registry::DirectorHandle;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
-use crate::front;
+use crate::{compaction, front};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::resources::{self, ResourcesError};
-use crate::settings::{IpRange, Settings, Store, StoreKind};
+use crate::settings::{Settings, Store, StoreKind};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -101,6 +100,9 @@ impl App {
         let store = open_store(&settings.store, &settings.data_dir).await?;
         let system = ActorSystem::builder().clock(clock.clone()).arbiters(arbiters()).build()?;
         keep_metrics_small(&system, metrics.clone());
+        if let Some(interval) = settings.store.compaction_interval {
+            compaction::start(&system, Arc::clone(&store), interval);
+        }
         let director = resources::start(&system, &store, settings).await?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
         let edge = front::start(settings, &pki, &system, &director, probe, metrics)?;
@@ -150,11 +152,7 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
         data_dir: &settings.data_dir,
         bind_address: settings.bind_address,
         port: settings.secure_port,
-        service_addresses: settings
-            .service_cluster_ip_ranges
-            .iter()
-            .map(IpRange::first_address)
-            .collect::<Vec<IpAddr>>(),
+        service_addresses: vec![settings.service_cluster_ip_range.first_address()],
         hostname: hostname(),
         foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
         now: clock.wall(),

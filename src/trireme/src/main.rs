@@ -1,6 +1,7 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod compaction;
 mod front;
 mod lifecycle;
 mod pki;

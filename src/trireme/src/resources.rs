@@ -14,7 +14,7 @@ use trireme_registry::{
 };
 use trireme_storage::Storage;
 
-use crate::settings::{IpRange, Settings};
+use crate::settings::Settings;
 
 /// How often missing system namespaces are looked for until they are there.
 const DUTY_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
@@ -39,6 +39,7 @@ pub(crate) async fn start(
     store: &Arc<dyn Storage>,
     settings: &Settings,
 ) -> Result<DirectorHandle, ResourcesError> {
+    trireme_kinds::allow_privileged(settings.allow_privileged);
     let lifecycle = NamespaceLifecycle::default();
     let admission = Chain::new(vec![Arc::new(lifecycle.clone())]);
     let resources = trireme_kinds::resources(&kind_settings(store, settings)?);
@@ -69,9 +70,8 @@ fn namespaces(director: &DirectorHandle) -> Result<RegistryHandle, ResourcesErro
 }
 
 fn kind_settings(store: &Arc<dyn Storage>, settings: &Settings) -> Result<KindSettings, ResourcesError> {
-    let range = |text: String| text.parse::<AddressRange>().map_err(|_| ResourcesError::Range(text.clone()));
-    let first = settings.service_cluster_ip_ranges.first().map(IpRange::to_string);
-    let addresses = range(first.unwrap_or_default())?;
+    let range = settings.service_cluster_ip_range.to_string();
+    let addresses = range.parse::<AddressRange>().map_err(|_| ResourcesError::Range(range))?;
     let ports = format!("{}-{}", settings.service_node_ports.start(), settings.service_node_ports.end());
     let ports = ports.parse::<PortRange>().map_err(|_| ResourcesError::Range(ports))?;
     let root = &settings.store.prefix;

@@ -58,9 +58,10 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
-    "service-account-key-file" FILES None, "Keys that service-account tokens are checked with, beside the one in the data directory";
-    "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from; two for dual stack";
+    "service-account-key-file" FILES None, "Keys that service-account tokens will be checked with; no such tokens are accepted yet";
+    "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from";
     "service-node-port-range" PORTS Some("30000-32767"), "Where node ports come from";
+    "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
     "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";

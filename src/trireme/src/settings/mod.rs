@@ -57,10 +57,12 @@ pub(crate) struct Settings {
     pub(crate) token_auth_file: Option<PathBuf>,
     /// Keys for service-account tokens, beside our own.
     pub(crate) service_account_key_files: Vec<PathBuf>,
-    /// Where service IPs come from: one range, or one of each family.
-    pub(crate) service_cluster_ip_ranges: Vec<IpRange>,
+    /// Where service IPs come from: one range of addresses.
+    pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
+    /// Whether pods may have privileged containers.
+    pub(crate) allow_privileged: bool,
     /// What bounds the work taken on.
     pub(crate) limits: Limits,
     /// How long to go on serving, not ready, after SIGTERM.

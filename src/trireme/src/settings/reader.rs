@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::faults::{Fault, Faults};
 use super::keys;
 use super::layers::{Given, Layers};
-use super::values::{duration, ip_ranges, list, port, port_range};
+use super::values::{IpRange, duration, list, port, port_range};
 use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Store, StoreKind};
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
@@ -47,16 +47,17 @@ impl Reader {
                     list(text).map(readable).collect()
                 })
                 .unwrap_or_default(),
-            service_cluster_ip_ranges: self.value(
+            service_cluster_ip_range: self.value(
                 "service-cluster-ip-range",
-                "give a range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero), or two of different families",
-                ip_ranges,
+                "give one range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero); dual stack is not there yet",
+                IpRange::parse,
             ),
             service_node_ports: self.value(
                 "service-node-port-range",
                 "give a range of ports such as 30000-32767",
                 port_range,
             ),
+            allow_privileged: self.value("allow-privileged", "give true or false", |text| text.parse().ok()),
             limits: self.limits(),
             shutdown_delay: self.value("shutdown-delay-duration", DURATION, duration),
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {

@@ -37,9 +37,9 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
         (settings.bind_address.to_string().as_str(), settings.secure_port),
         ("0.0.0.0", 6443)
     );
-    assert_eq!(settings.service_cluster_ip_ranges[0].to_string(), "10.96.0.0/12");
+    assert_eq!(settings.service_cluster_ip_range.to_string(), "10.96.0.0/12");
     assert_eq!(
-        settings.service_cluster_ip_ranges[0].first_address().to_string(),
+        settings.service_cluster_ip_range.first_address().to_string(),
         "10.96.0.1"
     );
     assert_eq!(settings.service_node_ports, 30000..=32767);
@@ -103,7 +103,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     let settings = serve(
         "trireme serve --etcd-servers=http://a:2379 --etcd-servers http://b:2379 --etcd-prefix=registry/x/ -v=4 \
          --request-timeout 1m30s --shutdown-delay-duration=1.5s --etcd-compaction-interval=0 --max-requests-inflight=0 \
-         --service-node-port-range=30000+10 --service-cluster-ip-range=10.0.0.0/24,fd00::/108 --bind-address ::1",
+         --service-node-port-range=30000+10 --service-cluster-ip-range=fd00::/108 --bind-address ::1",
         &[],
     );
     let StoreKind::Etcd {
@@ -122,7 +122,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert_eq!(settings.shutdown_delay, Duration::from_millis(1500));
     assert_eq!(settings.service_node_ports, 30000..=30010);
     assert_eq!(
-        settings.service_cluster_ip_ranges[1].first_address().to_string(),
+        settings.service_cluster_ip_range.first_address().to_string(),
         "fd00::1"
     );
     assert!(settings.bind_address.is_ipv6());
@@ -261,7 +261,7 @@ fn durations_and_ranges() {
         "fd00::/48",
         "10.0.0.0/24,10.1.0.0/24",
     ] {
-        assert!(values::ip_ranges(bad).is_none(), "{bad}");
+        assert!(values::IpRange::parse(bad).is_none(), "{bad}");
     }
     for bad in ["30000", "2-1", "0-5", "65535+1", "a-b"] {
         assert!(values::port_range(bad).is_none(), "{bad}");

@@ -45,16 +45,6 @@ impl fmt::Display for IpRange {
     }
 }
 
-/// One range, or two of different families.
-pub(super) fn ip_ranges(text: &str) -> Option<Vec<IpRange>> {
-    let ranges = list(text).map(IpRange::parse).collect::<Option<Vec<_>>>()?;
-    match ranges.as_slice() {
-        [_] => Some(ranges),
-        [one, other] if one.network.is_ipv4() != other.network.is_ipv4() => Some(ranges),
-        _ => None,
-    }
-}
-
 /// `30000-32767` or `30000+2767`.
 pub(super) fn port_range(text: &str) -> Option<RangeInclusive<u16>> {
     let range = if let Some((first, last)) = text.split_once('-') {

@@ -1,7 +1,7 @@
 //! The columns of pods (`printPod`).
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_registry::Column;
 
 use crate::{
@@ -179,6 +179,16 @@ impl Summary {
         }
         format!("{} ({} ago)", self.restarts, since(&self.restarted, now))
     }
+}
+
+/// What a Table says of a pod that has ended.
+pub(super) fn row_conditions(pod: &Value) -> Value {
+    let (reason, message) = match text_at(pod, "/status/phase") {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return Value::Null,
+    };
+    json!([{ "type": "Completed", "status": "True", "reason": reason, "message": message }])
 }
 
 /// Times of one form are ordered as their texts are.

@@ -32,7 +32,7 @@ pub(crate) fn kind() -> Kind {
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
-    Kind::new(Pods).columns(columns::columns()).selectable(vec![
+    Kind::new(Pods).columns(columns::columns()).row_conditions(columns::row_conditions).selectable(vec![
         node,
         selectable("spec.hostNetwork", |pod| {
             is_true_at(pod, "/spec/hostNetwork").to_string()
@@ -121,10 +121,6 @@ impl Strategy for Pods {
         let mut errors = ErrorList::new();
         status::push_faults(new, old, &mut errors);
         errors
-    }
-
-    fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
-        Some(format!("field label not supported: {field}"))
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
