@@ -102,6 +102,7 @@ fn load(protocol: &str, address: SocketAddr, pid: &str) -> Outcome<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let senders = REQUESTS_IN_FLIGHT * CONNECTIONS;
+        let uri = if protocol == "h2" { "https://localhost/" } else { "/" };
         let begin = Instant::now() + WARM_UP;
         let end = begin + MEASURED;
         let mut tasks = tokio::task::JoinSet::new();
@@ -112,18 +113,22 @@ fn load(protocol: &str, address: SocketAddr, pid: &str) -> Outcome<()> {
                 tasks.spawn_local(async move { connection.await.map(|()| 0) });
                 for _ in 0..REQUESTS_IN_FLIGHT {
                     let mut sender = sender.clone();
-                    tasks.spawn_local(
-                        async move { send(begin, end, async || sender.send_request(request()).await).await },
-                    );
+                    tasks.spawn_local(async move {
+                        send(begin, end, async || sender.send_request(request(uri)).await).await
+                    });
                 }
             } else {
                 for _ in 0..REQUESTS_IN_FLIGHT {
                     let (mut sender, connection) =
                         http1::handshake(TokioIo::new(connect("http/1.1", address).await?)).await?;
                     tasks.spawn_local(async move { connection.await.map(|()| 0) });
-                    tasks.spawn_local(
-                        async move { send(begin, end, async || sender.send_request(request()).await).await },
-                    );
+                    tasks.spawn_local(async move {
+                        send(begin, end, async || {
+                            sender.ready().await?;
+                            sender.send_request(request(uri)).await
+                        })
+                        .await
+                    });
                 }
             }
         }
@@ -141,9 +146,12 @@ fn load(protocol: &str, address: SocketAddr, pid: &str) -> Outcome<()> {
     })
 }
 
-fn request() -> http::Request<Empty<Bytes>> {
+fn request(uri: &'static str) -> http::Request<Empty<Bytes>> {
     let mut request = http::Request::new(Empty::new());
-    *request.uri_mut() = "https://localhost/".parse().expect("is a URI");
+    *request.uri_mut() = http::Uri::from_static(uri);
+    request
+        .headers_mut()
+        .insert("host", http::HeaderValue::from_static("localhost"));
     request
         .headers_mut()
         .insert("accept", http::HeaderValue::from_static("application/json"));

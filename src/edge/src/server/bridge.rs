@@ -4,9 +4,11 @@
 //! are.
 
 use std::{
+    cell::RefCell,
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use actix_http::{HttpMessage, Payload, Request, error::PayloadError};
@@ -16,7 +18,7 @@ use actix_web::{
     http as http02,
 };
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::{Stream, StreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::connection::Peer;
@@ -26,15 +28,47 @@ use super::connection::Peer;
 #[error("the head of the request cannot be represented")]
 pub(super) struct BadHead;
 
+/// What of a request's body is thrown away after the answer is known; larger rests end the connection.
+const UNREAD_BYTES: usize = 16 * 1024 * 1024;
+const UNREAD_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A request's body, kept beside the request so that what the handler did not read can be read after it.
+pub(super) struct Unread(Option<Rc<RefCell<Incoming>>>);
+
+impl Unread {
+    /// Reads on to the end. A connection that is closed while its client still sends loses the answer on its way: the
+    /// client would see a reset instead of the 401 or 413.
+    pub(super) async fn discard(self) {
+        // Nobody but us has it, unless the answer itself is still reading it.
+        let ours = |body: &Rc<RefCell<Incoming>>| Rc::strong_count(body) == 1 && !body.borrow().is_end_stream();
+        let Some(body) = self.0.filter(ours) else { return };
+        let mut rest = IncomingStream(body);
+        let discarded = async {
+            let mut bytes = 0;
+            while let Some(Ok(chunk)) = rest.next().await {
+                bytes += chunk.len();
+                if bytes > UNREAD_BYTES {
+                    return;
+                }
+            }
+        };
+        // What comes later than that is the connection's end.
+        let _ = tokio::time::timeout(UNREAD_PATIENCE, discarded).await;
+    }
+}
+
 /// Makes an actix-web request.
-pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Result<Request, BadHead> {
+pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Result<(Request, Unread), BadHead> {
     let (parts, body) = request.into_parts();
-    let payload = if body.is_end_stream() {
-        Payload::None
+    // A client that waits for `100 Continue` sends nothing that would have to be read.
+    let waits = parts.headers.contains_key(http::header::EXPECT);
+    let (payload, unread) = if body.is_end_stream() {
+        (Payload::None, Unread(None))
     } else {
-        Payload::Stream {
-            payload: Box::pin(IncomingStream(body)) as actix_http::BoxedPayloadStream,
-        }
+        let body = Rc::new(RefCell::new(body));
+        let unread = Unread((!waits).then(|| Rc::clone(&body)));
+        let payload = Box::pin(IncomingStream(body)) as actix_http::BoxedPayloadStream;
+        (Payload::Stream { payload }, unread)
     };
     let mut out = Request::with_payload(payload);
     out.extensions_mut().insert(Rc::clone(peer));
@@ -54,7 +88,7 @@ pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Resu
         let value = http02::header::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BadHead)?;
         head.headers.append(name, value);
     }
-    Ok(out)
+    Ok((out, unread))
 }
 
 /// Makes a hyper response. `in_progress` is dropped when the body has been taken by hyper.
@@ -93,14 +127,14 @@ pub(super) fn bad_head<G>(in_progress: G) -> http::Response<ResponseBody<G>> {
 }
 
 /// A request body as actix-web reads it.
-struct IncomingStream(Incoming);
+struct IncomingStream(Rc<RefCell<Incoming>>);
 
 impl Stream for IncomingStream {
     type Item = Result<Bytes, PayloadError>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            return match Pin::new(&mut self.0).poll_frame(cx) {
+            return match Pin::new(&mut *self.0.borrow_mut()).poll_frame(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(None) => Poll::Ready(None),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {

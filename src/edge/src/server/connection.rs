@@ -134,7 +134,15 @@ async fn answer<H: Handler, G: Unpin>(
     in_progress: G,
 ) -> Result<http::Response<bridge::ResponseBody<G>>, Infallible> {
     Ok(match bridge::request(request, &peer) {
-        Ok(request) => bridge::response(handler.handle(request).await, in_progress),
+        Ok((request, unread)) => {
+            let http2 = request.version() == actix_web::http::Version::HTTP_2;
+            let response = handler.handle(request).await;
+            // A stream of HTTP/2 can be reset without its answer being lost.
+            if !http2 {
+                unread.discard().await;
+            }
+            bridge::response(response, in_progress)
+        }
         Err(bridge::BadHead) => bridge::bad_head(in_progress),
     })
 }
@@ -143,8 +151,9 @@ async fn answer<H: Handler, G: Unpin>(
 async fn drive<C: Graceful>(connection: C, lifecycle: &Lifecycle) -> hyper::Result<()> {
     tokio::pin!(connection);
     tokio::select! {
-        ended = connection.as_mut() => return ended,
+        biased;
         () = lifecycle.stopping().cancelled() => {}
+        ended = connection.as_mut() => return ended,
     }
     connection.as_mut().finish();
     tokio::select! {

@@ -36,6 +36,20 @@ async fn bodies_pass_through_in_both_directions() {
 }
 
 #[tokio::test]
+async fn an_answer_before_the_end_of_the_body_is_not_lost() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let huge = "x".repeat(8 * 1024 * 1024);
+        let request = Request::post("https://localhost/whoever")
+            .body(huge)
+            .expect("is a request");
+        let response = client.send(request).await.expect("answers");
+        assert_eq!(body(response).await.expect("arrives"), "POST /whoever", "{alpn}");
+    }
+}
+
+#[tokio::test]
 async fn client_certificates_are_asked_for_and_verified() {
     let server = Server::start().await;
     let mut named = server.client_as("h2", &server.ca, "alice").await.expect("connects");
@@ -80,9 +94,10 @@ async fn shutdown_closes_http1_connections_after_their_request() {
     let slow = client.begin(get("/wait"));
     server.gate.wait_for_arrivals(1).await;
 
-    let address = server.address();
+    let mut idle = server.client("http/1.1").await.expect("connects");
+    assert!(idle.send(get("/hello")).await.is_ok());
     let (gate, stopped) = server.shutdown();
-    kit::until_refused(address).await;
+    idle.closed().await;
     gate.open();
     let response = slow
         .await
@@ -95,6 +110,15 @@ async fn shutdown_closes_http1_connections_after_their_request() {
     assert_eq!(body(response).await.expect("arrives"), "done");
     client.closed().await;
     stopped.await;
+}
+
+#[tokio::test]
+async fn a_stopped_server_listens_no_more() {
+    let server = Server::start().await;
+    let address = server.address();
+    let (_, stopped) = server.shutdown();
+    stopped.await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
 #[tokio::test]

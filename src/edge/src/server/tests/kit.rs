@@ -83,7 +83,8 @@ impl Server {
         );
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
-            workers: 2,
+            // One, so that what it has done with one connection tells what it has done with those before.
+            workers: 1,
             tls: Arc::new(tls.expect("these are PEM texts")),
             limits,
         };
@@ -195,13 +196,6 @@ pub(super) fn get(path: &str) -> Request<String> {
 pub(super) async fn body(response: Response<Incoming>) -> Result<String, hyper::Error> {
     let bytes = response.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Waits until nobody listens any more.
-pub(super) async fn until_refused(address: SocketAddr) {
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
 }
 
 type Sent = Pin<Box<dyn Future<Output = hyper::Result<Response<Incoming>>>>>;
