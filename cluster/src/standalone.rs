@@ -12,7 +12,10 @@ impl Standalone {
 
     /// Takes a duty.
     pub fn acquire(self, duty: Duty) -> HeldLease {
-        HeldLease { duty, token: Self::TOKEN }
+        HeldLease {
+            duty,
+            token: Self::TOKEN,
+        }
     }
 }
 
@@ -23,6 +26,12 @@ mod tests {
     #[test]
     fn the_only_replica_holds_every_duty() {
         let duty = Duty::named("system-namespaces");
-        assert_eq!(Standalone.acquire(duty), HeldLease { duty, token: FencingToken(1) });
+        assert_eq!(
+            Standalone.acquire(duty),
+            HeldLease {
+                duty,
+                token: FencingToken(1)
+            }
+        );
     }
 }

@@ -49,7 +49,10 @@ impl NamespaceLifecycle {
     }
 
     async fn phase(&self, name: &str, freshness: Freshness) -> Result<bool, ApiError> {
-        let target = Target { name: name.to_owned(), ..Target::default() };
+        let target = Target {
+            name: name.to_owned(),
+            ..Target::default()
+        };
         let namespaces = self.namespaces.get().ok_or_else(not_ready)?;
         let item = namespaces.get(GetRequest { target, freshness }).await?;
         let object: Value = serde_json::from_slice(&item.bytes).map_err(ApiError::internal)?;
@@ -64,7 +67,11 @@ fn not_ready() -> ApiError {
 fn protect(attributes: &Attributes) -> Result<(), ApiError> {
     if attributes.operation == Operation::Delete && PROTECTED.contains(&attributes.name.as_str()) {
         let resource = attributes.resource.group_resource();
-        return Err(ApiError::forbidden(&resource, &attributes.name, "this namespace may not be deleted"));
+        return Err(ApiError::forbidden(
+            &resource,
+            &attributes.name,
+            "this namespace may not be deleted",
+        ));
     }
     Ok(())
 }

@@ -27,8 +27,19 @@ impl SystemNamespaces {
     /// Makes the namespaces that are missing. Only the holder of the lease can call it.
     pub async fn run(&self, _lease: &HeldLease) -> Result<(), ApiError> {
         for name in NAMES {
-            let target = Target { name: name.to_owned(), user: user(), ..Target::default() };
-            match self.namespaces.get(GetRequest { target, freshness: Freshness::Latest }).await {
+            let target = Target {
+                name: name.to_owned(),
+                user: user(),
+                ..Target::default()
+            };
+            match self
+                .namespaces
+                .get(GetRequest {
+                    target,
+                    freshness: Freshness::Latest,
+                })
+                .await
+            {
                 Err(error) if error.reason == Reason::NotFound => self.create(name).await?,
                 Err(error) => return Err(error),
                 Ok(_) => {}
@@ -39,9 +50,19 @@ impl SystemNamespaces {
 
     async fn create(&self, name: &str) -> Result<(), ApiError> {
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-        let body = Body { bytes: object.to_string().into(), format: BodyFormat::Json };
-        let target = Target { user: user(), ..Target::default() };
-        let request = CreateRequest { target, body, options: WriteOptions::default() };
+        let body = Body {
+            bytes: object.to_string().into(),
+            format: BodyFormat::Json,
+        };
+        let target = Target {
+            user: user(),
+            ..Target::default()
+        };
+        let request = CreateRequest {
+            target,
+            body,
+            options: WriteOptions::default(),
+        };
         match self.namespaces.create(request).await {
             Err(error) if error.reason == Reason::AlreadyExists => Ok(()),
             Err(error) => Err(error),
@@ -55,5 +76,9 @@ impl SystemNamespaces {
 
 /// Whom the server's own writes are by (`system:apiserver`).
 fn user() -> UserInfo {
-    UserInfo { name: "system:apiserver".into(), groups: vec!["system:masters".into()], ..UserInfo::default() }
+    UserInfo {
+        name: "system:apiserver".into(),
+        groups: vec!["system:masters".into()],
+        ..UserInfo::default()
+    }
 }

@@ -20,12 +20,12 @@ use trireme_edge::server::TlsError;
 use trireme_registry::DirectorHandle;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
-use crate::{compaction, front};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Store, StoreKind};
+use crate::{compaction, front};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -98,7 +98,10 @@ impl App {
         let lifecycle = Lifecycle::start(clock.clone());
         let pki = certificates(settings, &clock)?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
-        let system = ActorSystem::builder().clock(clock.clone()).arbiters(arbiters()).build()?;
+        let system = ActorSystem::builder()
+            .clock(clock.clone())
+            .arbiters(arbiters())
+            .build()?;
         keep_metrics_small(&system, metrics.clone());
         if let Some(interval) = settings.store.compaction_interval {
             compaction::start(&system, Arc::clone(&store), interval);
@@ -108,7 +111,16 @@ impl App {
         let edge = front::start(settings, &pki, &system, &director, probe, metrics)?;
         lifecycle.reach(Moment::Listening);
         let shutdown_delay = settings.shutdown_delay;
-        Ok(Self { pki, lifecycle, clock, system, store, director, edge, shutdown_delay })
+        Ok(Self {
+            pki,
+            lifecycle,
+            clock,
+            system,
+            store,
+            director,
+            edge,
+            shutdown_delay,
+        })
     }
 
     /// Where the admin kubeconfig is, to be announced.

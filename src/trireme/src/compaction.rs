@@ -10,7 +10,9 @@ use trireme_storage::{Revision, Storage, StorageError};
 /// Starts compacting. With several replicas over one etcd each tries, and whoever is late is told so by etcd.
 pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>, interval: Duration) {
     let clock = system.clock().clone();
-    let _ = system.tasks().spawn_named("compaction", compact_for_ever(store, clock, interval));
+    let _ = system
+        .tasks()
+        .spawn_named("compaction", compact_for_ever(store, clock, interval));
 }
 
 async fn compact_for_ever(store: Arc<dyn Storage>, clock: Clock, interval: Duration) {

@@ -62,14 +62,21 @@ fn tls_settings(settings: &Settings, pki: &Pki) -> Result<Arc<rustls::ServerConf
         client_ca.push(b'\n');
         client_ca.extend(read_file(path)?);
     }
-    Ok(Arc::new(tls_from_pem(&read_file(certificate)?, &read_file(key)?, Some(&client_ca))?))
+    Ok(Arc::new(tls_from_pem(
+        &read_file(certificate)?,
+        &read_file(key)?,
+        Some(&client_ca),
+    )?))
 }
 
 fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Authenticator>, BuildError> {
     let mut ways: Vec<Arc<dyn Authenticator>> = vec![Arc::new(CertificateAuthenticator::new(system.clock().clone()))];
     if let Some(path) = &settings.token_auth_file {
         let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
-        let tokens = TokenFile::parse(&text).map_err(|source| BuildError::Tokens { path: path.clone(), source })?;
+        let tokens = TokenFile::parse(&text).map_err(|source| BuildError::Tokens {
+            path: path.clone(),
+            source,
+        })?;
         ways.push(Arc::new(tokens));
     }
     Ok(Arc::new(Union::new(ways)))
@@ -82,6 +89,10 @@ fn health(director: &DirectorHandle, store: StoreProbe) -> Health {
         .check("etcd", Probes::NotLive, move || store.check())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check())
         .check("informer-sync", Probes::ReadyOnly, move || {
-            if director.is_ready() { Ok(()) } else { Err("a watch cache is not loaded".to_owned()) }
+            if director.is_ready() {
+                Ok(())
+            } else {
+                Err("a watch cache is not loaded".to_owned())
+            }
         })
 }

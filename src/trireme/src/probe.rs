@@ -22,13 +22,19 @@ impl StoreProbe {
     pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>) -> Self {
         let answers = Arc::new(AtomicBool::new(false));
         let clock = system.clock().clone();
-        let _ = system.tasks().spawn_named("store probe", look(store, clock, Arc::clone(&answers)));
+        let _ = system
+            .tasks()
+            .spawn_named("store probe", look(store, clock, Arc::clone(&answers)));
         Self { answers }
     }
 
     /// For a health check.
     pub(crate) fn check(&self) -> Result<(), String> {
-        if self.answers.load(Ordering::Relaxed) { Ok(()) } else { Err("the store does not answer".to_owned()) }
+        if self.answers.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err("the store does not answer".to_owned())
+        }
     }
 }
 

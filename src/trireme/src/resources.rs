@@ -71,8 +71,14 @@ fn namespaces(director: &DirectorHandle) -> Result<RegistryHandle, ResourcesErro
 
 fn kind_settings(store: &Arc<dyn Storage>, settings: &Settings) -> Result<KindSettings, ResourcesError> {
     let range = settings.service_cluster_ip_range.to_string();
-    let addresses = range.parse::<AddressRange>().map_err(|_| ResourcesError::Range(range))?;
-    let ports = format!("{}-{}", settings.service_node_ports.start(), settings.service_node_ports.end());
+    let addresses = range
+        .parse::<AddressRange>()
+        .map_err(|_| ResourcesError::Range(range))?;
+    let ports = format!(
+        "{}-{}",
+        settings.service_node_ports.start(),
+        settings.service_node_ports.end()
+    );
     let ports = ports.parse::<PortRange>().map_err(|_| ResourcesError::Range(ports))?;
     let root = &settings.store.prefix;
     Ok(KindSettings {

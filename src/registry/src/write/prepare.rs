@@ -33,7 +33,10 @@ impl Writer {
         errors.extend(strategy.validate(context, object));
         self.refuse_if_any(object, errors)?;
         strategy.canonicalize(object);
-        Ok(repeated_owners.into_iter().chain(strategy.warnings(object, None)).collect())
+        Ok(repeated_owners
+            .into_iter()
+            .chain(strategy.warnings(object, None))
+            .collect())
     }
 
     /// Prepares and validates a changed object, and gives back what to warn of.
@@ -68,7 +71,10 @@ impl Writer {
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
-        Ok(repeated_owners.into_iter().chain(strategy.warnings(new, Some(old))).collect())
+        Ok(repeated_owners
+            .into_iter()
+            .chain(strategy.warnings(new, Some(old)))
+            .collect())
     }
 
     fn metadata_faults(&self, object: &Value) -> ErrorList {

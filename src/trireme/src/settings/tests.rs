@@ -121,10 +121,7 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert_eq!(settings.limits.requests_inflight, None);
     assert_eq!(settings.shutdown_delay, Duration::from_millis(1500));
     assert_eq!(settings.service_node_ports, 30000..=30010);
-    assert_eq!(
-        settings.service_cluster_ip_range.first_address().to_string(),
-        "fd00::1"
-    );
+    assert_eq!(settings.service_cluster_ip_range.first_address().to_string(), "fd00::1");
     assert!(settings.bind_address.is_ipv6());
     let embedded = serve("trireme serve --unsafe-no-fsync", &[]);
     assert_eq!(embedded.store.kind, StoreKind::Embedded { fsync: false });
