@@ -10,11 +10,12 @@ use trireme_registry::{
 };
 
 use crate::{
-    apps, batch, coordination, core,
+    apps, autoscaling, batch, coordination, core,
     data::{self, ResourceData, StorageData},
     generic,
+    flowcontrol,
     kind::Kind,
-    networking, node, rbac, scheduling,
+    networking, node, policy, rbac, scheduling,
     storage,
 };
 
@@ -68,6 +69,7 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("apps", "deployments") => apps::deployments::kind(),
         ("apps", "replicasets") => apps::replicasets::kind(),
         ("apps", "statefulsets") => apps::statefulsets::kind(),
+        ("autoscaling", "horizontalpodautoscalers") => autoscaling::horizontalpodautoscalers::kind(),
         ("batch", "cronjobs") => batch::cronjobs::kind(),
         ("batch", "jobs") => batch::jobs::kind(),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
@@ -77,6 +79,7 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("networking.k8s.io", "networkpolicies") => networking::networkpolicies::kind(),
         ("networking.k8s.io", "servicecidrs") => networking::servicecidrs::kind(),
         ("node.k8s.io", "runtimeclasses") => node::runtimeclasses::kind(),
+        ("policy", "poddisruptionbudgets") => policy::poddisruptionbudgets::kind(),
         ("rbac.authorization.k8s.io", "clusterrolebindings") => rbac::bindings::cluster_role_binding(),
         ("rbac.authorization.k8s.io", "clusterroles") => rbac::roles::cluster_role(),
         ("rbac.authorization.k8s.io", "rolebindings") => rbac::bindings::role_binding(),
@@ -88,6 +91,8 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("storage.k8s.io", "storageclasses") => storage::storageclasses::kind(),
         ("storage.k8s.io", "volumeattachments") => storage::volumeattachments::kind(),
         ("storage.k8s.io", "volumeattributesclasses") => storage::volumeattributesclasses::kind(),
+        ("flowcontrol.apiserver.k8s.io", "flowschemas") => flowcontrol::flowschemas::kind(),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flowcontrol::prioritylevelconfigurations::kind(),
         _ => generic::kind(row),
     }
 }
@@ -130,7 +135,10 @@ fn served(row: &ResourceData, version: &str) -> ServedVersion {
     let type_id = types
         .find(type_name)
         .expect("a test holds every row's type against the table");
-    let conversion: Option<&'static dyn Conversion> = None;
+    let conversion: Option<&'static dyn Conversion> = match (row.plural.as_str(), version) {
+        ("horizontalpodautoscalers", "v1") => Some(&autoscaling::horizontalpodautoscalers::V1),
+        _ => None,
+    };
     ServedVersion {
         group_version: GroupVersion::new(&row.group, version),
         type_id,

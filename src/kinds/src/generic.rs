@@ -15,17 +15,11 @@ use crate::{
 const PATH_SEGMENT_NAMES: [&str; 1] = ["rbac.authorization.k8s.io"];
 
 /// Kinds that have a `metadata.generation`.
-const WITH_GENERATION: [&str; 19] = [
+const WITH_GENERATION: [&str; 12] = [
     "customresourcedefinitions",
     "jobs",
     "cronjobs",
-    "ingresses",
-    "ingressclasses",
-    "networkpolicies",
     "poddisruptionbudgets",
-    "priorityclasses",
-    "flowschemas",
-    "prioritylevelconfigurations",
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
     "validatingadmissionpolicies",
@@ -34,19 +28,12 @@ const WITH_GENERATION: [&str; 19] = [
     "mutatingadmissionpolicybindings",
     "endpointslices",
     "resourceslices",
-    "runtimeclasses",
 ];
 
 /// Kinds whose deletion answers with the object.
-const RETURNED_WHEN_DELETED: [&str; 12] = [
-    "persistentvolumes",
-    "persistentvolumeclaims",
+const RETURNED_WHEN_DELETED: [&str; 6] = [
     "podtemplates",
     "resourcequotas",
-    "csidrivers",
-    "csinodes",
-    "storageclasses",
-    "volumeattachments",
     "deviceclasses",
     "resourceclaims",
     "resourceclaimtemplates",

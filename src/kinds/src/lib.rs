@@ -5,16 +5,24 @@ pub mod discovery;
 pub mod openapi;
 
 mod apps;
+mod autoscaling;
+mod batch;
 mod builtin;
 mod checks;
 mod columns;
 mod coordination;
 mod core;
 mod diff;
+mod flowcontrol;
 mod generic;
 mod internal;
 mod kind;
+mod networking;
+mod node;
 mod pod_template;
+mod policy;
+mod rbac;
+mod scheduling;
 mod storage;
 #[cfg(test)]
 mod testing;

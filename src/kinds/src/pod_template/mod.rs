@@ -33,7 +33,8 @@ mod warnings;
 
 pub(crate) use containers::{is_sidecar, validate_image_padding};
 pub(crate) use defaults::{default_pod, default_spec};
-pub(crate) use scheduling::validate_node_selector;
+pub(crate) use resources::validate_overhead;
+pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
 pub use security::allow_privileged;
 pub(crate) use sources::validate_source;
 pub(crate) use spec::validate_spec;

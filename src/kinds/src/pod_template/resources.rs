@@ -297,7 +297,7 @@ fn validate_pod_level_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) 
 }
 
 /// What running the pod costs beside its containers.
-pub(super) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
     validate_amounts(&limits, path, validate_container_name, errors);
 }

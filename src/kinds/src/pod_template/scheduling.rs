@@ -271,7 +271,7 @@ fn validate_spread_keys(constraint: &Value, path: &Path<'_>, errors: &mut ErrorL
 }
 
 /// The taints that a pod puts up with.
-pub(super) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = path.index(index);
         let (key, operator) = (text(toleration, "key"), text(toleration, "operator"));

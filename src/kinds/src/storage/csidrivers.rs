@@ -7,9 +7,8 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{number, push_immutable, push_unsupported},
     columns::{self, column, documented},
-    core::persistentvolumes::push_driver_name,
     kind::Kind,
-    values::{is_true_at, items, set_default, struct_mut, text, text_at},
+    values::{is_true_at, items, set_default, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.storage.v1.CSIDriverSpec";
@@ -59,11 +58,6 @@ impl Strategy for CsiDrivers {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        let name = text_at(object, "/metadata/name");
-        // That it is a DNS name is the metadata's business.
-        if name.len() > trireme_machinery::names::DNS1123_LABEL_MAX_LENGTH {
-            push_driver_name(name, &Path::new("metadata.name"), &mut errors);
-        }
         push_spec(
             &mut errors,
             object.get("spec").unwrap_or(&Value::Null),

@@ -16,7 +16,7 @@ use crate::{
     values::{items, text},
 };
 
-const MAX_NODE_ID: usize = 192;
+const MAX_NODE_ID: usize = 256;
 const DRIVER: &[Field] = &[
     ("Name", "name", Shape::Text),
     ("NodeID", "nodeID", Shape::Text),

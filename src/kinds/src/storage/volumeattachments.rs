@@ -98,7 +98,7 @@ impl Strategy for VolumeAttachments {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         if new.get("spec") != old.get("spec") {
-            let shown = internal::compact(old.get("spec"), Shape::Struct(INTERNAL_SPEC));
+            let shown = internal::compact(new.get("spec"), Shape::Struct(INTERNAL_SPEC));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
         }
         errors
@@ -194,7 +194,7 @@ mod tests {
         let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "v" } });
         let old = trial.create(named("a", spec)).expect("a valid attachment");
         assert_eq!(old["status"], json!({ "attached": false }));
-        let fault = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"n"}: field is immutable"#;
+        let fault = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
         trial.expect_patch_faults(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[fault])]);
     }
 }

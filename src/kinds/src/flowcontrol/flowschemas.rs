@@ -1,0 +1,206 @@
+//! FlowSchemas (`pkg/registry/flowcontrol/flowschema`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::{condition_faults, rules};
+use crate::{
+    checks::{not_supported_value, number, push_invalid},
+    columns::{self, column, described, documented},
+    internal::{self, Field, Shape},
+    kind::Kind,
+    values::{items, keep_field, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.flowcontrol.v1.FlowSchemaSpec";
+const LEVEL: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference";
+const MAX_PRECEDENCE: i64 = 10_000;
+
+const NAME: &[Field] = &[("Name", "name", Shape::Text)];
+const SUBJECT: &[Field] = &[
+    ("Kind", "kind", Shape::Text),
+    ("User", "user", Shape::Pointer(NAME)),
+    ("Group", "group", Shape::Pointer(NAME)),
+    ("ServiceAccount", "serviceAccount", Shape::Pointer(&[
+        ("Namespace", "namespace", Shape::Text),
+        ("Name", "name", Shape::Text),
+    ])),
+];
+const RULE: &[Field] = &[
+    ("Subjects", "subjects", Shape::List(SUBJECT)),
+    ("ResourceRules", "resourceRules", Shape::List(&[
+        ("Verbs", "verbs", Shape::Plain),
+        ("APIGroups", "apiGroups", Shape::Plain),
+        ("Resources", "resources", Shape::Plain),
+        ("ClusterScope", "clusterScope", Shape::Bool),
+        ("Namespaces", "namespaces", Shape::Plain),
+    ])),
+    ("NonResourceRules", "nonResourceRules", Shape::List(&[
+        ("Verbs", "verbs", Shape::Plain),
+        ("NonResourceURLs", "nonResourceURLs", Shape::Plain),
+    ])),
+];
+const INTERNAL_SPEC: &[Field] = &[
+    ("PriorityLevelConfiguration", "priorityLevelConfiguration", Shape::Struct(NAME)),
+    ("MatchingPrecedence", "matchingPrecedence", Shape::Number),
+    ("DistinguisherMethod", "distinguisherMethod", Shape::Pointer(&[("Type", "type", Shape::Text)])),
+    ("Rules", "rules", Shape::List(RULE)),
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let method = |object: &Value| {
+        Value::from(object.pointer("/spec/distinguisherMethod/type").and_then(Value::as_str).unwrap_or("<none>"))
+    };
+    let missing = |object: &Value| {
+        let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
+        let dangling = conditions.iter().find(|condition| text(condition, "type") == "Dangling");
+        Value::from(dangling.map_or("?", |condition| text(condition, "status")))
+    };
+    Kind::new(FlowSchemas).columns(vec![
+        columns::name(),
+        column("PriorityLevel", "string", documented(LEVEL, "name"), |object| {
+            Value::from(text_at(object, "/spec/priorityLevelConfiguration/name"))
+        }),
+        column("MatchingPrecedence", "string", documented(SPEC, "matchingPrecedence"), |object| {
+            object.pointer("/spec/matchingPrecedence").cloned().unwrap_or_else(|| 0.into())
+        }),
+        column("DistinguisherMethod", "string", documented(SPEC, "distinguisherMethod"), method),
+        columns::age(),
+        column("MissingPL", "string", described("references a broken or non-existent PriorityLevelConfiguration"), missing),
+    ])
+}
+
+struct FlowSchemas;
+
+impl Strategy for FlowSchemas {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let name = text_at(object, "/metadata/name");
+        push_spec(&mut errors, name, spec, &path);
+        let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
+        if fixed_spec(name).is_some_and(|fixed| shown(&fixed) != shown(spec)) {
+            let detail = format!("spec of '{name}' must equal the fixed value");
+            errors.push(Error::invalid_shown(&path, shown(spec), &detail));
+        }
+        errors.extend(condition_faults(object));
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        condition_faults(new)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+/// The specs of the schemas that must be as they are.
+fn fixed_spec(name: &str) -> Option<Value> {
+    let (precedence, method, groups): (i64, Option<&str>, &[&str]) = match name {
+        "exempt" => (1, None, &["system:masters"]),
+        "catch-all" => (MAX_PRECEDENCE, Some("ByUser"), &["system:unauthenticated", "system:authenticated"]),
+        _ => return None,
+    };
+    let subjects: Vec<Value> = groups.iter().map(|name| json!({ "kind": "Group", "group": { "name": name } })).collect();
+    let all = ["*"];
+    let mut spec = json!({
+        "priorityLevelConfiguration": { "name": name },
+        "matchingPrecedence": precedence,
+        "rules": [{
+            "subjects": subjects,
+            "resourceRules": [
+                { "verbs": all, "apiGroups": all, "resources": all, "clusterScope": true, "namespaces": all },
+            ],
+            "nonResourceRules": [{ "verbs": all, "nonResourceURLs": all }],
+        }],
+    });
+    if let Some(method) = method {
+        spec["distinguisherMethod"] = json!({ "type": method });
+    }
+    Some(spec)
+}
+
+fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+    let precedence = number(spec, "matchingPrecedence").unwrap_or(0);
+    let mut refuse = |detail: &str| {
+        errors.push(Error::invalid(&path.child("matchingPrecedence"), &precedence.into(), detail));
+    };
+    if precedence <= 0 {
+        refuse("must be a positive value");
+    }
+    if precedence > MAX_PRECEDENCE {
+        refuse("must not be greater than 10000");
+    }
+    if precedence == 1 && name != "exempt" {
+        refuse("only the schema named 'exempt' may have matchingPrecedence 1");
+    }
+    if let Some(method) = spec.get("distinguisherMethod") {
+        let supported = ["ByNamespace", "ByUser"];
+        if !supported.contains(&text(method, "type")) {
+            let shown = json!({ "Type": text(method, "type") });
+            errors.push(not_supported_value(&path.child("distinguisherMethod.type"), &shown, &supported));
+        }
+    }
+    let level = text_at(spec, "/priorityLevelConfiguration/name");
+    let level_path = path.child("priorityLevelConfiguration.name");
+    if level.is_empty() {
+        errors.push(Error::required(&level_path, "must reference a priority level"));
+    } else {
+        push_invalid(errors, &level_path, level, names::dns1123_subdomain(level));
+    }
+    let rules_path = path.child("rules");
+    for (index, rule) in items(spec, "rules").iter().enumerate() {
+        rules::push_rule(errors, rule, &rules_path.index(index));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, merged, named};
+
+    #[test]
+    fn faults() {
+        let schema = |more: Value| named("s", merged(&json!({ "priorityLevelConfiguration": { "name": "g" } }), &more));
+        let rule = |urls: Value| {
+            schema(json!({ "rules": [{
+                "subjects": [{ "kind": "User", "user": { "name": "u" } }],
+                "nonResourceRules": [{ "verbs": ["get"], "nonResourceURLs": urls }],
+            }] }))
+        };
+        Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind()).expect_faults(&[
+            (schema(json!({})), &[]),
+            (schema(json!({ "matchingPrecedence": 1 })), &[
+                "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
+            ]),
+            (rule(json!(["/a/*", "/"])), &[]),
+            (rule(json!(["/a*b"])), &[
+                "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]: Invalid value: \"/a*b\": wildcard can only do suffix matching",
+            ]),
+            (schema(json!({ "rules": [{}] })), &[
+                "spec.rules[0].subjects: Required value: subjects must contain at least one value",
+                "spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
+            ]),
+            (named("exempt", fixed_spec("exempt").expect("a fixed schema")), &[]),
+            (named("exempt", json!({ "priorityLevelConfiguration": { "name": "g" } })), &[
+                r#"spec: Invalid value: {"PriorityLevelConfiguration":{"Name":"g"},"MatchingPrecedence":1000,"DistinguisherMethod":null,"Rules":null}: spec of 'exempt' must equal the fixed value"#,
+            ]),
+        ]);
+    }
+}

@@ -1,0 +1,28 @@
+//! `flowcontrol.apiserver.k8s.io`, one file a kind.
+
+pub(crate) mod flowschemas;
+pub(crate) mod prioritylevelconfigurations;
+mod rules;
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+
+use crate::values::{items, text};
+
+/// Conditions of a status: each has a type, and no type comes twice.
+fn condition_faults(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status.conditions");
+    let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = path.index(index);
+        let condition_type = text(condition, "type");
+        if conditions.iter().take(index).any(|earlier| text(earlier, "type") == condition_type) {
+            errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
+        }
+        if condition_type.is_empty() {
+            errors.push(Error::required(&at.child("type"), "must not be empty"));
+        }
+    }
+    errors
+}

@@ -1,0 +1,257 @@
+//! PriorityLevelConfigurations (`pkg/registry/flowcontrol/prioritylevelconfiguration`).
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::condition_faults;
+use crate::{
+    checks::number,
+    columns::{self, column, documented},
+    internal::{self, Field, Shape},
+    kind::Kind,
+    values::{keep_field, remove, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec";
+const LIMITED: &str = "io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration";
+const QUEUING: &str = "io.k8s.api.flowcontrol.v1.QueuingConfiguration";
+const MAX_QUEUES: i64 = 10_000_000;
+/// The random bits that there are for dealing a hand of queues.
+const MAX_ENTROPY_BITS: f64 = 60.0;
+
+const INTERNAL_SPEC: &[Field] = &[
+    ("Type", "type", Shape::Text),
+    ("Limited", "limited", Shape::Pointer(&[
+        ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Number),
+        ("LimitResponse", "limitResponse", Shape::Struct(&[
+            ("Type", "type", Shape::Text),
+            ("Queuing", "queuing", Shape::Pointer(&[
+                ("Queues", "queues", Shape::Number),
+                ("HandSize", "handSize", Shape::Number),
+                ("QueueLengthLimit", "queueLengthLimit", Shape::Number),
+            ])),
+        ])),
+        ("LendablePercent", "lendablePercent", Shape::Plain),
+        ("BorrowingLimitPercent", "borrowingLimitPercent", Shape::Plain),
+    ])),
+    ("Exempt", "exempt", Shape::Pointer(&[
+        ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Plain),
+        ("LendablePercent", "lendablePercent", Shape::Plain),
+    ])),
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let at = |pointer: &'static str| {
+        move |object: &Value| object.pointer(pointer).cloned().unwrap_or_else(|| "<none>".into())
+    };
+    let queuing = |name: &str, field: &'static str, pointer: &'static str| {
+        column(name, "string", documented(QUEUING, field), at(pointer))
+    };
+    Kind::new(PriorityLevels).columns(vec![
+        columns::name(),
+        column("Type", "string", documented(SPEC, "type"), |object| Value::from(text_at(object, "/spec/type"))),
+        column(
+            "NominalConcurrencyShares",
+            "string",
+            documented(LIMITED, "nominalConcurrencyShares"),
+            at("/spec/limited/nominalConcurrencyShares"),
+        ),
+        queuing("Queues", "queues", "/spec/limited/limitResponse/queuing/queues"),
+        queuing("HandSize", "handSize", "/spec/limited/limitResponse/queuing/handSize"),
+        queuing("QueueLengthLimit", "queueLengthLimit", "/spec/limited/limitResponse/queuing/queueLengthLimit"),
+        columns::age(),
+    ])
+}
+
+struct PriorityLevels;
+
+impl Strategy for PriorityLevels {
+    fn default(&self, object: &mut Value) {
+        // Nothing and no number are the same to queues.
+        let Some(Value::Object(queuing)) = object.pointer_mut("/spec/limited/limitResponse/queuing") else { return };
+        for (field, number) in [("handSize", 8), ("queueLengthLimit", 50), ("queues", 64)] {
+            if queuing.get(field).and_then(Value::as_i64) == Some(0) {
+                queuing.insert(field.into(), number.into());
+            }
+        }
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let name = text_at(object, "/metadata/name");
+        push_spec(&mut errors, name, spec, &Path::new("spec"));
+        push_fixed_faults(&mut errors, name, spec);
+        errors.extend(condition_faults(object));
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        condition_faults(new)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+/// The levels that must be as they are.
+fn push_fixed_faults(errors: &mut ErrorList, name: &str, spec: &Value) {
+    let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
+    let (fixed, but) = match name {
+        "exempt" => (json!({ "type": "Exempt" }), " except the 'spec.exempt' field"),
+        "catch-all" => {
+            let limited =
+                json!({ "nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": { "type": "Reject" } });
+            (json!({ "type": "Limited", "limited": limited }), "")
+        }
+        _ => return,
+    };
+    let mut compared = spec.clone();
+    if name == "exempt" {
+        remove(&mut compared, "exempt");
+    }
+    if shown(&compared) != shown(&fixed) {
+        let detail = format!("spec of '{name}'{but} must equal the fixed value");
+        errors.push(Error::invalid_shown(&Path::new("spec"), shown(spec), &detail));
+    }
+}
+
+fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+    let level_type = text(spec, "type");
+    if (name == "exempt") != (level_type == "Exempt") {
+        let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
+        errors.push(Error::invalid_str(&path.child("type"), level_type, detail));
+    }
+    let (limited, exempt) = (spec.get("limited"), spec.get("exempt"));
+    match level_type {
+        "Exempt" => {
+            if limited.is_some() {
+                errors.push(Error::forbidden(&path.child("limited"), "must be nil if the type is not Limited"));
+            }
+            if let Some(exempt) = exempt {
+                push_shares(errors, exempt, &path.child("exempt"));
+                push_lendable(errors, exempt, &path.child("exempt"));
+            }
+        }
+        "Limited" => {
+            if exempt.is_some() {
+                errors.push(Error::forbidden(&path.child("exempt"), "must be nil if the type is Limited"));
+            }
+            match limited {
+                Some(limited) => push_limited(errors, limited, &path.child("limited")),
+                None => {
+                    errors.push(Error::required(&path.child("limited"), "must not be empty when type is Limited"));
+                }
+            }
+        }
+        other => errors.push(Error::not_supported(&path.child("type"), other, &["Exempt", "Limited"])),
+    }
+}
+
+fn push_shares(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+    if let Some(shares) = number(level, "nominalConcurrencyShares").filter(|shares| *shares < 0) {
+        let at = path.child("nominalConcurrencyShares");
+        errors.push(Error::invalid(&at, &shares.into(), "must be a non-negative integer"));
+    }
+}
+
+fn push_lendable(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+    if let Some(percent) = number(level, "lendablePercent").filter(|percent| !(0..=100).contains(percent)) {
+        let at = path.child("lendablePercent");
+        errors.push(Error::invalid(&at, &percent.into(), "must be between 0 and 100, inclusive"));
+    }
+}
+
+fn push_limited(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
+    push_shares(errors, limited, path);
+    let at = path.child("limitResponse");
+    let response = limited.get("limitResponse").unwrap_or(&Value::Null);
+    let queuing = response.get("queuing");
+    match (text(response, "type"), queuing) {
+        ("Reject", Some(_)) => {
+            let detail = "must be nil if limited.limitResponse.type is not Limited";
+            errors.push(Error::forbidden(&at.child("queuing"), detail));
+        }
+        ("Reject", None) => {}
+        ("Queue", None) => {
+            let detail = "must not be empty if limited.limitResponse.type is Limited";
+            errors.push(Error::required(&at.child("queuing"), detail));
+        }
+        ("Queue", Some(queuing)) => push_queuing(errors, queuing, &at.child("queuing")),
+        (other, _) => errors.push(Error::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
+    }
+    push_lendable(errors, limited, path);
+    if let Some(percent) = number(limited, "borrowingLimitPercent").filter(|percent| *percent < 0) {
+        let detail = "if specified, must be a non-negative integer";
+        errors.push(Error::invalid(&path.child("borrowingLimitPercent"), &percent.into(), detail));
+    }
+}
+
+fn push_queuing(errors: &mut ErrorList, queuing: &Value, path: &Path<'_>) {
+    let value = |field: &str| number(queuing, field).unwrap_or(0);
+    let mut refuse = |field: &str, detail: &str| {
+        errors.push(Error::invalid(&path.child(field), &value(field).into(), detail));
+    };
+    let (queues, hand) = (value("queues"), value("handSize"));
+    if value("queueLengthLimit") <= 0 {
+        refuse("queueLengthLimit", "must be positive");
+    }
+    if queues <= 0 {
+        refuse("queues", "must be positive");
+    } else if queues > MAX_QUEUES {
+        refuse("queues", &format!("must not be greater than {MAX_QUEUES}"));
+    }
+    if hand <= 0 {
+        refuse("handSize", "must be positive");
+    } else if hand > queues {
+        refuse("handSize", &format!("should not be greater than queues ({queues})"));
+    } else if entropy_bits(queues, hand) > MAX_ENTROPY_BITS {
+        refuse("handSize", &format!(
+            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY_BITS}"
+        ));
+    }
+}
+
+/// How many random bits it takes to deal so many queues of all.
+fn entropy_bits(queues: i64, hand: i64) -> f64 {
+    let float = |number: i64| i32::try_from(number).map_or(f64::INFINITY, f64::from);
+    (float(queues).log2() * float(hand)).ceil()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn faults() {
+        let queue = |queues: i64, hand: i64| {
+            let queuing = json!({ "queues": queues, "handSize": hand });
+            let limited = json!({ "limitResponse": { "type": "Queue", "queuing": queuing } });
+            named("l", json!({ "type": "Limited", "limited": limited }))
+        };
+        Trial::new("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", kind()).expect_faults(&[
+            (queue(64, 8), &[]),
+            (queue(4, 8), &["spec.limited.limitResponse.queuing.handSize: Invalid value: 8: should not be greater than queues (4)"]),
+            (queue(1024, 8), &[
+                "spec.limited.limitResponse.queuing.handSize: Invalid value: 8: required entropy bits of deckSize 1024 and handSize 8 should not be greater than 60",
+            ]),
+            (named("l", json!({ "type": "Limited" })), &["spec.limited: Required value: must not be empty when type is Limited"]),
+            (named("exempt", json!({ "type": "Exempt", "exempt": { "nominalConcurrencyShares": 3 } })), &[]),
+            (named("l", json!({ "type": "Exempt" })), &[
+                "spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'",
+            ]),
+        ]);
+    }
+}

@@ -1,0 +1,140 @@
+//! The rules of flow schemas: whose requests, for what.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use crate::{
+    checks::{not_supported_value, push_invalid, require},
+    values::{is_true_at, items, text},
+};
+
+const VERBS: [&str; 9] =
+    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+
+/// Faults of a rule.
+pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let subjects_path = path.child("subjects");
+    let subjects = items(rule, "subjects");
+    if subjects.is_empty() {
+        errors.push(Error::required(&subjects_path, "subjects must contain at least one value"));
+    }
+    for (index, subject) in subjects.iter().enumerate() {
+        push_subject(errors, subject, &subjects_path.index(index));
+    }
+    let (resource_rules, other_rules) = (items(rule, "resourceRules"), items(rule, "nonResourceRules"));
+    if resource_rules.is_empty() && other_rules.is_empty() {
+        let detail = "at least one of resourceRules and nonResourceRules has to be non-empty";
+        errors.push(Error::required(path, detail));
+    }
+    let resource_path = path.child("resourceRules");
+    for (index, rule) in resource_rules.iter().enumerate() {
+        push_resource_rule(errors, rule, &resource_path.index(index));
+    }
+    let other_path = path.child("nonResourceRules");
+    for (index, rule) in other_rules.iter().enumerate() {
+        push_other_rule(errors, rule, &other_path.index(index));
+    }
+}
+
+fn push_subject(errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
+    const FIELDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+    let kind = text(subject, "kind");
+    let Some((_, own)) = FIELDS.iter().find(|(known, _)| *known == kind) else {
+        errors.push(Error::not_supported(&path.child("kind"), kind, &["Group", "ServiceAccount", "User"]));
+        return;
+    };
+    let at = path.child(own);
+    match subject.get(own) {
+        None => errors.push(Error::required(&at, &format!("{own} is required when subject kind is '{kind}'"))),
+        Some(account) if *own == "serviceAccount" => push_service_account(errors, account, &at),
+        Some(named) => {
+            require(errors, named, &at, "name");
+        }
+    }
+    for (other, field) in FIELDS.iter().filter(|(other, field)| *other != kind && subject.get(field).is_some()) {
+        let detail = format!("{field} is forbidden when subject kind is not '{other}'");
+        errors.push(Error::forbidden(&path.child(field), &detail));
+    }
+}
+
+fn push_service_account(errors: &mut ErrorList, account: &Value, path: &Path<'_>) {
+    if let Some(name) = require(errors, account, path, "name").filter(|name| *name != "*") {
+        push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+    }
+    let namespace = text(account, "namespace");
+    let at = path.child("namespace");
+    if namespace.is_empty() {
+        errors.push(Error::required(&at, "must specify namespace for service account"));
+    } else {
+        push_invalid(errors, &at, namespace, names::dns1123_label(namespace));
+    }
+}
+
+/// A list that must not be empty and in which `*` stands alone; says whether its items are to be looked at.
+fn push_list(errors: &mut ErrorList, rule: &Value, path: &Path<'_>, field: &str, missing: &str, what: &str) -> bool {
+    let list = items(rule, field);
+    let at = path.child(field);
+    if list.is_empty() {
+        errors.push(Error::required(&at, missing));
+        return false;
+    }
+    let has_wildcard = list.iter().any(|item| item == "*");
+    if has_wildcard && list.len() > 1 {
+        let detail = format!("if '*' is present, must not specify other {what}");
+        errors.push(Error::invalid(&at, &list.to_vec().into(), &detail));
+    }
+    !has_wildcard
+}
+
+fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    push_list(errors, rule, path, "verbs", "verbs must contain at least one value", "verbs");
+    let missing = "resource rules must supply at least one api group";
+    push_list(errors, rule, path, "apiGroups", missing, "api groups");
+    let missing = "resource rules must supply at least one resource";
+    push_list(errors, rule, path, "resources", missing, "resources");
+    if items(rule, "namespaces").is_empty() && is_true_at(rule, "/clusterScope") {
+        return;
+    }
+    let missing = "resource rules that are not cluster scoped must supply at least one namespace";
+    if push_list(errors, rule, path, "namespaces", missing, "namespaces") {
+        let at = path.child("namespaces");
+        for (index, namespace) in items(rule, "namespaces").iter().filter_map(Value::as_str).enumerate() {
+            push_invalid(errors, &at.index(index), namespace, names::dns1123_label(namespace));
+        }
+    }
+}
+
+fn push_other_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    if push_list(errors, rule, path, "verbs", "verbs must contain at least one value", "verbs") {
+        let verbs = items(rule, "verbs");
+        let are_known = verbs.iter().filter_map(Value::as_str).all(|verb| VERBS.contains(&verb));
+        if !are_known {
+            errors.push(not_supported_value(&path.child("verbs"), &verbs.to_vec().into(), &VERBS));
+        }
+    }
+    let missing = "nonResourceURLs must contain at least one value";
+    if push_list(errors, rule, path, "nonResourceURLs", missing, "non-resource URLs") {
+        let at = path.child("nonResourceURLs");
+        for (index, url) in items(rule, "nonResourceURLs").iter().filter_map(Value::as_str).enumerate() {
+            if let Some(fault) = url_fault(url) {
+                errors.push(Error::invalid_str(&at.index(index), url, fault));
+            }
+        }
+    }
+}
+
+fn url_fault(url: &str) -> Option<&'static str> {
+    let wildcards = url.matches('*').count();
+    match url {
+        "" => Some("must not be empty"),
+        "/" => None,
+        _ if !url.starts_with('/') => Some("must start with slash"),
+        _ if url.contains(' ') => Some("must not contain white-space"),
+        _ if url.contains("//") => Some("must not contain double slash"),
+        _ if wildcards > 1 || (wildcards == 1 && !url.ends_with("/*")) => Some("wildcard can only do suffix matching"),
+        _ => None,
+    }
+}

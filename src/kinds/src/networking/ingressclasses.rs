@@ -1,0 +1,139 @@
+//! IngressClasses (`pkg/registry/networking/ingressclass`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{push_immutable, push_invalid, require},
+    columns::{self, column, described},
+    kind::Kind,
+    values::{text, text_at},
+};
+
+const MAX_CONTROLLER_BYTES: usize = 250;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(IngressClasses).columns(vec![
+        columns::name(),
+        column("Controller", "string", described("Controller that is responsible for handling this class"), |object| {
+            Value::from(text_at(object, "/spec/controller"))
+        }),
+        column("Parameters", "string", described("A reference to a resource with additional parameters"), parameters),
+        columns::age(),
+    ])
+}
+
+fn parameters(object: &Value) -> Value {
+    let Some(parameters) = object.pointer("/spec/parameters") else { return Value::from("<none>") };
+    let group = match parameters.get("apiGroup").and_then(Value::as_str) {
+        Some(group) => format!(".{group}"),
+        None => String::new(),
+    };
+    Value::from(format!("{}{group}/{}", text(parameters, "kind"), text(parameters, "name")))
+}
+
+struct IngressClasses;
+
+impl Strategy for IngressClasses {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        let controller = text(spec, "controller");
+        let controller_path = path.child("controller");
+        if controller.len() > MAX_CONTROLLER_BYTES {
+            errors.push(Error::too_long(&controller_path, MAX_CONTROLLER_BYTES));
+        }
+        push_prefixed_path(&mut errors, controller, &controller_path);
+        if let Some(parameters) = spec.get("parameters") {
+            push_parameters(&mut errors, parameters, &path.child("parameters"));
+        }
+        errors
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_immutable(&mut errors, new, old, &["spec.controller"]);
+        errors.extend(self.validate(context, new));
+        errors
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+/// `example.com/some/path`: a domain and a path below it, each with its own faults.
+fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
+    if value.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    match value.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) {
+        None => {
+            errors.push(Error::invalid_str(path, value, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
+        }
+        Some((domain, rest)) => {
+            push_invalid(errors, path, domain, names::dns1123_subdomain(domain));
+            push_invalid(errors, path, rest, names::http_path(rest));
+        }
+    }
+}
+
+/// A reference to an object that is not looked up (`IngressTypedLocalObjectReference`).
+pub(super) fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+    let group = text(reference, "apiGroup");
+    if !group.is_empty() {
+        push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+    }
+    for field in ["kind", "name"] {
+        if let Some(value) = require(errors, reference, path, field) {
+            push_invalid(errors, &path.child(field), value, names::path_segment_name(value));
+        }
+    }
+}
+
+fn push_parameters(errors: &mut ErrorList, parameters: &Value, path: &Path<'_>) {
+    push_reference(errors, parameters, path);
+    let namespace = parameters.get("namespace").and_then(Value::as_str);
+    let at = path.child("namespace");
+    match (text(parameters, "scope"), namespace) {
+        ("Namespace", None) => errors.push(Error::required(&at, "`parameters.scope` is set to 'Namespace'")),
+        ("Namespace", Some(namespace)) => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
+        ("Cluster", Some(_)) => errors.push(Error::forbidden(&at, "`parameters.scope` is set to 'Cluster'")),
+        ("Cluster", None) => {}
+        (other, _) => errors.push(Error::not_supported(&path.child("scope"), other, &["Cluster", "Namespace"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn faults() {
+        let parameters = json!({ "kind": "k", "name": "n", "scope": "Namespace" });
+        Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_faults(&[
+            (named("c", json!({ "controller": "a.b/c" })), &[]),
+            (named("c", json!({})), &["spec.controller: Required value"]),
+            (named("c", json!({ "controller": "a.b/c", "parameters": parameters })), &[
+                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'",
+            ]),
+        ]);
+    }
+
+    #[test]
+    fn rows_show_what_the_parameters_are() {
+        let parameters_of = |value: Value| parameters(&named("c", json!({ "parameters": value })));
+        assert_eq!(parameters_of(json!({ "kind": "K", "name": "n", "apiGroup": "g" })), "K.g/n");
+        assert_eq!(parameters(&named("c", json!({}))), "<none>");
+    }
+}

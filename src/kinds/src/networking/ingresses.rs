@@ -1,0 +1,284 @@
+//! Ingresses (`pkg/registry/networking/ingress`).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::ingressclasses::push_reference;
+use crate::{
+    checks::{number, push_class_name, push_invalid, push_invalid_number, require},
+    columns::{self, column, described, or_none},
+    kind::Kind,
+    values::{items, keep_field, text, text_at},
+};
+
+const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
+const NOT_AN_ADDRESS: &str = "must be a DNS name, not an IP address";
+const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
+/// How many hosts a row shows.
+const SHOWN_HOSTS: usize = 3;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let class = |object: &Value| {
+        or_none(text_at(object, "/spec/ingressClassName"))
+    };
+    let ports = |object: &Value| {
+        let has_tls = object.get("spec").is_some_and(|spec| !items(spec, "tls").is_empty());
+        Value::from(if has_tls { "80, 443" } else { "80" })
+    };
+    Kind::new(Ingresses).columns(vec![
+        columns::name(),
+        column("Class", "string", described("The name of the IngressClass resource that should be used for additional configuration"), class),
+        column("Hosts", "string", described("Hosts that incoming requests are matched against before the ingress rule"), |object| Value::from(hosts(object))),
+        column("Address", "string", described("Address is a list containing ingress points for the load-balancer"), |object| Value::from(addresses(object))),
+        column("Ports", "string", described("Ports of TLS configurations that open"), ports),
+        columns::age(),
+    ])
+}
+
+fn class_annotation(object: &Value) -> Option<&str> {
+    object.pointer("/metadata/annotations")?.get(CLASS_ANNOTATION)?.as_str()
+}
+
+fn hosts(object: &Value) -> String {
+    let rules = object.get("spec").map_or(&[][..], |spec| items(spec, "rules"));
+    let mut shown = Vec::new();
+    let mut more = false;
+    for rule in rules {
+        more |= shown.len() == SHOWN_HOSTS;
+        let host = text(rule, "host");
+        if !more && !host.is_empty() {
+            shown.push(host);
+        }
+    }
+    match (shown.is_empty(), more) {
+        (true, _) => "*".to_owned(),
+        (false, true) => format!("{} + {} more...", shown.join(","), rules.len() - SHOWN_HOSTS),
+        (false, false) => shown.join(","),
+    }
+}
+
+fn addresses(object: &Value) -> String {
+    let points = object.pointer("/status/loadBalancer").map_or(&[][..], |balancer| items(balancer, "ingress"));
+    let address = |point| [text(point, "ip"), text(point, "hostname")].into_iter().find(|text| !text.is_empty());
+    let all: BTreeSet<&str> = points.iter().filter_map(address).collect();
+    all.into_iter().collect::<Vec<_>>().join(",")
+}
+
+struct Ingresses;
+
+impl Strategy for Ingresses {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "loadBalancer": {} });
+    }
+
+    fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = self.validate_update(context, object, object);
+        let class = object.pointer("/spec/ingressClassName").and_then(Value::as_str);
+        if let Some((annotated, _)) = class_annotation(object).zip(class).filter(|(old, new)| old != new) {
+            let path = Path::new("annotations");
+            let detail = "must match `ingressClassName` when both are specified";
+            errors.push(Error::invalid_str(&path.child(CLASS_ANNOTATION), annotated, detail));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("status.loadBalancer.ingress");
+        let points = new.pointer("/status/loadBalancer").map_or(&[][..], |balancer| items(balancer, "ingress"));
+        for (index, point) in points.iter().enumerate() {
+            let at = path.index(index);
+            let (ip, host) = (text(point, "ip"), text(point, "hostname"));
+            if !ip.is_empty() {
+                push_invalid(&mut errors, &at.child("ip"), ip, names::ip(ip));
+            }
+            if !host.is_empty() {
+                push_invalid(&mut errors, &at.child("hostname"), host, names::dns1123_subdomain(host));
+                if names::parse_ip_sloppy(host).is_some() {
+                    errors.push(Error::invalid_str(&at.child("hostname"), host, NOT_AN_ADDRESS));
+                }
+            }
+        }
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let is_annotated = old.is_none() && class_annotation(new).is_some();
+        let warning = format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
+        is_annotated.then_some(warning).into_iter().collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let rules = items(spec, "rules");
+    if rules.is_empty() && spec.get("defaultBackend").is_none() {
+        let detail = "either `defaultBackend` or `rules` must be specified";
+        errors.push(Error::invalid(path, &Value::Null, detail));
+    }
+    if let Some(backend) = spec.get("defaultBackend") {
+        push_backend(errors, backend, &path.child("defaultBackend"));
+    }
+    let rules_path = path.child("rules");
+    for (index, rule) in rules.iter().enumerate() {
+        push_rule(errors, rule, &rules_path.index(index));
+    }
+    let tls_path = path.child("tls");
+    for (index, tls) in items(spec, "tls").iter().enumerate() {
+        push_tls(errors, tls, &tls_path.index(index));
+    }
+    if let Some(class) = spec.get("ingressClassName").and_then(Value::as_str) {
+        push_class_name(errors, class, &path.child("ingressClassName"));
+    }
+}
+
+fn host_faults(host: &str) -> Vec<String> {
+    if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
+}
+
+fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let host = text(rule, "host");
+    if !host.is_empty() {
+        if names::parse_ip_sloppy(host).is_some() {
+            errors.push(Error::invalid_str(&path.child("host"), host, NOT_AN_ADDRESS));
+        }
+        push_invalid(errors, &path.child("host"), host, host_faults(host));
+    }
+    let Some(http) = rule.get("http") else { return };
+    let paths_path = path.child("http.paths");
+    let paths = items(http, "paths");
+    if paths.is_empty() {
+        errors.push(Error::required(&paths_path, ""));
+    }
+    for (index, http_path) in paths.iter().enumerate() {
+        push_http_path(errors, http_path, &paths_path.index(index));
+    }
+}
+
+fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
+    const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
+    const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
+    let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
+        errors.push(Error::required(&path.child("pathType"), "pathType must be specified"));
+        return;
+    };
+    let (given, at) = (text(http_path, "path"), path.child("path"));
+    let mut refuse = |detail: &str| errors.push(Error::invalid_str(&at, given, detail));
+    match path_type {
+        "Exact" | "Prefix" => {
+            if !given.starts_with('/') {
+                refuse("must be an absolute path");
+            }
+            REFUSED.iter().filter(|part| given.contains(**part)).for_each(|part| refuse(&format!("must not contain '{part}'")));
+            REFUSED_ENDS.iter().filter(|end| given.ends_with(**end)).for_each(|end| refuse(&format!("cannot end with '{end}'")));
+        }
+        "ImplementationSpecific" => {
+            if !given.is_empty() && !given.starts_with('/') {
+                refuse("must be an absolute path");
+            }
+        }
+        other => errors.push(Error::not_supported(&path.child("pathType"), other, &PATH_TYPES)),
+    }
+    push_backend(errors, http_path.get("backend").unwrap_or(&Value::Null), &path.child("backend"));
+}
+
+fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
+    match (backend.get("resource"), backend.get("service")) {
+        (Some(_), Some(_)) => {
+            errors.push(Error::invalid_str(path, "", "cannot set both resource and service backends"));
+        }
+        (Some(resource), None) => push_reference(errors, resource, &path.child("resource")),
+        (None, Some(service)) => push_service(errors, service, path),
+        (None, None) => errors.push(Error::invalid_str(path, "", "resource or service backend is required")),
+    }
+}
+
+fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
+    let at = path.child("service");
+    if let Some(name) = require(errors, service, &at, "name") {
+        push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
+    }
+    let port_name = text_at(service, "/port/name");
+    let port_number = service.get("port").and_then(|port| number(port, "number")).unwrap_or(0);
+    match (port_name, port_number) {
+        ("", 0) => errors.push(Error::required(path, "port name or number is required")),
+        ("", number) => push_invalid_number(errors, &at.child("port.number"), number, names::port_number(number)),
+        (name, 0) => push_invalid(errors, &at.child("port.name"), name, names::port_name(name)),
+        _ => errors.push(Error::invalid_str(path, "", "cannot set both port name & port number")),
+    }
+}
+
+fn push_tls(errors: &mut ErrorList, tls: &Value, path: &Path<'_>) {
+    let hosts_path = path.child("hosts");
+    for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {
+        push_invalid(errors, &hosts_path.index(index), host, host_faults(host));
+    }
+    let secret = text(tls, "secretName");
+    if !secret.is_empty() {
+        push_class_name(errors, secret, &path.child("secretName"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("networking.k8s.io", "ingresses", kind())
+    }
+
+    fn rule(path: Value) -> Value {
+        named("i", json!({ "rules": [{ "http": { "paths": [path] } }] }))
+    }
+
+    #[test]
+    fn faults() {
+        let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
+        trial().expect_faults(&[
+            (named("i", json!({ "defaultBackend": backend })), &[]),
+            (named("i", json!({})), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]),
+            (rule(json!({ "backend": backend })), &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"]),
+            (rule(json!({ "backend": backend, "pathType": "Exact", "path": "/a/.." })), &[
+                "spec.rules[0].http.paths[0].path: Invalid value: \"/a/..\": cannot end with '/..'",
+            ]),
+            (rule(json!({ "backend": { "service": { "name": "s" } }, "pathType": "ImplementationSpecific" })), &[
+                "spec.rules[0].http.paths[0].backend: Required value: port name or number is required",
+            ]),
+        ]);
+    }
+
+    #[test]
+    fn rows_show_three_hosts() {
+        let rules: Vec<Value> = ["a", "b", "c", "d"].iter().map(|host| json!({ "host": host })).collect();
+        assert_eq!(hosts(&named("i", json!({ "rules": rules }))), "a,b,c + 1 more...");
+        assert_eq!(hosts(&named("i", json!({}))), "*");
+    }
+
+    #[test]
+    fn an_address_is_no_host_name() {
+        let old = trial().create(rule(json!({ "backend": { "service": { "name": "s", "port": { "number": 80 } } }, "pathType": "Prefix", "path": "/" }))).expect("a valid ingress");
+        let status = json!({ "loadBalancer": { "ingress": [{ "hostname": "10.0.0.1" }] } });
+        trial().expect_status_faults(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
+    }
+}

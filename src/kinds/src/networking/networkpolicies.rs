@@ -1,0 +1,212 @@
+//! NetworkPolicies (`pkg/registry/networking/networkpolicy`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+    selector::compile_label_selector,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{number, push_invalid, push_invalid_number, push_selector},
+    columns::{self, column, documented, or_none},
+    kind::Kind,
+    values::{items, struct_mut, text},
+};
+
+const SPEC: &str = "io.k8s.api.networking.v1.NetworkPolicySpec";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let selector = |object: &Value| {
+        let selector = object.pointer("/spec/podSelector").and_then(Value::as_object);
+        or_none(&compile_label_selector(selector).map(|selector| selector.to_string()).unwrap_or_default())
+    };
+    Kind::new(NetworkPolicies).columns(vec![
+        columns::name(),
+        column("Pod-Selector", "string", documented(SPEC, "podSelector"), selector),
+        columns::age(),
+    ])
+}
+
+struct NetworkPolicies;
+
+impl Strategy for NetworkPolicies {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        let is_empty = |list: Option<&Value>| list.and_then(Value::as_array).is_none_or(Vec::is_empty);
+        if is_empty(spec.get("policyTypes")) {
+            let types = if is_empty(spec.get("egress")) { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
+            spec.insert("policyTypes".into(), types.into());
+        }
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        push_selector(&mut errors, spec.get("podSelector"), &path.child("podSelector"));
+        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+            let rules_path = path.child(direction);
+            for (index, rule) in items(spec, direction).iter().enumerate() {
+                push_rule(&mut errors, rule, peers, &rules_path.index(index));
+            }
+        }
+        push_types(&mut errors, spec, &path.child("policyTypes"));
+        errors
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+fn push_types(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let types = items(spec, "policyTypes");
+    if types.len() > 2 {
+        errors.push(Error::invalid(path, &types.to_vec().into(), "may not specify more than two policyTypes"));
+        return;
+    }
+    for (index, policy_type) in types.iter().filter_map(Value::as_str).enumerate() {
+        if !["Ingress", "Egress"].contains(&policy_type) {
+            errors.push(Error::not_supported(&path.index(index), policy_type, &["Ingress", "Egress"]));
+        }
+    }
+}
+
+fn push_rule(errors: &mut ErrorList, rule: &Value, peers: &str, path: &Path<'_>) {
+    let ports_path = path.child("ports");
+    for (index, port) in items(rule, "ports").iter().enumerate() {
+        push_port(errors, port, &ports_path.index(index));
+    }
+    let peers_path = path.child(peers);
+    for (index, peer) in items(rule, peers).iter().enumerate() {
+        push_peer(errors, peer, &peers_path.index(index));
+    }
+}
+
+fn push_port(errors: &mut ErrorList, port: &Value, path: &Path<'_>) {
+    let protocol = text(port, "protocol");
+    if port.get("protocol").is_some() && !["TCP", "UDP", "SCTP"].contains(&protocol) {
+        errors.push(Error::not_supported(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]));
+    }
+    let end = number(port, "endPort");
+    let end_path = path.child("endPort");
+    let refuse_end = |errors: &mut ErrorList, end: i64, detail: &str| {
+        errors.push(Error::invalid(&end_path, &end.into(), detail));
+    };
+    match port.get("port") {
+        Some(Value::String(name)) => {
+            if let Some(end) = end {
+                refuse_end(errors, end, "may not be specified when `port` is non-numeric");
+            }
+            push_invalid(errors, &path.child("port"), name, names::port_name(name));
+        }
+        Some(given) => {
+            let first = given.as_i64().unwrap_or_default();
+            push_invalid_number(errors, &path.child("port"), first, names::port_number(first));
+            if let Some(end) = end {
+                if end < first {
+                    // Kubernetes names the port here, not its end.
+                    refuse_end(errors, first, "must be greater than or equal to `port`");
+                }
+                push_invalid_number(errors, &path.child("endPort"), end, names::port_number(end));
+            }
+        }
+        None => {
+            if let Some(end) = end {
+                refuse_end(errors, end, "may not be specified when `port` is not specified");
+            }
+        }
+    }
+}
+
+fn push_peer(errors: &mut ErrorList, peer: &Value, path: &Path<'_>) {
+    let selectors = ["podSelector", "namespaceSelector"];
+    for field in selectors {
+        push_selector(errors, peer.get(field), &path.child(field));
+    }
+    let has_selector = selectors.iter().any(|field| peer.get(field).is_some());
+    match (peer.get("ipBlock"), has_selector) {
+        (None, false) => errors.push(Error::required(path, "must specify a peer")),
+        (None, true) => {}
+        (Some(block), has_selector) => {
+            push_block(errors, block, &path.child("ipBlock"));
+            if has_selector {
+                errors.push(Error::forbidden(path, "may not specify both ipBlock and another peer"));
+            }
+        }
+    }
+}
+
+fn push_block(errors: &mut ErrorList, block: &Value, path: &Path<'_>) {
+    let cidr = text(block, "cidr");
+    let at = path.child("cidr");
+    if cidr.is_empty() {
+        errors.push(Error::required(&at, ""));
+        return;
+    }
+    push_invalid(errors, &at, cidr, names::cidr(cidr));
+    let Some((network, length)) = names::parse_cidr_sloppy(cidr) else { return };
+    let except_path = path.child("except");
+    for (index, except) in items(block, "except").iter().filter_map(Value::as_str).enumerate() {
+        let at = except_path.index(index);
+        push_invalid(errors, &at, except, names::cidr(except));
+        let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else { continue };
+        if length >= inner_length || !contains(network, length, inner) {
+            errors.push(Error::invalid_str(&at, except, "must be a strict subset of `cidr`"));
+        }
+    }
+}
+
+/// Whether an address is in a network.
+fn contains(network: std::net::IpAddr, length: u8, address: std::net::IpAddr) -> bool {
+    use std::net::IpAddr::{V4, V6};
+    let (width, network, address) = match (network, address) {
+        (V4(network), V4(address)) => (32, u128::from(network.to_bits()), u128::from(address.to_bits())),
+        (V6(network), V6(address)) => (128, network.to_bits(), address.to_bits()),
+        _ => return false,
+    };
+    let rest = u32::from(width - length.min(width));
+    let differs = network ^ address;
+    differs.checked_shr(rest).unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("networking.k8s.io", "networkpolicies", kind())
+    }
+
+    #[test]
+    fn types_follow_from_the_rules() {
+        let types = |spec: Value| trial().decode(named("p", spec))["spec"]["policyTypes"].clone();
+        assert_eq!(types(json!({ "podSelector": {} })), json!(["Ingress"]));
+        assert_eq!(types(json!({ "podSelector": {}, "egress": [{}] })), json!(["Ingress", "Egress"]));
+        assert_eq!(types(json!({ "podSelector": {}, "policyTypes": ["Egress"] })), json!(["Egress"]));
+    }
+
+    #[test]
+    fn faults() {
+        let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
+        let block = |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));
+        trial().expect_faults(&[
+            (rule(json!({ "from": [{}] })), &["spec.ingress[0].from[0]: Required value: must specify a peer"]),
+            (rule(json!({ "ports": [{ "port": 100, "endPort": 50 }] })), &[
+                "spec.ingress[0].ports[0].endPort: Invalid value: 100: must be greater than or equal to `port`",
+            ]),
+            (block("10.0.0.0/8", "10.1.0.0/16"), &[]),
+            (block("2001:db8::/32", "2001:db8:1::/48"), &[]),
+            (block("0.0.0.0/0", "10.0.0.0/8"), &[]),
+            (block("10.0.0.0/8", "11.0.0.0/16"), &[
+                "spec.ingress[0].from[0].ipBlock.except[0]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr`",
+            ]),
+        ]);
+    }
+}

@@ -1,0 +1,110 @@
+//! ServiceCIDRs (`pkg/registry/networking/servicecidr`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta, names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::push_invalid,
+    columns::{self, column, documented},
+    internal::{self, Field, Shape},
+    kind::Kind,
+    values::{items, keep_field},
+};
+
+const SPEC: &str = "io.k8s.api.networking.v1.ServiceCIDRSpec";
+const INTERNAL_SPEC: &[Field] = &[("CIDRs", "cidrs", Shape::Plain)];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let joined = |object: &Value| {
+        let all: Vec<&str> = blocks(object).iter().filter_map(Value::as_str).collect();
+        Value::from(all.join(","))
+    };
+    Kind::new(ServiceCidrs).columns(vec![
+        columns::name(),
+        column("CIDRs", "string", documented(SPEC, "cidrs"), joined),
+        columns::age(),
+    ])
+}
+
+fn blocks(object: &Value) -> &[Value] {
+    object.get("spec").map_or(&[], |spec| items(spec, "cidrs"))
+}
+
+struct ServiceCidrs;
+
+impl Strategy for ServiceCidrs {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let path = Path::new("spec.cidrs");
+        let blocks = blocks(object);
+        if blocks.is_empty() {
+            return vec![Error::required(&path, "at least one CIDR required")];
+        }
+        if blocks.len() > 2 {
+            let shown = internal::compact(object.get("spec"), Shape::Struct(INTERNAL_SPEC));
+            return vec![Error::invalid_shown(&path, shown, "may only hold up to 2 values")];
+        }
+        let mut errors = ErrorList::new();
+        for (index, block) in blocks.iter().filter_map(Value::as_str).enumerate() {
+            push_invalid(&mut errors, &path.index(index), block, names::canonical_cidr(block));
+        }
+        let families = || blocks.iter().filter_map(Value::as_str).filter_map(names::parse_cidr_sloppy).map(|(ip, _)| ip.is_ipv4());
+        if errors.is_empty() && families().count() == 2 && families().all(|v4| v4) == families().any(|v4| v4) {
+            let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+            errors.push(Error::invalid(&path, &blocks.to_vec().into(), detail));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec.cidrs");
+        let (new_blocks, old_blocks) = (blocks(new), blocks(old));
+        if old_blocks.len() == 1 && new_blocks.len() == 2 {
+            // A cluster may become dual-stack: the first block stays.
+            let (new_first, old_first) = (new_blocks.first(), old_blocks.first());
+            errors.extend(meta::validate_immutable_field(new_first, old_first, &path.index(0)));
+            errors.extend(self.validate(context, new));
+        } else if new_blocks != old_blocks {
+            let shown = new_blocks.to_vec().into();
+            errors.push(Error::invalid(&path, &shown, "field is immutable"));
+        }
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn at_most_one_block_of_each_family() {
+        let cidrs = |blocks: &[&str]| named("c", json!({ "cidrs": blocks }));
+        let both_v4 = "spec.cidrs: Invalid value: [\"10.0.0.0/24\",\"10.1.0.0/24\"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        let trial = Trial::new("networking.k8s.io", "servicecidrs", kind());
+        trial.expect_faults(&[
+            (cidrs(&["10.0.0.0/24"]), &[]),
+            (cidrs(&["10.0.0.0/24", "fd00::/112"]), &[]),
+            (cidrs(&["10.0.0.0/24", "10.1.0.0/24"]), &[both_v4]),
+            (cidrs(&["a", "b", "c"]), &["spec.cidrs: Invalid value: {\"CIDRs\":[\"a\",\"b\",\"c\"]}: may only hold up to 2 values"]),
+        ]);
+        let old = trial.create(cidrs(&["10.0.0.0/24"])).expect("a valid range");
+        trial.expect_patch_faults(&old, &[
+            (json!({ "spec": { "cidrs": ["10.0.0.0/24", "fd00::/112"] } }), &[]),
+            (json!({ "spec": { "cidrs": ["10.1.0.0/24"] } }), &["spec.cidrs: Invalid value: [\"10.1.0.0/24\"]: field is immutable"]),
+        ]);
+    }
+}

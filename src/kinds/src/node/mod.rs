@@ -1,0 +1,3 @@
+//! `node.k8s.io`.
+
+pub(crate) mod runtimeclasses;

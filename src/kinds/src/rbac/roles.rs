@@ -1,0 +1,119 @@
+//! Roles and ClusterRoles (`pkg/registry/rbac/role`, `pkg/registry/rbac/clusterrole`).
+//!
+//! That nobody grants what they do not have is checked where requests are authorized, not here.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
+    selector::compile_label_selector,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{checks::push_selector, kind::Kind, values::items};
+
+/// Roles: what is allowed in a namespace.
+pub(crate) fn role() -> Kind {
+    Kind::new(Roles { namespaced: true })
+}
+
+/// ClusterRoles: what is allowed everywhere.
+pub(crate) fn cluster_role() -> Kind {
+    Kind::new(Roles { namespaced: false })
+}
+
+struct Roles {
+    namespaced: bool,
+}
+
+impl Strategy for Roles {
+    fn name_check(&self) -> NameCheck {
+        names::name_is_path_segment
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("rules");
+        for (index, rule) in items(object, "rules").iter().enumerate() {
+            push_rule(&mut errors, rule, self.namespaced, &path.index(index));
+        }
+        if let Some(aggregation) = object.get("aggregationRule").filter(|_| !self.namespaced) {
+            push_aggregation(&mut errors, aggregation);
+        }
+        errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+fn push_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, path: &Path<'_>) {
+    let is_empty = |field: &str| items(rule, field).is_empty();
+    let mut require = |field: &str, detail: &str| {
+        if is_empty(field) {
+            errors.push(Error::required(&path.child(field), detail));
+        }
+    };
+    require("verbs", "verbs must contain at least one value");
+    if is_empty("nonResourceURLs") {
+        require("apiGroups", "resource rules must supply at least one api group");
+        require("resources", "resource rules must supply at least one resource");
+        return;
+    }
+    let shown = items(rule, "nonResourceURLs").to_vec().into();
+    let mut refuse = |detail: &str| errors.push(Error::invalid(&path.child("nonResourceURLs"), &shown, detail));
+    if namespaced {
+        refuse("namespaced rules cannot apply to non-resource URLs");
+    }
+    if ["apiGroups", "resources", "resourceNames"].iter().any(|field| !is_empty(field)) {
+        refuse("rules cannot apply to both regular resources and non-resource URLs");
+    }
+}
+
+fn push_aggregation(errors: &mut ErrorList, aggregation: &Value) {
+    let path = Path::new("aggregationRule.clusterRoleSelectors");
+    let selectors = items(aggregation, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        let detail = "at least one clusterRoleSelector required if aggregationRule is non-nil";
+        errors.push(Error::required(&path, detail));
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        let at = path.index(index);
+        push_selector(errors, Some(selector), &at);
+        if compile_label_selector(selector.as_object()).is_err() {
+            errors.push(Error::invalid(&at, &Value::Null, "invalid label selector."));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn rules_are_of_resources_or_of_urls() {
+        let body = |rule: Value| json!({ "metadata": {}, "rules": [rule] });
+        let url = json!({ "verbs": ["get"], "nonResourceURLs": ["/x"] });
+        let role = Trial::new("rbac.authorization.k8s.io", "roles", role());
+        role.expect_faults(&[
+            (body(json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] })), &[]),
+            (body(json!({ "verbs": [], "apiGroups": [""] })), &[
+                "rules[0].verbs: Required value: verbs must contain at least one value",
+                "rules[0].resources: Required value: resource rules must supply at least one resource",
+            ]),
+            (body(url.clone()), &[
+                "rules[0].nonResourceURLs: Invalid value: [\"/x\"]: namespaced rules cannot apply to non-resource URLs",
+            ]),
+        ]);
+        Trial::new("rbac.authorization.k8s.io", "clusterroles", cluster_role()).expect_faults(&[
+            (body(url), &[]),
+            (json!({ "metadata": {}, "aggregationRule": {} }), &[
+                "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
+            ]),
+        ]);
+    }
+}

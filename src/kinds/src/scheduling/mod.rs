@@ -1,0 +1,3 @@
+//! `scheduling.k8s.io`.
+
+pub(crate) mod priorityclasses;
