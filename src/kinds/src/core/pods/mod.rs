@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use trireme_machinery::{
-    GroupVersionKind,
     field::{Error, ErrorList, Path},
     names,
 };

@@ -167,6 +167,7 @@ pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -
             selector: "spec.selector",
         }),
         columns: Vec::new(),
+        row_conditions: None,
         strategy: Arc::new(rules),
         side_effects,
         ttl: None,
