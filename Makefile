@@ -34,9 +34,12 @@ fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 
-# Runs every benchmark of the workspace.
+# What can be measured yet: writes of the embedded store, and the floor of a request through the HTTP edge.
 bench:
-	cargo bench --workspace --locked
+	scripts/install-tools build
+	cargo run --release --locked -p trireme-storage --example embedded_writes
+	cargo build --release --locked -p trireme-edge --example floor
+	scripts/bench-floor target/release/examples/floor
 
 # Everything that is needed beside a Rust toolchain.
 tools:

@@ -21,8 +21,12 @@ const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 pub(crate) fn kind() -> Kind {
     Kind::new(Secrets).columns(vec![
         columns::name(),
-        column("Type", "string", documented(TYPE, "type"), |object| Value::from(text(object, "type"))),
-        column("Data", "string", documented(TYPE, "data"), |object| Value::from(entries(object, "data").count())),
+        column("Type", "string", documented(TYPE, "type"), |object| {
+            Value::from(text(object, "type"))
+        }),
+        column("Data", "string", documented(TYPE, "data"), |object| {
+            Value::from(entries(object, "data").count())
+        }),
         columns::age(),
     ])
 }
@@ -63,7 +67,11 @@ impl Strategy for Secrets {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if new.get("type") != old.get("type") {
-            errors.push(Error::invalid_str(&Path::new("type"), text(new, "type"), "field is immutable"));
+            errors.push(Error::invalid_str(
+                &Path::new("type"),
+                text(new, "type"),
+                "field is immutable",
+            ));
         }
         errors.extend(immutable_faults(new, old, &["data"]));
         errors.extend(self.validate(context, new));
@@ -72,7 +80,11 @@ impl Strategy for Secrets {
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let is_tls = text(new, "type") == "kubernetes.io/tls";
-        let value = |key: &str| new.get("data").map(|data| text(data, key)).and_then(|data| STANDARD.decode(data).ok());
+        let value = |key: &str| {
+            new.get("data")
+                .map(|data| text(data, key))
+                .and_then(|data| STANDARD.decode(data).ok())
+        };
         match (is_tls, value("tls.crt")) {
             (true, Some(certificate)) if !contains_pem(&certificate) => {
                 vec!["tls: failed to find any PEM data in certificate input".to_owned()]
@@ -102,15 +114,16 @@ fn push_type_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let is_empty = |key: &str| data.is_none_or(|data| text(data, key).is_empty());
     let mut require = |key: &str| errors.push(Error::required(&path.key(key), ""));
     match text(object, "type") {
-        "kubernetes.io/basic-auth" => {
-            if !has("username") && !has("password") {
-                require("username");
-                require("password");
-            }
+        "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
+            require("username");
+            require("password");
         }
         "kubernetes.io/ssh-auth" if is_empty("ssh-privatekey") => require("ssh-privatekey"),
         "kubernetes.io/tls" => {
-            ["tls.crt", "tls.key"].into_iter().filter(|key| !has(key)).for_each(&mut require);
+            ["tls.crt", "tls.key"]
+                .into_iter()
+                .filter(|key| !has(key))
+                .for_each(&mut require);
         }
         "kubernetes.io/service-account-token" => {
             let annotations = object.pointer("/metadata/annotations");
@@ -132,7 +145,11 @@ fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: 
     };
     let decoded = STANDARD.decode(value).unwrap_or_default();
     if let Err(error) = trireme_machinery::json::decode(&decoded) {
-        errors.push(Error::invalid_shown(&path.key(key), "\"<secret contents redacted>\"", &error.to_string()));
+        errors.push(Error::invalid_shown(
+            &path.key(key),
+            "\"<secret contents redacted>\"",
+            &error.to_string(),
+        ));
     }
 }
 
