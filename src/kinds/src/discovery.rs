@@ -10,6 +10,8 @@ use trireme_machinery::Object;
 
 use crate::data::{ResourceData, SubresourceData};
 
+pub(crate) mod endpointslices;
+
 /// A group with its versions in the order of preference.
 struct Group<'r> {
     name: &'r str,

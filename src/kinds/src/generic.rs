@@ -15,33 +15,21 @@ use crate::{
 const PATH_SEGMENT_NAMES: [&str; 1] = ["rbac.authorization.k8s.io"];
 
 /// Kinds that have a `metadata.generation`.
-const WITH_GENERATION: [&str; 12] = [
+const WITH_GENERATION: [&str; 4] = [
     "customresourcedefinitions",
-    "jobs",
-    "cronjobs",
-    "poddisruptionbudgets",
-    "mutatingwebhookconfigurations",
-    "validatingwebhookconfigurations",
     "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
     "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "endpointslices",
     "resourceslices",
 ];
 
 /// Kinds whose deletion answers with the object.
-const RETURNED_WHEN_DELETED: [&str; 6] = [
+const RETURNED_WHEN_DELETED: [&str; 5] = [
     "podtemplates",
-    "resourcequotas",
     "deviceclasses",
     "resourceclaims",
     "resourceclaimtemplates",
     "resourceslices",
 ];
-
-/// Kinds whose dependents are orphaned unless the client says otherwise.
-const ORPHANING: [&str; 1] = ["jobs"];
 
 /// The kind of a row without a module of its own.
 pub(crate) fn kind(row: &ResourceData) -> Kind {
@@ -51,7 +39,6 @@ pub(crate) fn kind(row: &ResourceData) -> Kind {
         generation: listed(&WITH_GENERATION),
         status: row.subresource("status").is_some(),
         returned: listed(&RETURNED_WHEN_DELETED),
-        orphaning: listed(&ORPHANING),
     })
 }
 
@@ -60,7 +47,6 @@ struct Generic {
     generation: bool,
     status: bool,
     returned: bool,
-    orphaning: bool,
 }
 
 impl Strategy for Generic {
@@ -90,9 +76,5 @@ impl Strategy for Generic {
 
     fn returns_deleted_object(&self) -> bool {
         self.returned
-    }
-
-    fn orphans_by_default(&self) -> bool {
-        self.orphaning
     }
 }

@@ -4,10 +4,12 @@ pub mod data;
 pub mod discovery;
 pub mod openapi;
 
+mod admissionregistration;
 mod apps;
 mod autoscaling;
 mod batch;
 mod builtin;
+mod certificates;
 mod checks;
 mod columns;
 mod coordination;

@@ -1,7 +1,9 @@
 //! The core group, one file a kind.
 
 pub(crate) mod configmaps;
+pub(crate) mod endpoints;
 pub(crate) mod events;
+pub(crate) mod limitranges;
 pub(crate) mod namespaces;
 pub(crate) mod nodes;
 pub(crate) mod persistentvolumeclaims;
@@ -9,6 +11,8 @@ pub(crate) mod persistentvolumes;
 pub(crate) mod pods;
 pub(crate) mod podtemplates;
 pub(crate) mod replicationcontrollers;
+mod resource_names;
+pub(crate) mod resourcequotas;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;

@@ -1,7 +1,10 @@
 //! ReplicationControllers (`pkg/registry/core/replicationcontroller`, `pkg/apis/core/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    GroupVersionKind,
+    field::{Error, ErrorList, Path},
+};
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
 
 use crate::{
@@ -105,6 +108,10 @@ impl Strategy for ReplicationControllers {
         ];
         push_bound_faults(status, &bounds, &mut errors);
         errors
+    }
+
+    fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
+        Some(format!("field label not supported: {field}"))
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

@@ -1,0 +1,129 @@
+//! Faults of the metrics that an autoscaler goes by.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::path_segment_name,
+};
+
+use super::validation::{ApiVersion, push_positive_faults, push_reference_faults};
+use crate::{
+    checks::{number, push_invalid, quantity},
+    values::text,
+};
+
+/// The sorts of metrics with the fields that describe them, in the order in which Kubernetes looks at them.
+const SORTS: [(&str, &str); 5] = [
+    ("Object", "object"),
+    ("External", "external"),
+    ("Pods", "pods"),
+    ("Resource", "resource"),
+    ("ContainerResource", "containerResource"),
+];
+const KNOWN: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
+
+/// The field that describes metrics of a sort.
+pub(super) fn field_of(sort: &str) -> Option<&'static str> {
+    SORTS.iter().find(|(name, _)| *name == sort).map(|(_, field)| *field)
+}
+
+/// Faults of one metric.
+pub(super) fn push_metric_faults(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let sort = text(metric, "type");
+    let expected = field_of(sort);
+    if sort.is_empty() {
+        errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
+    }
+    if expected.is_none() {
+        errors.push(Error::not_supported(&path.child("type"), sort, &KNOWN));
+    }
+    let present: Vec<&str> = SORTS.iter().map(|(_, field)| *field).filter(|field| metric.get(field).is_some()).collect();
+    if let Some(field) = present.first() {
+        push_source_faults(field, metric.get(field).unwrap_or(&Value::Null), &path.child(field), errors);
+    }
+    match expected {
+        None => errors.push(Error::not_supported(&path.child("type"), sort, &KNOWN)),
+        Some(expected) if !present.contains(&expected) => {
+            errors.push(Error::required(&path.child(expected), "must populate information for the given metric source"));
+        }
+        Some(_) => {}
+    }
+    if present.len() != 1 {
+        for field in present.iter().filter(|field| Some(**field) != expected) {
+            errors.push(Error::forbidden(&path.child(field), "must populate the given metric source only"));
+        }
+    }
+}
+
+fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let target = source.get("target").unwrap_or(&Value::Null);
+    let target_path = path.child("target");
+    let has = |name: &str| target.get(name).is_some();
+    if field == "object" {
+        let described = source.get("describedObject").unwrap_or(&Value::Null);
+        push_reference_faults(described, ApiVersion::Valid, &path.child("describedObject"), errors);
+    }
+    if matches!(field, "resource" | "containerResource") {
+        if text(source, "name").is_empty() {
+            errors.push(Error::required(&path.child("name"), "must specify a resource name"));
+        }
+        if field == "containerResource" && text(source, "container").is_empty() {
+            errors.push(Error::required(&path.child("container"), "must specify a container"));
+        }
+    } else {
+        push_identifier_faults(source.get("metric").unwrap_or(&Value::Null), &path.child("metric"), errors);
+    }
+    push_target_faults(target, &target_path, errors);
+    let missing = |name: &str, detail: &str| Error::required(&target_path.child(name), detail);
+    match field {
+        "object" if !has("value") && !has("averageValue") => {
+            errors.push(missing("averageValue", "must set either a target value or averageValue"));
+        }
+        "external" if !has("value") && !has("averageValue") => {
+            errors.push(missing("averageValue", "must set either a target value for metric or a per-pod target"));
+        }
+        "external" if has("value") && has("averageValue") => {
+            let detail = "may not set both a target value for metric and a per-pod target";
+            errors.push(Error::forbidden(&target_path.child("value"), detail));
+        }
+        "pods" if target.get("averageValue").is_none_or(|value| quantity(value).signum() <= 0) => {
+            errors.push(missing("averageValue", "must specify a positive target averageValue"));
+        }
+        "resource" | "containerResource" => match (has("averageUtilization"), has("averageValue")) {
+            (false, false) => {
+                let detail = "must set either a target raw value or a target utilization";
+                errors.push(missing("averageUtilization", detail));
+            }
+            (true, true) => {
+                let detail = "may not set both a target raw value and a target utilization";
+                errors.push(Error::forbidden(&target_path.child("averageValue"), detail));
+            }
+            _ => {}
+        },
+        _ => {}
+    }
+}
+
+fn push_identifier_faults(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match text(metric, "name") {
+        "" => errors.push(Error::required(&path.child("name"), "must specify a metric name")),
+        name => push_invalid(errors, &path.child("name"), name, path_segment_name(name)),
+    }
+}
+
+fn push_target_faults(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let sort = text(target, "type");
+    if sort.is_empty() {
+        errors.push(Error::required(&path.child("type"), "must specify a metric target type"));
+    }
+    if !matches!(sort, "Utilization" | "Value" | "AverageValue") {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        errors.push(Error::invalid_str(&path.child("type"), sort, detail));
+    }
+    push_positive_faults(target, "value", path, errors);
+    push_positive_faults(target, "averageValue", path, errors);
+    if let Some(utilization) = number(target, "averageUtilization").filter(|utilization| *utilization < 1) {
+        let detail = "must be greater than 0";
+        errors.push(Error::invalid(&path.child("averageUtilization"), &utilization.into(), detail));
+    }
+}

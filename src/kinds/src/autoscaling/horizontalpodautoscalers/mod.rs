@@ -1,0 +1,223 @@
+//! HorizontalPodAutoscalers (`pkg/registry/autoscaling/horizontalpodautoscaler`, `pkg/apis/autoscaling`). Version 2 is
+//! stored.
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    apps::workload::push_negative_faults,
+    columns::{self, column, documented},
+    kind::Kind,
+    values::{integer_at, items, keep_field, struct_mut, text, text_at},
+};
+
+mod metrics;
+mod v1;
+mod validation;
+
+pub(crate) use v1::V1;
+
+const SPEC: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec";
+const STATUS: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus";
+const SHOWN_METRICS: usize = 2;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let reference = |object: &Value| {
+        let part = |name: &str| text_at(object, &format!("/spec/scaleTargetRef/{name}")).to_owned();
+        Value::from(format!("{}/{}", part("kind"), part("name")))
+    };
+    let min = |object: &Value| match integer_at(object, "/spec/minReplicas") {
+        Some(min) => Value::from(min.to_string()),
+        None => Value::from("<unset>"),
+    };
+    Kind::new(Autoscalers).columns(vec![
+        columns::name(),
+        column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),
+        column("Targets", "string", documented(SPEC, "metrics"), |object| targets(object).into()),
+        column("MinPods", "string", documented(SPEC, "minReplicas"), min),
+        column("MaxPods", "string", documented(SPEC, "maxReplicas"), |object| {
+            integer_at(object, "/spec/maxReplicas").unwrap_or(0).into()
+        }),
+        column("Replicas", "string", documented(STATUS, "currentReplicas"), |object| {
+            integer_at(object, "/status/currentReplicas").unwrap_or(0).into()
+        }),
+        columns::age(),
+    ])
+}
+
+/// What is measured and what is wanted, of the first metrics.
+fn targets(object: &Value) -> String {
+    let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
+    let statuses = object.get("status").map_or(&[][..], |status| items(status, "currentMetrics"));
+    if specs.is_empty() {
+        return "<none>".to_owned();
+    }
+    let none = Value::Null;
+    let shown = specs.iter().take(SHOWN_METRICS).enumerate().map(|(index, spec)| {
+        target(spec, statuses.get(index).unwrap_or(&none))
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match specs.len().saturating_sub(SHOWN_METRICS) {
+        0 => shown,
+        more => format!("{shown} + {more} more..."),
+    }
+}
+
+fn target(spec: &Value, status: &Value) -> String {
+    let kind = text(spec, "type");
+    let Some(field) = metrics::field_of(kind) else { return "<unknown type>".to_owned() };
+    let at = |value: &Value, part: &str, name: &str| {
+        let number = value.get(field).and_then(|source| source.get(part)).and_then(|part| part.get(name))?;
+        Some(number.as_str().map_or_else(|| format!("{number}%"), str::to_owned))
+    };
+    let pair = |name: &str| {
+        let current = at(status, "current", name).unwrap_or_else(|| "<unknown>".to_owned());
+        at(spec, "target", name).map(|wanted| format!("{current}/{wanted}"))
+    };
+    let name = spec.get(field).map_or("", |source| text(source, "name"));
+    match kind {
+        "Resource" | "ContainerResource" => {
+            let pair = pair("averageValue").or_else(|| pair("averageUtilization"));
+            format!("{name}: {}", pair.unwrap_or_else(|| "<unknown>/<auto>".to_owned()))
+        }
+        "Pods" => pair("averageValue").unwrap_or_default(),
+        _ => match pair("averageValue") {
+            Some(pair) => format!("{pair} (avg)"),
+            None => pair("value").unwrap_or_default(),
+        },
+    }
+}
+
+struct Autoscalers;
+
+impl Strategy for Autoscalers {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+            let cpu = json!({ "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 80 } });
+            spec.insert("metrics".into(), json!([{ "type": "Resource", "resource": cpu }]));
+        }
+        if let Some(behavior) = spec.get_mut("behavior") {
+            let every_15_seconds = |kind: &str, value: i64| json!({ "type": kind, "value": value, "periodSeconds": 15 });
+            let percent = every_15_seconds("Percent", 100);
+            let up = struct_mut(behavior, "scaleUp");
+            up.entry("stabilizationWindowSeconds").or_insert_with(|| 0.into());
+            up.entry("selectPolicy").or_insert_with(|| "Max".into());
+            up.entry("policies").or_insert_with(|| json!([every_15_seconds("Pods", 4), percent.clone()]));
+            let down = struct_mut(behavior, "scaleDown");
+            down.entry("selectPolicy").or_insert_with(|| "Max".into());
+            down.entry("policies").or_insert_with(|| json!([percent]));
+        }
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({ "currentMetrics": null, "desiredReplicas": 0 });
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validation::push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validation::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let status = new.get("status").unwrap_or(&Value::Null);
+        push_negative_faults(status, &Path::new("status"), &["currentReplicas", "desiredReplicas"], &mut errors);
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, merged, named};
+
+    fn trial() -> Trial {
+        Trial::new("autoscaling", "horizontalpodautoscalers", kind())
+    }
+
+    fn autoscaler(patch: &Value) -> Value {
+        let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d" });
+        named("a", merged(&json!({ "maxReplicas": 3, "scaleTargetRef": target }), patch))
+    }
+
+    #[test]
+    fn faults_of_the_spec() {
+        let metric = |metric: Value| json!({ "metrics": [metric] });
+        let cases: [(Value, &[&str]); 5] = [
+            (json!({}), &[]),
+            (
+                json!({ "maxReplicas": 0, "minReplicas": 0, "scaleTargetRef": { "apiVersion": "v1", "name": "a/b" } }),
+                &[
+                    "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+                    "spec.maxReplicas: Required value: must be set and greater than 0",
+                    r#"spec.scaleTargetRef.name: Invalid value: "a/b": may not contain '/'"#,
+                    r#"spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group"#,
+                    "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
+                ],
+            ),
+            (
+                json!({ "scaleTargetRef": { "apiVersion": "v1", "kind": "ReplicationController" } }),
+                &[],
+            ),
+            (
+                metric(json!({ "type": "Pods" })),
+                &["spec.metrics[0].pods: Required value: must populate information for the given metric source"],
+            ),
+            (
+                json!({ "behavior": { "scaleUp": { "policies": [], "tolerance": "-1" } } }),
+                &[
+                    "spec.behavior.scaleUp.policies: Required value: must specify at least one Policy",
+                    r#"spec.behavior.scaleUp.tolerance: Invalid value: "-1": must be greater than or equal to 0"#,
+                ],
+            ),
+        ];
+        trial().expect_faults(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+    }
+
+    #[test]
+    fn versions_tell_the_same_in_their_own_ways() {
+        let both = json!({ "metrics": [
+            { "type": "Resource", "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 70 } } },
+            { "type": "Pods", "pods": { "metric": { "name": "q" }, "target": { "type": "AverageValue", "averageValue": "5" } } },
+        ] });
+        let stored = trial().create(autoscaler(&both)).expect("the autoscaler is valid");
+        let old_style = trial().in_version("v1", &V1);
+        let shown = old_style.shown(&stored);
+        assert_eq!(shown["spec"]["targetCPUUtilizationPercentage"], 70);
+        let annotation = &shown["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"];
+        assert_eq!(annotation, r#"[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"5"}}]"#);
+        let back = old_style.decode(shown);
+        let kinds: Vec<&str> = items(&back["spec"], "metrics").iter().map(|metric| text(metric, "type")).collect();
+        assert_eq!(kinds, ["Pods", "Resource"]);
+        assert!(back["metadata"]["annotations"].is_null());
+    }
+
+    #[test]
+    fn targets_are_shown_with_what_is_measured() {
+        let object = json!({
+            "spec": { "metrics": [
+                { "type": "Resource", "resource": { "name": "cpu", "target": { "averageUtilization": 80 } } },
+                { "type": "External", "external": { "target": { "averageValue": "30" } } },
+                { "type": "Pods" },
+            ] },
+            "status": { "currentMetrics": [
+                { "type": "Resource", "resource": { "current": { "averageUtilization": 41, "averageValue": "1" } } },
+            ] },
+        });
+        assert_eq!(targets(&object), "cpu: 41%/80%, <unknown>/30 (avg) + 1 more...");
+    }
+}

@@ -1,0 +1,150 @@
+//! Faults of an autoscaler's spec.
+
+use serde_json::Value;
+use trireme_machinery::{
+    GroupVersion,
+    field::{Error, ErrorList, Path},
+    names::path_segment_name,
+};
+
+use super::metrics;
+use crate::{
+    checks::{number, push_invalid, push_negative_quantity, quantity},
+    values::{items, text},
+};
+
+const MAX_WINDOW_SECONDS: i64 = 3600;
+const MAX_PERIOD_SECONDS: i64 = 1800;
+const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
+
+/// Faults of a spec; `old` is there on update, and what is wrong in it already may stay.
+pub(super) fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    let min = number(spec, "minReplicas");
+    let max = number(spec, "maxReplicas").unwrap_or(0);
+    let floor = if old.is_some_and(|old| number(old, "minReplicas") == Some(0)) { 0 } else { 1 };
+    if let Some(min) = min.filter(|min| *min < floor) {
+        let detail = format!("must be greater than or equal to {floor}");
+        errors.push(Error::invalid(&path.child("minReplicas"), &min.into(), &detail));
+    }
+    let at = path.child("maxReplicas");
+    if max == 0 {
+        errors.push(Error::required(&at, "must be set and greater than 0"));
+    } else if max < 0 {
+        errors.push(Error::invalid(&at, &max.into(), "must be greater than or equal to 1"));
+    }
+    if min.is_some_and(|min| max < min) {
+        errors.push(Error::invalid(&at, &max.into(), "must be greater than or equal to `minReplicas`"));
+    }
+    let reference = spec.get("scaleTargetRef").unwrap_or(&Value::Null);
+    let is_kept = old.is_some_and(|old| old.get("scaleTargetRef") == Some(reference));
+    // Of the core group only replication controllers can be scaled.
+    let rule = match text(reference, "kind") {
+        _ if is_kept => ApiVersion::Any,
+        "ReplicationController" => ApiVersion::Valid,
+        _ => ApiVersion::WithGroup,
+    };
+    push_reference_faults(reference, rule, &path.child("scaleTargetRef"), errors);
+    push_metrics_faults(spec, &path.child("metrics"), errors);
+    if let Some(behavior) = spec.get("behavior") {
+        for direction in ["scaleUp", "scaleDown"] {
+            if let Some(rules) = behavior.get(direction) {
+                push_rules_faults(rules, &path.child("behavior").child(direction), errors);
+            }
+        }
+    }
+}
+
+/// What an `apiVersion` must be.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum ApiVersion {
+    Any,
+    Valid,
+    WithGroup,
+}
+
+/// Faults of a reference to an object of any version.
+pub(super) fn push_reference_faults(reference: &Value, rule: ApiVersion, path: &Path<'_>, errors: &mut ErrorList) {
+    for field in ["kind", "name"] {
+        match text(reference, field) {
+            "" => errors.push(Error::required(&path.child(field), "")),
+            value => push_invalid(errors, &path.child(field), value, path_segment_name(value)),
+        }
+    }
+    let version = text(reference, "apiVersion");
+    let at = path.child("apiVersion");
+    let parsed = GroupVersion::parse(version);
+    let has_group = version.split_once('/').is_some_and(|(group, _)| !group.is_empty());
+    if rule == ApiVersion::Any {
+        return;
+    }
+    if parsed.is_none() && !version.is_empty() {
+        errors.push(Error::invalid_str(&at, version, &format!("unexpected GroupVersion string: {version}")));
+    } else if rule == ApiVersion::WithGroup && !has_group {
+        errors.push(Error::invalid_str(&at, version, "apiVersion must specify API group"));
+    }
+}
+
+fn push_metrics_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let all = items(spec, "metrics");
+    for (index, metric) in all.iter().enumerate() {
+        metrics::push_metric_faults(metric, &path.index(index), errors);
+    }
+    let tells_of_need = all.iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
+    if number(spec, "minReplicas") == Some(0) && !tells_of_need {
+        let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.push(Error::forbidden(path, detail));
+    }
+}
+
+fn push_rules_faults(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("stabilizationWindowSeconds");
+    match number(rules, "stabilizationWindowSeconds") {
+        Some(seconds) if seconds < 0 => {
+            errors.push(Error::invalid(&at, &seconds.into(), "must be greater than or equal to zero"));
+        }
+        Some(seconds) if seconds > MAX_WINDOW_SECONDS => {
+            let detail = format!("must be less than or equal to {MAX_WINDOW_SECONDS}");
+            errors.push(Error::invalid(&at, &seconds.into(), &detail));
+        }
+        _ => {}
+    }
+    let select = rules.get("selectPolicy").and_then(Value::as_str);
+    if let Some(select) = select.filter(|select| !SELECT_POLICIES.contains(select)) {
+        errors.push(Error::not_supported(&path.child("selectPolicy"), select, &SELECT_POLICIES));
+    }
+    let at = path.child("policies");
+    if items(rules, "policies").is_empty() {
+        errors.push(Error::required(&at, "must specify at least one Policy"));
+    }
+    for (index, policy) in items(rules, "policies").iter().enumerate() {
+        push_policy_faults(policy, &at.index(index), errors);
+    }
+    if let Some(tolerance) = rules.get("tolerance") {
+        push_negative_quantity(errors, tolerance, &path.child("tolerance"));
+    }
+}
+
+fn push_policy_faults(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let kind = text(policy, "type");
+    if !matches!(kind, "Pods" | "Percent") {
+        errors.push(Error::not_supported(&path.child("type"), kind, &["Percent", "Pods"]));
+    }
+    for field in ["value", "periodSeconds"] {
+        let value = number(policy, field).unwrap_or(0);
+        if value <= 0 {
+            errors.push(Error::invalid(&path.child(field), &value.into(), "must be greater than zero"));
+        }
+    }
+    if let Some(seconds) = number(policy, "periodSeconds").filter(|seconds| *seconds > MAX_PERIOD_SECONDS) {
+        let detail = format!("must be less than or equal to {MAX_PERIOD_SECONDS}");
+        errors.push(Error::invalid(&path.child("periodSeconds"), &seconds.into(), &detail));
+    }
+}
+
+/// A quantity that must be more than nothing, if it is there.
+pub(super) fn push_positive_faults(fields: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(value) = fields.get(name).filter(|value| quantity(value).signum() <= 0) {
+        errors.push(Error::invalid(&path.child(name), value, "must be positive"));
+    }
+}

@@ -1,0 +1,3 @@
+//! `autoscaling`, one folder a kind.
+
+pub(crate) mod horizontalpodautoscalers;

@@ -1,0 +1,234 @@
+//! CronJobs (`pkg/registry/batch/cronjob`, `pkg/apis/batch/validation`).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Column, Strategy, WriteContext};
+
+use super::{jobs, schedule};
+use crate::{
+    apps::workload::{changes_generation, container_columns, default_template, name_warnings, push_negative_faults},
+    columns::{self, column, documented, or_none, since, wide},
+    kind::Kind,
+    values::{items, keep_field, struct_mut, text, text_at},
+};
+use trireme_machinery::selector::compile_label_selector;
+
+const SPEC: &str = "io.k8s.api.batch.v1.CronJobSpec";
+const STATUS: &str = "io.k8s.api.batch.v1.CronJobStatus";
+const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
+/// The controller adds eleven characters to make the name of a job, which may have 63.
+const MAX_NAME_BYTES: usize = 52;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let [containers, images] = container_columns("/spec/jobTemplate/spec/template/spec");
+    let schedule = |object: &Value| Value::from(text_at(object, "/spec/schedule"));
+    let suspend = |object: &Value| match object.pointer("/spec/suspend").and_then(Value::as_bool) {
+        Some(true) => "True".into(),
+        Some(false) => "False".into(),
+        None => "<unset>".into(),
+    };
+    let active = |object: &Value| Value::from(object.get("status").map_or(0, |status| items(status, "active").len()));
+    Kind::new(CronJobs).columns(vec![
+        columns::name(),
+        column("Schedule", "string", documented(SPEC, "schedule"), schedule),
+        column("Timezone", "string", documented(SPEC, "timeZone"), |object| or_none(text_at(object, "/spec/timeZone"))),
+        column("Suspend", "boolean", documented(SPEC, "suspend"), suspend),
+        column("Active", "integer", documented(STATUS, "active"), active),
+        last_schedule_column(),
+        columns::age(),
+        containers,
+        images,
+        wide(column("Selector", "string", documented(JOB_SPEC, "selector"), |object| {
+            let selector = object.pointer("/spec/jobTemplate/spec/selector").and_then(Value::as_object);
+            let selector = selector.and_then(|selector| compile_label_selector(Some(selector)).ok());
+            or_none(&selector.map(|selector| selector.to_string()).unwrap_or_default())
+        })),
+    ])
+}
+
+fn last_schedule_column() -> Column {
+    Column {
+        cell: Arc::new(|object, now| match text_at(object, "/status/lastScheduleTime") {
+            "" => "<none>".into(),
+            at => since(at, now).into(),
+        }),
+        ..column("Last Schedule", "string", documented(STATUS, "lastScheduleTime"), |_| Value::Null)
+    }
+}
+
+struct CronJobs;
+
+impl Strategy for CronJobs {
+    fn default(&self, object: &mut Value) {
+        let job = struct_mut(object, "spec").get_mut("jobTemplate").and_then(|template| template.get_mut("spec"));
+        if let Some(job) = job.and_then(Value::as_object_mut) {
+            default_template(job);
+        }
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        let name = text_at(object, "/metadata/name");
+        if name.len() > MAX_NAME_BYTES {
+            let detail = format!("must be no more than {MAX_NAME_BYTES} characters");
+            errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = name_warnings(new, old);
+        let job = new.pointer("/spec/jobTemplate/spec").filter(|_| changes_generation(new, old));
+        warnings.extend(job.map(|job| jobs::warnings(job, "spec.jobTemplate.spec")).unwrap_or_default());
+        if text_at(new, "/spec/schedule").contains("TZ") {
+            let text = "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see \
+                        https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+            warnings.push(text.to_owned());
+        }
+        warnings
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    push_schedule_faults(spec, old, &path.child("schedule"), errors);
+    push_negative_faults(spec, &path, &["startingDeadlineSeconds"], errors);
+    let zone = spec.get("timeZone").and_then(Value::as_str);
+    if old.is_none_or(|old| old.get("timeZone").and_then(Value::as_str) != zone)
+        && let Some(zone) = zone
+    {
+        push_zone_faults(zone, &path.child("timeZone"), errors);
+    }
+    match text(spec, "concurrencyPolicy") {
+        "" => errors.push(Error::required(&path.child("concurrencyPolicy"), "")),
+        "Allow" | "Forbid" | "Replace" => {}
+        other => {
+            let at = path.child("concurrencyPolicy");
+            errors.push(Error::not_supported(&at, other, &["Allow", "Forbid", "Replace"]));
+        }
+    }
+    let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
+    jobs::push_template_faults(job, &path.child("jobTemplate.spec"), errors);
+    push_negative_faults(spec, &path, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], errors);
+}
+
+fn push_schedule_faults(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    let schedule = text(spec, "schedule");
+    if schedule.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    if let Err(why) = schedule::check(schedule) {
+        errors.push(Error::invalid_str(path, schedule, &why));
+    }
+    if !schedule.contains("TZ") {
+        return;
+    }
+    let had_zone = old.is_some_and(|old| text(old, "schedule").contains("TZ"));
+    if !had_zone {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        errors.push(Error::invalid_str(path, schedule, detail));
+    } else if spec.get("timeZone").is_some() {
+        let detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule";
+        errors.push(Error::invalid_str(path, schedule, detail));
+    }
+}
+
+fn push_zone_faults(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if zone.is_empty() {
+        errors.push(Error::invalid_str(path, zone, "timeZone must be nil or non-empty string"));
+        return;
+    }
+    let is_part = |part: &str| {
+        let fits = (1..=14).contains(&part.len()) && !matches!(part, "." | "..") && !part.starts_with('-');
+        fits && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
+    };
+    if !zone.split('/').all(is_part) {
+        errors.push(Error::invalid_str(path, zone, &format!("unknown time zone {zone}")));
+        return;
+    }
+    if zone.eq_ignore_ascii_case("local") {
+        let detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
+        errors.push(Error::invalid_str(path, zone, detail));
+    }
+    if let Err(why) = schedule::check_zone(zone) {
+        errors.push(Error::invalid_str(path, zone, &why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, merged, named};
+
+    fn cron_job(patch: &Value) -> Value {
+        let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "img:1" }] });
+        let spec = json!({ "schedule": "@hourly", "jobTemplate": { "spec": { "template": { "spec": pod } } } });
+        named("a", merged(&spec, patch))
+    }
+
+    #[test]
+    fn faults_of_the_spec() {
+        let trial = Trial::new("batch", "cronjobs", kind());
+        let cases: [(Value, &[&str]); 8] = [
+            (json!({ "timeZone": "Europe/Paris" }), &[]),
+            (json!({ "schedule": null }), &["spec.schedule: Required value"]),
+            (
+                json!({ "schedule": "61 * * * *", "startingDeadlineSeconds": -1, "concurrencyPolicy": "Z" }),
+                &[
+                    r#"spec.schedule: Invalid value: "61 * * * *": end of range (61) above maximum (59): 61"#,
+                    "spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0",
+                    r#"spec.concurrencyPolicy: Unsupported value: "Z": supported values: "Allow", "Forbid", "Replace""#,
+                ],
+            ),
+            (
+                json!({ "schedule": "TZ=UTC * * * * *" }),
+                &[r#"spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#],
+            ),
+            (json!({ "timeZone": "" }), &[r#"spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string"#]),
+            (json!({ "timeZone": "Mars/Base" }), &[r#"spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base"#]),
+            (
+                json!({ "timeZone": "local" }),
+                &[
+                    r#"spec.timeZone: Invalid value: "local": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"#,
+                    r#"spec.timeZone: Invalid value: "local": unknown time zone local"#,
+                ],
+            ),
+            (
+                json!({ "jobTemplate": { "spec": { "manualSelector": true, "selector": { "matchLabels": { "a": "b" } } } } }),
+                &[
+                    r#"spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"a":"b"}}: `selector` will be auto-generated"#,
+                    r#"spec.jobTemplate.spec.manualSelector: Unsupported value: true: supported values: "nil", "false""#,
+                ],
+            ),
+        ];
+        trial.expect_faults(&cases.map(|(patch, faults)| (cron_job(&patch), faults)));
+        let long = "a".repeat(53);
+        let fault = format!("metadata.name: Invalid value: \"{long}\": must be no more than 52 characters");
+        let mut body = cron_job(&json!({}));
+        body["metadata"]["name"] = long.into();
+        assert_eq!(trial.faults(body), [fault]);
+    }
+}

@@ -1,0 +1,250 @@
+//! Jobs (`pkg/registry/batch/job`, `pkg/apis/batch/validation`).
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    GroupVersionKind,
+    field::{Error, ErrorList, Path},
+    names,
+    selector::compile_label_selector,
+    time,
+};
+use trireme_registry::{Column, Strategy, WriteContext};
+
+use crate::{
+    apps::workload::{changes_generation, default_template, name_warnings, shown_selector, template_columns},
+    checks::number,
+    columns::{self, column, described, documented, since},
+    kind::{Kind, selectable},
+    values::{integer_at, is_true_at, keep_field, set_default, struct_mut, text, text_at},
+};
+
+mod indexes;
+mod policies;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use spec::{push_template_faults, warnings};
+
+const SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
+const STATUS: &str = "io.k8s.api.batch.v1.JobStatus";
+/// Labels by which a job's pods are found: those of the first versions and those of today.
+const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller-uid"];
+const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let [containers, images, selector] = template_columns(SPEC);
+    Kind::new(Jobs)
+        .columns(vec![
+            columns::name(),
+            column("Status", "string", described("Status of the job."), |object| state(object).into()),
+            column("Completions", "string", documented(STATUS, "succeeded"), |object| completions(object).into()),
+            duration_column(),
+            columns::age(),
+            containers,
+            images,
+            selector,
+        ])
+        .selectable(vec![selectable("status.successful", |object| {
+            integer_at(object, "/status/succeeded").unwrap_or(0).to_string()
+        })])
+}
+
+fn state(object: &Value) -> &'static str {
+    let is = |condition: &str| object.get("status").is_some_and(|status| status::is_true(status, condition));
+    let deleted = object.pointer("/metadata/deletionTimestamp").is_some();
+    let states = [
+        (is("Complete"), "Complete"),
+        (is("Failed"), "Failed"),
+        (deleted, "Terminating"),
+        (is("Suspended"), "Suspended"),
+        (is("FailureTarget"), "FailureTarget"),
+        (is("SuccessCriteriaMet"), "SuccessCriteriaMet"),
+    ];
+    states.iter().find(|(holds, _)| *holds).map_or("Running", |(_, name)| name)
+}
+
+fn completions(object: &Value) -> String {
+    let succeeded = integer_at(object, "/status/succeeded").unwrap_or(0);
+    let parallelism = integer_at(object, "/spec/parallelism").unwrap_or(0);
+    match integer_at(object, "/spec/completions") {
+        Some(wanted) => format!("{succeeded}/{wanted}"),
+        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        None => format!("{succeeded}/1"),
+    }
+}
+
+fn duration_column() -> Column {
+    let duration = |object: &Value, now: Timestamp| {
+        let start = text_at(object, "/status/startTime");
+        let end = text_at(object, "/status/completionTime").parse::<Timestamp>();
+        match (start.parse::<Timestamp>(), end) {
+            (Ok(start), Ok(end)) => time::human_duration(end.duration_since(start)),
+            (Ok(_), Err(_)) => since(start, now),
+            _ => String::new(),
+        }
+    };
+    Column {
+        cell: Arc::new(move |object, now| Value::from(duration(object, now))),
+        ..column("Duration", "string", described("Time required to complete the job."), |_| Value::Null)
+    }
+}
+
+struct Jobs;
+
+impl Strategy for Jobs {
+    fn default(&self, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+            set_default(spec, "completions", 1);
+        }
+        set_default(spec, "parallelism", 1);
+        let backoff = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+        set_default(spec, "backoffLimit", backoff);
+        set_default(spec, "completionMode", "NonIndexed");
+        set_default(spec, "suspend", false);
+        let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+        set_default(spec, "podReplacementPolicy", replacement);
+        set_default(spec, "manualSelector", false);
+        default_template(spec);
+        label_like_template(object);
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+        if !is_true_at(object, "/spec/manualSelector") {
+            generate_selector(object);
+        }
+        label_like_template(object);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_job_faults(object, true, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let old_label = |name: &str| template_label(old, name).is_some();
+        let prefixed = old_label(NAME_LABELS[1]) && old_label(UID_LABELS[1]);
+        let suspended = is_true_at(old, "/spec/suspend");
+        let idle = old.pointer("/status/startTime").is_none()
+            || old.get("status").is_some_and(|status| status::is_true(status, "Suspended"));
+        // Kubernetes validates the object by itself and again as a change, and tells of both.
+        let mut errors = ErrorList::new();
+        push_job_faults(new, prefixed, &mut errors);
+        spec::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+        spec::push_change_faults(new, old, suspended && idle, &mut errors);
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        status::push_status_faults(new, old, &mut errors);
+        errors
+    }
+
+    fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
+        Some(format!("field label {field:?} not supported for Job"))
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let mut warnings = name_warnings(new, old);
+        if let Some(spec) = new.get("spec").filter(|_| changes_generation(new, old)) {
+            warnings.extend(spec::warnings(spec, "spec"));
+        }
+        warnings
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn orphans_by_default(&self) -> bool {
+        true
+    }
+}
+
+/// A job without labels has those of its template.
+fn label_like_template(object: &mut Value) {
+    let labels = object.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()).cloned() else { return };
+    let own = object.pointer("/metadata/labels").and_then(Value::as_object);
+    if own.is_none_or(serde_json::Map::is_empty) {
+        struct_mut(object, "metadata").insert("labels".into(), labels.into());
+    }
+}
+
+/// Labels the template so that the job's pods are its alone, and selects them. What the client has set stays, and is
+/// refused later if it does not fit.
+fn generate_selector(object: &mut Value) {
+    let [name, uid] = ["/metadata/name", "/metadata/uid"].map(|pointer| text_at(object, pointer).to_owned());
+    let spec = struct_mut(object, "spec");
+    let template = spec.entry("template").or_insert_with(|| json!({}));
+    struct_mut(template, "metadata");
+    let labels = struct_mut(&mut template["metadata"], "labels");
+    for label in NAME_LABELS {
+        set_default(labels, label, name.as_str());
+    }
+    for label in UID_LABELS {
+        set_default(labels, label, uid.as_str());
+    }
+    let selector = spec.entry("selector").or_insert_with(|| json!({}));
+    set_default(struct_mut(selector, "matchLabels"), UID_LABELS[1], uid);
+}
+
+fn template_label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/spec/template/metadata/labels")?.get(name)?.as_str()
+}
+
+fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+    push_generated_faults(object, prefixed, errors);
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    spec::push_spec_faults(spec, &Path::new("spec"), errors);
+    let last_index = number(spec, "completions").filter(|count| *count > 0).map(|count| count - 1);
+    if let Some(last) = last_index.filter(|_| text(spec, "completionMode") == "Indexed") {
+        let name = text_at(object, "/metadata/name");
+        let host = format!("{name}-{last}");
+        if !names::dns1123_label(&host).is_empty() {
+            let detail = format!("will not able to create pod with invalid DNS label: {host}");
+            errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
+        }
+    }
+}
+
+/// A selector that is not the client's own must be the generated one.
+fn push_generated_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+    let selector = object.pointer("/spec/selector");
+    let Some(selector) = selector.filter(|_| !is_true_at(object, "/spec/manualSelector")) else { return };
+    let (name, uid) = (text_at(object, "/metadata/name"), text_at(object, "/metadata/uid"));
+    let wanted = [(UID_LABELS[0], uid), (NAME_LABELS[0], name), (UID_LABELS[1], uid), (NAME_LABELS[1], name)];
+    let wanted = wanted.get(..if prefixed { 4 } else { 2 }).unwrap_or_default();
+    let path = Path::new("spec.template.metadata.labels");
+    for (label, expected) in wanted {
+        let detail = format!("must be '{expected}'");
+        match template_label(object, label) {
+            None => errors.push(Error::required(&path.key(label), &detail)),
+            Some(value) if value != *expected => {
+                let labels = object.pointer("/spec/template/metadata/labels").unwrap_or(&Value::Null);
+                errors.push(Error::invalid(&path.key(label), labels, &detail));
+            }
+            Some(_) => {}
+        }
+    }
+    let labels: serde_json::Map<String, Value> =
+        wanted.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
+    let compiled = compile_label_selector(selector.as_object());
+    if compiled.is_ok_and(|compiled| !compiled.matches(Some(&labels))) {
+        let detail = "`selector` not auto-generated";
+        errors.push(Error::invalid_shown(&Path::new("spec.selector"), shown_selector(selector), detail));
+    }
+}

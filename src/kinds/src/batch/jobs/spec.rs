@@ -1,0 +1,235 @@
+//! Faults of a job's spec, also of one in a cron job's template, and of its changes.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::policies::{FAILURE_POLICY, SUCCESS_POLICY, push_policy_faults};
+use crate::{
+    apps::workload::{push_label_faults, push_negative_faults, shown_selector},
+    checks::{not_supported_value, number, push_invalid, push_selector},
+    internal::{self, Shape},
+    pod_template::{self, layout},
+    values::{items, keep_field, remove, struct_mut, text, text_at},
+};
+
+/// From here on the state of an indexed job may grow too large to be tracked.
+const MANY: i64 = 100_000;
+const MANY_AT_ONCE: i64 = 10_000;
+const MAX_MANAGER_BYTES: usize = 63;
+
+/// Faults of a job's own spec (`ValidateJobSpec`).
+pub(super) fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_common_faults(spec, path, errors);
+    match spec.get("selector") {
+        None => errors.push(Error::required(&path.child("selector"), "")),
+        selector => push_selector(errors, selector, &path.child("selector")),
+    }
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    push_label_faults(spec.get("selector"), template, &path.child("template"), errors);
+}
+
+/// Faults of the spec in a cron job's template (`ValidateJobTemplateSpec`).
+pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_common_faults(spec, path, errors);
+    if let Some(selector) = spec.get("selector") {
+        let detail = "`selector` will be auto-generated";
+        errors.push(Error::invalid_shown(&path.child("selector"), shown_selector(selector), detail));
+    }
+    if let Some(manual) = spec.get("manualSelector").filter(|manual| **manual == Value::Bool(true)) {
+        errors.push(not_supported_value(&path.child("manualSelector"), manual, &["nil", "false"]));
+    }
+}
+
+fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let counters = [
+        "parallelism",
+        "completions",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "ttlSecondsAfterFinished",
+        "backoffLimitPerIndex",
+        "maxFailedIndexes",
+    ];
+    push_negative_faults(spec, path, &counters, errors);
+    if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
+        errors.push(Error::required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
+    }
+    if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
+        let at = path.child("managedBy");
+        push_invalid(errors, &at, manager, names::domain_prefixed_path(manager));
+        if manager.len() > MAX_MANAGER_BYTES {
+            errors.push(Error::too_long(&at, MAX_MANAGER_BYTES));
+        }
+    }
+    push_mode_faults(spec, path, errors);
+    push_policy_faults(spec, path, errors);
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    pod_template::validate_template(template, &path.child("template"), errors);
+    push_restart_faults(spec, template, &path.child("template.spec.restartPolicy"), errors);
+}
+
+fn push_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mode = spec.get("completionMode").and_then(Value::as_str);
+    match mode {
+        Some("Indexed") => push_indexed_faults(spec, path, errors),
+        None | Some("NonIndexed") => {
+            for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
+                if let Some(value) = spec.get(field) {
+                    errors.push(Error::invalid(&path.child(field), value, "requires indexed completion mode"));
+                }
+            }
+        }
+        Some(other) => {
+            errors.push(Error::not_supported(&path.child("completionMode"), other, &["NonIndexed", "Indexed"]));
+        }
+    }
+}
+
+fn push_indexed_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (completions, parallelism) = (number(spec, "completions"), number(spec, "parallelism"));
+    let max_failed = number(spec, "maxFailedIndexes");
+    if completions.is_none() {
+        errors.push(Error::required(&path.child("completions"), "when completion mode is Indexed"));
+    }
+    if let Some(parallelism) = parallelism.filter(|count| *count > MANY) {
+        let detail = format!("must be less than or equal to {MANY} when completion mode is Indexed");
+        errors.push(Error::invalid(&path.child("parallelism"), &parallelism.into(), &detail));
+    }
+    let at = path.child("maxFailedIndexes");
+    if let Some(max_failed) = max_failed.filter(|failed| completions.is_some_and(|count| *failed > count)) {
+        errors.push(Error::invalid(&at, &max_failed.into(), "must be less than or equal to completions"));
+    }
+    if let Some(max_failed) = max_failed.filter(|failed| *failed > MANY) {
+        errors.push(Error::invalid(&at, &max_failed.into(), &format!("must be less than or equal to {MANY}")));
+    }
+    if completions.is_none_or(|count| count <= MANY) || spec.get("backoffLimitPerIndex").is_none() {
+        return;
+    }
+    if max_failed.is_none() {
+        let detail = format!("must be specified when completions is above {MANY}");
+        errors.push(Error::required(&at, &detail));
+    }
+    let detail = format!(
+        "must be less than or equal to {MANY_AT_ONCE} when completions are above {MANY} and used with backoff limit per \
+         index"
+    );
+    for (field, value) in [("parallelism", parallelism), ("maxFailedIndexes", max_failed)] {
+        if let Some(value) = value.filter(|value| *value > MANY_AT_ONCE) {
+            errors.push(Error::invalid(&path.child(field), &value.into(), &detail));
+        }
+    }
+}
+
+fn push_restart_faults(spec: &Value, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    match text_at(template, "/spec/restartPolicy") {
+        "" | "Always" => errors.push(Error::required(path, r#"valid values: "OnFailure", "Never""#)),
+        "Never" => {}
+        policy @ "OnFailure" => {
+            if spec.get("podFailurePolicy").is_some() {
+                let detail = r#"only "Never" is supported when podFailurePolicy is specified"#;
+                errors.push(Error::invalid_str(path, policy, detail));
+            }
+        }
+        other => errors.push(Error::not_supported(path, other, &["OnFailure", "Never"])),
+    }
+}
+
+/// Faults of a change (`ValidateJobSpecUpdate`, without the faults of the new spec).
+pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: bool, errors: &mut ErrorList) {
+    let path = Path::new("spec");
+    let none = Value::Null;
+    let (spec, old_spec) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+    push_completions_change(spec, old_spec, errors);
+    let mut push = |field: &str, shown: &dyn Fn(&Value) -> String| {
+        let (value, old_value) = (spec.get(field), old_spec.get(field));
+        if value != old_value {
+            let shown = value.map_or_else(|| "null".to_owned(), shown);
+            errors.push(Error::invalid_shown(&path.child(field), shown, "field is immutable"));
+        }
+    };
+    push("selector", &shown_selector);
+    let template = spec.get("template").unwrap_or(&none);
+    let old_template = old_spec.get("template").unwrap_or(&none);
+    let reference = if scheduling_is_open { opened(old_template, template) } else { old_template.clone() };
+    if *template != reference {
+        push("template", &|template| layout::compact("PodTemplateSpec", template));
+    }
+    push("completionMode", &Value::to_string);
+    push("podFailurePolicy", &|policy| internal::compact(Some(policy), Shape::Pointer(FAILURE_POLICY)));
+    push("backoffLimitPerIndex", &Value::to_string);
+    push("managedBy", &Value::to_string);
+    push("successPolicy", &|policy| internal::compact(Some(policy), Shape::Pointer(SUCCESS_POLICY)));
+}
+
+/// Completions of an indexed job may change along with the parallelism.
+fn push_completions_change(spec: &Value, old: &Value, errors: &mut ErrorList) {
+    let (count, before) = (spec.get("completions"), old.get("completions"));
+    if count == before {
+        return;
+    }
+    let path = Path::new("spec.completions");
+    let shown = count.unwrap_or(&Value::Null);
+    if text(spec, "completionMode") != "Indexed" {
+        errors.push(Error::invalid(&path, shown, "field is immutable"));
+    } else if count.is_some() && count != spec.get("parallelism") {
+        errors.push(Error::invalid(&path, shown, "can only be modified in tandem with spec.parallelism"));
+    }
+}
+
+/// The old template with all that a suspended job may still change as it is in the new one.
+fn opened(old: &Value, new: &Value) -> Value {
+    let mut opened = old.clone();
+    let none = Value::Null;
+    if let (Some(metadata), from) = (opened.get_mut("metadata"), new.get("metadata").unwrap_or(&none)) {
+        keep_field(metadata, from, "annotations");
+        keep_field(metadata, from, "labels");
+    }
+    let (Some(pod), from) = (opened.get_mut("spec"), new.get("spec").unwrap_or(&none)) else { return opened };
+    for field in ["nodeSelector", "tolerations", "schedulingGates"] {
+        keep_field(pod, from, field);
+    }
+    open_affinity(pod, from);
+    for list in ["containers", "initContainers"] {
+        let containers = pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for (container, from) in containers.zip(items(from, list)) {
+            keep_field(container, from, "resources");
+        }
+    }
+    opened
+}
+
+/// Node affinity may change; an affinity of nothing else may come and go.
+fn open_affinity(pod: &mut Value, from: &Value) {
+    let wanted = from.get("affinity");
+    if wanted.is_none() && pod.get("affinity").is_none() {
+        return;
+    }
+    let affinity = struct_mut(pod, "affinity");
+    match wanted.and_then(|affinity| affinity.get("nodeAffinity")) {
+        Some(node_affinity) => affinity.insert("nodeAffinity".into(), node_affinity.clone()),
+        None => affinity.remove("nodeAffinity"),
+    };
+    if affinity.is_empty() && wanted.is_none() {
+        remove(pod, "affinity");
+    }
+}
+
+/// Warnings of a job's spec; `path` is where it stands.
+pub(crate) fn warnings(spec: &Value, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let count = |field: &str| number(spec, field).unwrap_or(0);
+    let is_indexed = text(spec, "completionMode") == "Indexed";
+    if is_indexed && count("completions") > MANY && count("parallelism") > MANY_AT_ONCE {
+        warnings.push(format!(
+            "{path}.completions: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher \
+             than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        ));
+    }
+    if let Some(template) = spec.get("template") {
+        warnings.extend(pod_template::warnings(template, &format!("{path}.template")));
+    }
+    warnings
+}

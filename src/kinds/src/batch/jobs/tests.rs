@@ -1,0 +1,165 @@
+//! What jobs become and what is refused.
+
+use serde_json::{Value, json};
+
+use super::kind;
+use crate::testing::{Trial, merged, named};
+
+fn trial() -> Trial {
+    Trial::new("batch", "jobs", kind())
+}
+
+fn job(patch: &Value) -> Value {
+    let template = json!({ "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "img:1" }] } });
+    named("a", merged(&json!({ "template": template }), patch))
+}
+
+#[test]
+fn pods_of_a_job_are_its_own() {
+    let stored = trial().create(job(&json!({}))).expect("the job is valid");
+    let labels = json!({
+        "batch.kubernetes.io/controller-uid": "u-1", "batch.kubernetes.io/job-name": "a",
+        "controller-uid": "u-1", "job-name": "a",
+    });
+    assert_eq!(stored["spec"]["template"]["metadata"]["labels"], labels);
+    assert_eq!(stored["metadata"]["labels"], labels);
+    assert_eq!(stored["spec"]["selector"], json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": "u-1" } }));
+}
+
+#[test]
+fn defaults_depend_on_each_other() {
+    let cases = [
+        (json!({}), json!({ "completions": 1, "parallelism": 1, "backoffLimit": 6 })),
+        (json!({ "parallelism": 3 }), json!({ "parallelism": 3 })),
+        (json!({ "backoffLimitPerIndex": 1 }), json!({ "backoffLimit": 2_147_483_647 })),
+        (json!({ "podFailurePolicy": { "rules": [] } }), json!({ "podReplacementPolicy": "Failed" })),
+    ];
+    for (given, expected) in cases {
+        let spec = trial().decode(job(&given))["spec"].clone();
+        assert_eq!(merged(&spec, &expected), spec, "{given}");
+    }
+    assert!(trial().decode(job(&json!({ "parallelism": 3 })))["spec"].get("completions").is_none());
+}
+
+#[test]
+fn faults_of_the_spec() {
+    let rules = |rule: Value| json!({ "podFailurePolicy": { "rules": [rule] } });
+    let succeed = |rule: Value| json!({ "completionMode": "Indexed", "completions": 3, "successPolicy": { "rules": [rule] } });
+    let cases: [(Value, &[&str]); 9] = [
+        (json!({}), &[]),
+        (
+            json!({ "parallelism": -1, "managedBy": "mine", "completionMode": "Odd", "maxFailedIndexes": 1 }),
+            &[
+                "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+                "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
+                r#"spec.managedBy: Invalid value: "mine": must be a domain-prefixed path (such as "acme.io/foo")"#,
+                r#"spec.completionMode: Unsupported value: "Odd": supported values: "NonIndexed", "Indexed""#,
+            ],
+        ),
+        (
+            json!({ "backoffLimitPerIndex": 1, "successPolicy": { "rules": [{ "succeededCount": 1 }] } }),
+            &[
+                "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+                r#"spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}: requires indexed completion mode"#,
+            ],
+        ),
+        (
+            json!({ "template": { "spec": { "restartPolicy": null } } }),
+            &[r#"spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never""#],
+        ),
+        (
+            json!({ "selector": { "matchLabels": { "app": "x" } } }),
+            &[
+                r#"spec.selector: Invalid value: {"matchLabels":{"app":"x","batch.kubernetes.io/controller-uid":"u-1"}}: `selector` not auto-generated"#,
+                r#"spec.template.metadata.labels: Invalid value: {"batch.kubernetes.io/controller-uid":"u-1","batch.kubernetes.io/job-name":"a","controller-uid":"u-1","job-name":"a"}: `selector` does not match template `labels`"#,
+            ],
+        ),
+        (
+            rules(json!({ "action": "", "onExitCodes": { "operator": "In", "values": [3, 0, 3], "containerName": "z" } })),
+            &[
+                r#"spec.podFailurePolicy.rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]"#,
+                r#"spec.podFailurePolicy.rules[0].onExitCodes.containerName: Invalid value: "z": must be one of the container or initContainer names in the pod template"#,
+                "spec.podFailurePolicy.rules[0].onExitCodes.values[1]: Invalid value: 0: must not be 0 for the In operator",
+                "spec.podFailurePolicy.rules[0].onExitCodes.values[2]: Duplicate value: 3",
+                "spec.podFailurePolicy.rules[0].onExitCodes.values: Invalid value: [3,0,3]: must be ordered",
+            ],
+        ),
+        (
+            rules(json!({ "action": "FailIndex" })),
+            &[
+                r#"spec.podFailurePolicy.rules[0].action: Invalid value: "FailIndex": requires the backoffLimitPerIndex to be set"#,
+                "spec.podFailurePolicy.rules[0]: Invalid value: specifying one of OnExitCodes and OnPodConditions is required",
+            ],
+        ),
+        (
+            succeed(json!({ "succeededIndexes": "2-9" })),
+            &[r#"spec.successPolicy.rules[0].succeededIndexes: Invalid value: "2-9": error parsing succeededIndexes: too large index: "9""#],
+        ),
+        (
+            succeed(json!({ "succeededIndexes": "0-1", "succeededCount": 3 })),
+            &["spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)"],
+        ),
+    ];
+    trial().expect_faults(&cases.map(|(patch, faults)| (job(&patch), faults)));
+}
+
+#[test]
+fn suspended_jobs_may_be_scheduled_anew() {
+    let trial = trial();
+    let old = trial.create(job(&json!({ "suspend": true }))).expect("the job is valid");
+    let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
+    let faults = |spec: Value| trial.patch(&old, &template(spec)).err().unwrap_or_default().len();
+    assert_eq!(faults(json!({ "nodeSelector": { "a": "b" } })), 0);
+    assert_eq!(faults(json!({ "affinity": { "nodeAffinity": {} } })), 0);
+    assert_eq!(faults(json!({ "affinity": { "podAffinity": {} } })), 1);
+    assert_eq!(faults(json!({ "hostNetwork": true })), 1);
+}
+
+#[test]
+fn completions_of_indexed_jobs_change_with_the_parallelism() {
+    let trial = trial();
+    let old = trial.create(job(&json!({ "completionMode": "Indexed", "completions": 2, "parallelism": 2 })));
+    let old = old.expect("the job is valid");
+    trial.expect_patch_faults(&old, &[
+        (json!({ "spec": { "completions": 3, "parallelism": 3 } }), &[]),
+        (
+            json!({ "spec": { "completions": 3 } }),
+            &["spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"],
+        ),
+        (
+            json!({ "spec": { "completionMode": "NonIndexed" } }),
+            &[r#"spec.completionMode: Invalid value: "NonIndexed": field is immutable"#],
+        ),
+    ]);
+}
+
+#[test]
+fn a_status_cannot_contradict_itself() {
+    let trial = trial();
+    let old = trial.create(job(&json!({}))).expect("the job is valid");
+    let condition = |name: &str| json!({ "type": name, "status": "True" });
+    trial.expect_status_faults(&old, &[
+        (json!({ "active": 1, "ready": 2 }), &["status.ready: Invalid value: 2: cannot set more ready pods than active"]),
+        (
+            json!({ "conditions": [condition("Complete")] }),
+            &[
+                "status.completionTime: Required value: completionTime is required for Complete jobs",
+                "status.conditions: Invalid value: cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+                "status.startTime: Required value: startTime is required for finished job",
+            ],
+        ),
+        (
+            json!({ "completedIndexes": "0" }),
+            &[r#"status.completedIndexes: Invalid value: "0": cannot set non-empty completedIndexes when non-indexed completion mode"#],
+        ),
+    ]);
+    let started = trial.status(&old, json!({ "failed": 2, "startTime": "2024-01-01T00:00:00Z" }));
+    let started = started.expect("the status is consistent");
+    trial.expect_status_faults(&started, &[(
+        json!({ "failed": 1 }),
+        &[
+            "status.failed: Invalid value: 1: cannot decrease the failed counter",
+            "status.startTime: Required value: startTime cannot be removed for unsuspended job",
+        ],
+    )]);
+}

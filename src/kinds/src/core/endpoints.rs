@@ -1,0 +1,201 @@
+//! Endpoints (`pkg/registry/core/endpoint`, `pkg/apis/core/validation`).
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    checks::{number, push_invalid, push_invalid_number},
+    columns::{self, column, documented},
+    kind::Kind,
+    values::{items, text},
+};
+
+const TYPE: &str = "io.k8s.api.core.v1.Endpoints";
+const SHOWN: usize = 3;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(AllEndpoints).columns(vec![
+        columns::name(),
+        column("Endpoints", "string", documented(TYPE, "subsets"), |object| shown(object).into()),
+        columns::age(),
+    ])
+}
+
+/// The first addresses with their ports.
+fn shown(object: &Value) -> String {
+    let mut all = Vec::new();
+    for subset in items(object, "subsets") {
+        let addresses = items(subset, "addresses").iter().map(|address| text(address, "ip"));
+        let ports = items(subset, "ports");
+        if ports.is_empty() {
+            all.extend(addresses.map(str::to_owned));
+            continue;
+        }
+        for port in ports {
+            let port = number(port, "port").unwrap_or(0);
+            all.extend(addresses.clone().map(|address| join_host_port(address, port)));
+        }
+    }
+    let more = all.len().saturating_sub(SHOWN);
+    all.truncate(SHOWN);
+    match (all.is_empty(), more) {
+        (true, _) => "<none>".to_owned(),
+        (false, 0) => all.join(","),
+        (false, more) => format!("{} + {more} more...", all.join(",")),
+    }
+}
+
+fn join_host_port(host: &str, port: i64) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+struct AllEndpoints;
+
+impl Strategy for AllEndpoints {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_all_faults(object, &[], &mut errors);
+        errors
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_all_faults(new, &known_addresses(old), &mut errors);
+        errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+}
+
+/// Addresses that an older rule let in may stay.
+fn known_addresses(object: &Value) -> Vec<&str> {
+    let addresses = items(object, "subsets").iter().flat_map(|subset| {
+        items(subset, "addresses").iter().chain(items(subset, "notReadyAddresses"))
+    });
+    addresses.map(|address| text(address, "ip")).collect()
+}
+
+fn push_all_faults(object: &Value, known: &[&str], errors: &mut ErrorList) {
+    let path = Path::new("subsets");
+    for (index, subset) in items(object, "subsets").iter().enumerate() {
+        let path = path.index(index);
+        let (ready, unready) = (items(subset, "addresses"), items(subset, "notReadyAddresses"));
+        if ready.is_empty() && unready.is_empty() {
+            errors.push(Error::required(&path, "must specify `addresses` or `notReadyAddresses`"));
+        }
+        for (list, addresses) in [("addresses", ready), ("notReadyAddresses", unready)] {
+            let path = path.child(list);
+            for (index, address) in addresses.iter().enumerate() {
+                push_address_faults(address, known, &path.index(index), errors);
+            }
+        }
+        let ports = items(subset, "ports");
+        for (index, port) in ports.iter().enumerate() {
+            push_port_faults(port, ports.len() > 1, &path.child("ports").index(index), errors);
+        }
+    }
+}
+
+fn push_address_faults(address: &Value, known: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    let (ip, at) = (text(address, "ip"), path.child("ip"));
+    if !known.contains(&ip) {
+        push_invalid(errors, &at, ip, names::ip(ip));
+    }
+    let hostname = text(address, "hostname");
+    if !hostname.is_empty() {
+        push_invalid(errors, &path.child("hostname"), hostname, names::dns1123_label(hostname));
+    }
+    if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
+        push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+    }
+    push_special_address_faults(ip, &at, errors);
+}
+
+/// Addresses that nothing can be reached at from elsewhere (`ValidateEndpointIP`).
+pub(crate) fn push_special_address_faults(address: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(ip) = names::parse_ip_sloppy(address) else {
+        errors.push(Error::invalid_str(path, address, "must be a valid IP address"));
+        return;
+    };
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    let is_link_local_multicast = match ip {
+        IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
+        IpAddr::V6(ip) => ip.segments().first().is_some_and(|segment| segment & 0xff0f == 0xff02),
+    };
+    let faults = [
+        (ip.is_unspecified(), format!("may not be unspecified ({address})")),
+        (ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
+        (is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (
+            is_link_local_multicast,
+            "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
+        ),
+    ];
+    for (_, detail) in faults.iter().filter(|(holds, _)| *holds) {
+        errors.push(Error::invalid_str(path, address, detail));
+    }
+}
+
+fn push_port_faults(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = text(port, "name");
+    if !name.is_empty() {
+        push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+    } else if needs_name {
+        errors.push(Error::required(&path.child("name"), ""));
+    }
+    let number = number(port, "port").unwrap_or(0);
+    push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
+    match text(port, "protocol") {
+        "" => errors.push(Error::required(&path.child("protocol"), "")),
+        "SCTP" | "TCP" | "UDP" => {}
+        other => errors.push(Error::not_supported(&path.child("protocol"), other, &["SCTP", "TCP", "UDP"])),
+    }
+    if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
+        push_invalid(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn faults_of_subsets() {
+        let endpoints = |subset: Value| json!({ "metadata": { "name": "a" }, "subsets": [subset] });
+        Trial::new("", "endpoints", kind()).expect_faults(&[
+            (endpoints(json!({ "addresses": [{ "ip": "10.0.0.1" }], "ports": [{ "port": 80 }] })), &[]),
+            (endpoints(json!({})), &["subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"]),
+            (
+                endpoints(json!({ "addresses": [{ "ip": "::1" }], "ports": [{ "port": 0 }, { "port": 1, "name": "a" }] })),
+                &[
+                    r#"subsets[0].addresses[0].ip: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)"#,
+                    "subsets[0].ports[0].name: Required value",
+                    "subsets[0].ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                ],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn the_first_addresses_are_shown() {
+        let addresses = json!([{ "ip": "10.0.0.1" }, { "ip": "fd00::1" }]);
+        let object = json!({ "subsets": [{ "addresses": addresses, "ports": [{ "port": 80 }, { "port": 81 }] }] });
+        assert_eq!(shown(&object), "10.0.0.1:80,[fd00::1]:80,10.0.0.1:81 + 1 more...");
+        assert_eq!(shown(&json!({})), "<none>");
+    }
+}

@@ -1,0 +1,134 @@
+//! Names of resources: what containers may ask for, what quotas may count, and what numbers they may have.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use crate::checks::{push_invalid, push_negative_quantity, quantity};
+
+const HUGE_PAGES: &str = "hugepages-";
+const STANDARD: [&str; 28] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+    "services.loadbalancers",
+    "storage",
+    "requests.storage",
+    "count/pods",
+    "count/secrets",
+    "count/services",
+    "count/configmaps",
+    "count/resourcequotas",
+    "count/persistentvolumeclaims",
+    "count/replicationcontrollers",
+    "count/services.nodeports",
+];
+const QUOTA: [&str; 18] = [
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "requests.cpu",
+    "requests.memory",
+    "requests.storage",
+    "requests.ephemeral-storage",
+    "limits.cpu",
+    "limits.memory",
+    "limits.ephemeral-storage",
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "persistentvolumeclaims",
+    "configmaps",
+    "services.nodeports",
+];
+/// Resources that are counted, not measured.
+const INTEGERS: [&str; 9] = [
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "services.nodeports",
+    "services.loadbalancers",
+];
+
+/// Names without a domain and those of Kubernetes' own are native.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_huge_pages(name: &str) -> bool {
+    name.starts_with(HUGE_PAGES)
+}
+
+fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.")
+}
+
+/// Whether a container may get more of a resource than it asks for.
+pub(super) fn is_overcommit_allowed(name: &str) -> bool {
+    is_native(name) && !is_huge_pages(name)
+}
+
+/// A name is well-formed, and standard if it has no domain; says whether it is well-formed.
+pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let faults = names::qualified_name(name);
+    let is_well_formed = faults.is_empty();
+    push_invalid(errors, path, name, faults);
+    let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
+    if is_well_formed && !name.contains('/') && !is_standard {
+        errors.push(Error::invalid_str(path, name, "must be a standard resource type or fully qualified"));
+    }
+    is_well_formed
+}
+
+/// A name of what containers may ask for.
+pub(super) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    push_limit_resource_faults(name, path, errors);
+    let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
+    if !name.contains('/') && !is_container {
+        errors.push(Error::invalid_str(path, name, "must be a standard resource for containers"));
+    }
+}
+
+fn is_quota_huge_pages(name: &str) -> bool {
+    is_huge_pages(name) || name.strip_prefix("requests.").is_some_and(is_huge_pages)
+}
+
+/// A name of what quotas may count.
+pub(super) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    push_limit_resource_faults(name, path, errors);
+    let is_quota = QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name);
+    if !name.contains('/') && !is_quota {
+        errors.push(Error::invalid_str(path, name, "must be a standard resource for quota"));
+    }
+}
+
+/// A number of a resource: not negative, and whole if the resource is counted.
+pub(super) fn push_quantity_faults(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_negative_quantity(errors, value, path);
+    let is_whole = INTEGERS.contains(&name) || is_extended(name);
+    if is_whole && quantity(value).milli_value() % 1000 != 0 {
+        errors.push(Error::invalid(path, value, "must be an integer"));
+    }
+}

@@ -1,0 +1,242 @@
+//! ResourceQuotas (`pkg/registry/core/resourcequota`, `pkg/apis/core/validation`).
+
+use serde_json::{Value, json};
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Column, Strategy, WriteContext};
+
+use super::resource_names::{push_quantity_faults, push_quota_resource_faults};
+use crate::{
+    columns::{self, column, described},
+    kind::Kind,
+    values::{entries, items, keep_field, text, text_at},
+};
+
+const SCOPES: [&str; 7] = [
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+];
+/// What may be counted of pods that promise nothing.
+const POD_COUNTS: [&str; 2] = ["pods", "count/pods"];
+/// What may be counted of pods that have a quality or an end.
+const POD_RESOURCES: [&str; 10] = [
+    "pods",
+    "count/pods",
+    "cpu",
+    "memory",
+    "requests.cpu",
+    "requests.memory",
+    "limits.cpu",
+    "limits.memory",
+    "ephemeral-storage",
+    "requests.ephemeral-storage",
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let request = "Request represents a minimum amount of cpu/memory that a container may consume.";
+    let limit = "Limits control the maximum amount of cpu/memory that a container may use independent of contention on \
+                 the node.";
+    Kind::new(ResourceQuotas).columns(vec![
+        columns::name(),
+        usage_column("Request", request, false),
+        usage_column("Limit", limit, true),
+        columns::age(),
+    ])
+}
+
+/// `resource: used/hard` for all limits, or for all others.
+fn usage_column(name: &str, description: &'static str, limits: bool) -> Column {
+    column(name, "string", described(description), move |object| {
+        let status = object.get("status").unwrap_or(&Value::Null);
+        let shown = entries(status, "hard").filter(|(name, _)| name.starts_with("limits") == limits).map(|(name, hard)| {
+            let used = status.get("used").map_or("0", |used| text(used, name));
+            let used = if used.is_empty() { "0" } else { used };
+            format!("{name}: {used}/{}", hard.as_str().unwrap_or_default())
+        });
+        shown.collect::<Vec<_>>().join(", ").into()
+    })
+}
+
+struct ResourceQuotas;
+
+impl Strategy for ResourceQuotas {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        push_amount_faults(spec, "hard", &Path::new("spec"), &mut errors);
+        push_scope_faults(spec, &Path::new("spec.scopes"), &mut errors);
+        push_selector_faults(spec, &Path::new("spec.scopeSelector"), &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = self.validate(context, new);
+        let sorted = |object: &Value| {
+            let spec = object.get("spec").unwrap_or(&Value::Null);
+            let mut scopes: Vec<String> = items(spec, "scopes").iter().map(ToString::to_string).collect();
+            scopes.sort();
+            scopes.dedup();
+            scopes
+        };
+        if sorted(new) != sorted(old) {
+            let scopes = new.pointer("/spec/scopes").unwrap_or(&Value::Null);
+            errors.push(Error::invalid(&Path::new("spec.scopes"), scopes, "field is immutable"));
+        }
+        errors
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if text_at(new, "/metadata/resourceVersion").is_empty() {
+            errors.push(Error::required(&Path::new("resourceVersion"), ""));
+        }
+        let status = new.get("status").unwrap_or(&Value::Null);
+        for list in ["hard", "used"] {
+            push_amount_faults(status, list, &Path::new("status"), &mut errors);
+        }
+        errors
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+fn push_amount_faults(fields: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child(list);
+    for (name, amount) in entries(fields, list) {
+        let at = path.key(name);
+        push_quota_resource_faults(name, &at, errors);
+        push_quantity_faults(name, amount, &at, errors);
+    }
+}
+
+/// Whether pods of a scope can be counted by a resource.
+fn fits(scope: &str, resource: &str) -> bool {
+    match scope {
+        "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+            POD_RESOURCES.contains(&resource) || resource == "limits.ephemeral-storage"
+        }
+        "BestEffort" => POD_COUNTS.contains(&resource),
+        "VolumeAttributesClass" => {
+            matches!(resource, "persistentvolumeclaims" | "count/persistentvolumeclaims" | "requests.storage")
+        }
+        _ => true,
+    }
+}
+
+fn push_scope_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
+    let shown = spec.get("scopes").unwrap_or(&Value::Null);
+    for scope in &scopes {
+        if !SCOPES.contains(scope) {
+            errors.push(Error::invalid(path, shown, "unsupported scope"));
+        }
+        for _ in entries(spec, "hard").filter(|(resource, _)| !fits(scope, resource)) {
+            errors.push(Error::invalid(path, shown, "unsupported scope applied to resource"));
+        }
+    }
+    if conflicts(&scopes) {
+        errors.push(Error::invalid(path, shown, "conflicting scopes"));
+    }
+}
+
+fn conflicts(scopes: &[&str]) -> bool {
+    [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]]
+        .iter()
+        .any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
+}
+
+fn push_selector_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(selector) = spec.get("scopeSelector") else { return };
+    let path = path.child("matchExpressions");
+    let mut scopes = Vec::new();
+    for term in items(selector, "matchExpressions") {
+        push_term_faults(spec, selector, term, &path, errors);
+        scopes.push(text(term, "scopeName"));
+    }
+    if conflicts(&scopes) {
+        errors.push(Error::invalid(&path, selector, "conflicting scopes"));
+    }
+}
+
+fn push_term_faults(spec: &Value, selector: &Value, term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (scope, operator) = (text(term, "scopeName"), text(term, "operator"));
+    if !SCOPES.contains(&scope) {
+        errors.push(Error::invalid_str(&path.child("scopeName"), scope, "unsupported scope"));
+    }
+    for _ in entries(spec, "hard").filter(|(resource, _)| !fits(scope, resource)) {
+        errors.push(Error::invalid(path, selector, "unsupported scope applied to resource"));
+    }
+    let has_classes = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+    if SCOPES.contains(&scope) && !has_classes && operator != "Exists" {
+        let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, \
+                      ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                      ResourceQuotaScopeCrossNamespacePodAffinity";
+        errors.push(Error::invalid_str(&path.child("operator"), operator, detail));
+    }
+    let values = items(term, "values");
+    match operator {
+        "In" | "NotIn" if values.is_empty() => {
+            let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            errors.push(Error::required(&path.child("values"), detail));
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            errors.push(Error::invalid(&path.child("values"), &values.to_vec().into(), detail));
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        _ => errors.push(Error::invalid_str(&path.child("operator"), operator, "not a valid selector operator")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    fn trial() -> Trial {
+        Trial::new("", "resourcequotas", kind())
+    }
+
+    #[test]
+    fn faults_of_quotas() {
+        trial().expect_faults(&[
+            (named("a", json!({ "hard": { "pods": "1", "count/deployments.apps": "3", "requests.ex.test/g": "1" } })), &[]),
+            (named("a", json!({ "hard": { "pods": "1500m" } })), &[r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#]),
+            (
+                named("a", json!({ "hard": { "cpu": "1" }, "scopes": ["BestEffort"] })),
+                &[r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#],
+            ),
+            (
+                named("a", json!({ "scopes": ["Terminating", "NotTerminating"] })),
+                &[r#"spec.scopes: Invalid value: ["Terminating","NotTerminating"]: conflicting scopes"#],
+            ),
+        ]);
+    }
+
+    #[test]
+    fn scopes_do_not_change() {
+        let old = trial().create(named("a", json!({ "scopes": ["Terminating"] }))).expect("the quota is valid");
+        trial().expect_patch_faults(&old, &[
+            (json!({ "spec": { "hard": { "pods": "2" } } }), &[]),
+            (
+                json!({ "spec": { "scopes": ["BestEffort"] } }),
+                &[r#"spec.scopes: Invalid value: ["BestEffort"]: field is immutable"#],
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,260 @@
+//! EndpointSlices (`pkg/registry/discovery/endpointslice`, `pkg/apis/discovery/validation`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+    selector::validate_labels,
+};
+use trireme_registry::{Strategy, WriteContext, strategy::differs_beyond_metadata_and_status};
+
+use crate::{
+    checks::{number, push_invalid, push_invalid_number},
+    columns::{self, column, documented},
+    core::endpoints::push_special_address_faults,
+    kind::Kind,
+    values::{items, remove, text},
+};
+
+const TYPE: &str = "io.k8s.api.discovery.v1.EndpointSlice";
+const SHOWN: usize = 3;
+const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
+const MAX_TOPOLOGY_LABELS: usize = 16;
+const MAX_ADDRESSES: usize = 100;
+const MAX_PORTS: usize = 20_000;
+const MAX_ENDPOINTS: usize = 1000;
+const MAX_HINTS: usize = 8;
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(EndpointSlices).columns(vec![
+        columns::name(),
+        column("AddressType", "string", documented(TYPE, "addressType"), |object| text(object, "addressType").into()),
+        column("Ports", "string", documented(TYPE, "ports"), |object| {
+            let ports = items(object, "ports").iter().map(|port| match (number(port, "port"), text(port, "name")) {
+                (Some(port), _) => port.to_string(),
+                (None, "") => "*".to_owned(),
+                (None, name) => name.to_owned(),
+            });
+            // One port without number and name stands for all ports, which is shown as no port.
+            let is_open = matches!(items(object, "ports"), [port] if port.get("port").is_none() && text(port, "name").is_empty());
+            first_of(if is_open { Vec::new() } else { ports.collect() }).into()
+        }),
+        column("Endpoints", "string", documented(TYPE, "endpoints"), |object| {
+            let addresses = items(object, "endpoints").iter().flat_map(|endpoint| items(endpoint, "addresses"));
+            first_of(addresses.filter_map(Value::as_str).map(str::to_owned).collect()).into()
+        }),
+        columns::age(),
+    ])
+}
+
+fn first_of(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(SHOWN);
+    all.truncate(SHOWN);
+    match (all.is_empty(), more) {
+        (true, _) => "<unset>".to_owned(),
+        (false, 0) => all.join(","),
+        (false, more) => format!("{} + {more} more...", all.join(",")),
+    }
+}
+
+struct EndpointSlices;
+
+impl Strategy for EndpointSlices {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        drop_topology(object);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_slice_faults(object, &Value::Null, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, _old: &Value) {
+        drop_topology(new);
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_slice_faults(new, old, &mut errors);
+        if new.get("addressType") != old.get("addressType") {
+            let shown = new.get("addressType").unwrap_or(&Value::Null);
+            errors.push(Error::invalid(&Path::new("addressType"), shown, "field is immutable"));
+        }
+        errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let is_deprecated = text(new, "addressType") == "FQDN";
+        is_deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn is_new_generation(&self, new: &Value, old: &Value) -> bool {
+        let metadata = |object: &Value, field: &str| object.get("metadata").and_then(|all| all.get(field)).cloned();
+        let relabelled = ["labels", "annotations"].iter().any(|field| metadata(new, field) != metadata(old, field));
+        differs_beyond_metadata_and_status(new, old) || relabelled
+    }
+}
+
+/// Version 1 does not have the topology that was there before it.
+fn drop_topology(object: &mut Value) {
+    for endpoint in object.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        remove(endpoint, "deprecatedTopology");
+    }
+}
+
+fn push_slice_faults(object: &Value, old: &Value, errors: &mut ErrorList) {
+    let kind = text(object, "addressType");
+    let at = Path::new("addressType");
+    match kind {
+        "" => errors.push(Error::required(&at, "")),
+        other if !ADDRESS_TYPES.contains(&other) => errors.push(Error::not_supported(&at, other, &ADDRESS_TYPES)),
+        _ => {}
+    }
+    push_endpoints_faults(object, old, kind, errors);
+    push_ports_faults(items(object, "ports"), &Path::new("ports"), errors);
+}
+
+fn push_endpoints_faults(object: &Value, old: &Value, kind: &str, errors: &mut ErrorList) {
+    let path = Path::new("endpoints");
+    let endpoints = items(object, "endpoints");
+    if endpoints.len() > MAX_ENDPOINTS {
+        errors.push(Error::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
+        return;
+    }
+    let known: Vec<&Value> =
+        items(old, "endpoints").iter().flat_map(|endpoint| items(endpoint, "addresses")).collect();
+    for (index, endpoint) in endpoints.iter().enumerate() {
+        let path = path.index(index);
+        push_addresses_faults(items(endpoint, "addresses"), kind, &known, &path.child("addresses"), errors);
+        if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
+            push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+        }
+        let topology = endpoint.get("deprecatedTopology").and_then(Value::as_object);
+        let at = path.child("deprecatedTopology");
+        if let Some(count) = topology.map(serde_json::Map::len).filter(|count| *count > MAX_TOPOLOGY_LABELS) {
+            errors.push(Error::too_many(&at, count, MAX_TOPOLOGY_LABELS));
+        }
+        errors.extend(validate_labels(topology, &at));
+        if let Some(host) = endpoint.get("hostname").and_then(Value::as_str) {
+            push_invalid(errors, &path.child("hostname"), host, names::dns1123_label(host));
+        }
+        if let Some(hints) = endpoint.get("hints") {
+            push_hints_faults(hints, "forZones", &path.child("hints.forZones"), errors);
+            push_hints_faults(hints, "forNodes", &path.child("hints.forNodes"), errors);
+        }
+    }
+}
+
+fn push_addresses_faults(
+    addresses: &[Value],
+    kind: &str,
+    known: &[&Value],
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    if addresses.is_empty() {
+        errors.push(Error::required(path, "must contain at least 1 address"));
+    } else if addresses.len() > MAX_ADDRESSES {
+        errors.push(Error::too_many(path, addresses.len(), MAX_ADDRESSES));
+    }
+    for (index, value) in addresses.iter().enumerate().filter(|(_, value)| !known.contains(value)) {
+        let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
+        match kind {
+            "IPv4" | "IPv6" => {
+                push_invalid(errors, &at, address, names::ip(address));
+                push_family_faults(address, kind, &at, errors);
+                push_special_address_faults(address, &at, errors);
+            }
+            "FQDN" => push_invalid(errors, &at, address, names::fully_qualified_domain_name(address)),
+            _ => {}
+        }
+    }
+}
+
+fn push_family_faults(address: &str, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let is_v4 = names::parse_ip_sloppy(address).map(|ip| ip.is_ipv4());
+    match (kind, is_v4) {
+        ("IPv4", Some(false) | None) => errors.push(Error::invalid_str(path, address, "must be an IPv4 address")),
+        ("IPv6", Some(true) | None) => errors.push(Error::invalid_str(path, address, "must be an IPv6 address")),
+        _ => {}
+    }
+}
+
+fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    if ports.len() > MAX_PORTS {
+        errors.push(Error::too_many(path, ports.len(), MAX_PORTS));
+        return;
+    }
+    let mut seen = std::collections::HashSet::new();
+    for (index, port) in ports.iter().enumerate() {
+        let path = path.index(index);
+        let name = text(port, "name");
+        if !name.is_empty() {
+            push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+        }
+        if !seen.insert(name) {
+            errors.push(Error::duplicate(&path.child("name"), &name.into()));
+        }
+        match text(port, "protocol") {
+            "SCTP" | "TCP" | "UDP" => {}
+            other => errors.push(Error::not_supported(&path.child("protocol"), other, &["SCTP", "TCP", "UDP"])),
+        }
+        if let Some(number) = number(port, "port") {
+            push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
+        }
+        if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
+            push_invalid(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
+        }
+    }
+}
+
+fn push_hints_faults(hints: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let all = items(hints, list);
+    if all.len() > MAX_HINTS {
+        errors.push(Error::too_many(path, all.len(), MAX_HINTS));
+        return;
+    }
+    for (index, hint) in all.iter().enumerate() {
+        let (name, at) = (text(hint, "name"), path.index(index));
+        let at = at.child("name");
+        if all.iter().take(index).any(|earlier| text(earlier, "name") == name) {
+            errors.push(Error::duplicate(&at, &name.into()));
+        }
+        push_invalid(errors, &at, name, if list == "forZones" { names::label_value(name) } else { names::dns1123_subdomain(name) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::Trial;
+
+    #[test]
+    fn faults_of_slices() {
+        let slice = |kind: &str, endpoint: Value| {
+            json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] })
+        };
+        Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_faults(&[
+            (slice("IPv4", json!({ "addresses": ["10.0.0.1"] })), &[]),
+            (
+                slice("Odd", json!({ "addresses": [] })),
+                &[
+                    r#"addressType: Unsupported value: "Odd": supported values: "FQDN", "IPv4", "IPv6""#,
+                    "endpoints[0].addresses: Required value: must contain at least 1 address",
+                ],
+            ),
+            (
+                slice("IPv6", json!({ "addresses": ["10.0.0.1"] })),
+                &[r#"endpoints[0].addresses[0]: Invalid value: "10.0.0.1": must be an IPv6 address"#],
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,3 @@
+//! `policy`, one file a kind.
+
+pub(crate) mod poddisruptionbudgets;

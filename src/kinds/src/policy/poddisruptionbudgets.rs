@@ -1,0 +1,177 @@
+//! PodDisruptionBudgets (`pkg/registry/policy/poddisruptionbudget`, `pkg/apis/policy/validation`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    apps::workload::{push_int_or_percent_faults, push_negative_faults, push_percent_faults},
+    checks::{push_invalid, push_selector},
+    columns::{self, column, described},
+    internal::{self, Field, LABEL_SELECTOR, Shape},
+    kind::Kind,
+    values::{integer_at, items, keep_field, text},
+};
+
+const MAX_REASON_BYTES: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 32 * 1024;
+
+/// `policy.PodDisruptionBudgetSpec`.
+const SPEC: &[Field] = &[
+    ("MinAvailable", "minAvailable", Shape::Plain),
+    ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
+    ("MaxUnavailable", "maxUnavailable", Shape::Plain),
+    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Plain),
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let bound = |object: &Value, pointer: &str| match object.pointer(pointer) {
+        None => Value::from("N/A"),
+        Some(Value::String(percent)) => percent.as_str().into(),
+        Some(number) => number.to_string().into(),
+    };
+    let min = described("The minimum number of pods that must be available.");
+    let max = described("The maximum number of pods that may be unavailable.");
+    let allowed = described("Calculated number of pods that may be disrupted at this time.");
+    Kind::new(Budgets).columns(vec![
+        columns::name(),
+        column("Min Available", "string", min, move |object| bound(object, "/spec/minAvailable")),
+        column("Max Unavailable", "string", max, move |object| bound(object, "/spec/maxUnavailable")),
+        column("Allowed Disruptions", "integer", allowed, |object| {
+            integer_at(object, "/status/disruptionsAllowed").unwrap_or(0).into()
+        }),
+        columns::age(),
+    ])
+}
+
+struct Budgets;
+
+impl Strategy for Budgets {
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        object["status"] = json!({
+            "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+        });
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let none = Value::Null;
+        let spec = object.get("spec").unwrap_or(&none);
+        if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
+            let shown = internal::compact(Some(spec), Shape::Struct(SPEC));
+            errors.push(Error::invalid_shown(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
+        }
+        for field in ["minAvailable", "maxUnavailable"] {
+            if let Some(value) = spec.get(field) {
+                push_int_or_percent_faults(value, &path.child(field), &mut errors);
+                push_percent_faults(value, &path.child(field), &mut errors);
+            }
+        }
+        push_selector(&mut errors, spec.get("selector"), &path.child("selector"));
+        let supported = ["AlwaysAllow", "IfHealthyBudget"];
+        let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
+        if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {
+            errors.push(Error::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &supported));
+        }
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("status");
+        let none = Value::Null;
+        let status = new.get("status").unwrap_or(&none);
+        push_condition_faults(status, &path.child("conditions"), &mut errors);
+        let counters = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+        push_negative_faults(status, &path, &counters, &mut errors);
+        errors
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+/// Conditions as all kinds of newer versions have them (`metav1.Condition`).
+fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let conditions = items(status, "conditions");
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = path.index(index);
+        let kind = text(condition, "type");
+        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
+        if conditions.iter().take(index).any(|earlier| text(earlier, "type") == kind) {
+            errors.push(Error::duplicate(&at.child("type"), &kind.into()));
+        }
+        let state = text(condition, "status");
+        if !matches!(state, "True" | "False" | "Unknown") {
+            errors.push(Error::not_supported(&at.child("status"), state, &["False", "True", "Unknown"]));
+        }
+        push_negative_faults(condition, &at, &["observedGeneration"], errors);
+        if text(condition, "lastTransitionTime").is_empty() {
+            errors.push(Error::required(&at.child("lastTransitionTime"), ""));
+        }
+        let (reason, at_reason) = (text(condition, "reason"), at.child("reason"));
+        if reason.is_empty() {
+            errors.push(Error::required(&at_reason, ""));
+        } else {
+            push_invalid(errors, &at_reason, reason, names::condition_reason(reason));
+            if reason.len() > MAX_REASON_BYTES {
+                errors.push(Error::too_long(&at_reason, MAX_REASON_BYTES));
+            }
+        }
+        if text(condition, "message").len() > MAX_MESSAGE_BYTES {
+            errors.push(Error::too_long(&at.child("message"), MAX_MESSAGE_BYTES));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn faults_of_spec_and_status() {
+        let trial = Trial::new("policy", "poddisruptionbudgets", kind());
+        trial.expect_faults(&[
+            (named("a", json!({})), &[]),
+            (
+                named("a", json!({ "minAvailable": 1, "maxUnavailable": "10%", "selector": { "matchLabels": { "a": "b" } } })),
+                &[r#"spec: Invalid value: {"MinAvailable":1,"Selector":{"matchLabels":{"a":"b"}},"MaxUnavailable":"10%","UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set"#],
+            ),
+            (
+                named("a", json!({ "minAvailable": "101%", "unhealthyPodEvictionPolicy": "Z" })),
+                &[
+                    r#"spec.minAvailable: Invalid value: "101%": must not be greater than 100%"#,
+                    r#"spec.unhealthyPodEvictionPolicy: Unsupported value: "Z": supported values: "AlwaysAllow", "IfHealthyBudget""#,
+                ],
+            ),
+            (
+                named("a", json!({ "maxUnavailable": -1 })),
+                &["spec.maxUnavailable: Invalid value: -1: must be greater than or equal to 0"],
+            ),
+        ]);
+        let old = trial.create(named("a", json!({}))).expect("the budget is valid");
+        let condition = json!({ "type": "a", "status": "X", "reason": "R", "lastTransitionTime": "2024-01-01T00:00:00Z" });
+        trial.expect_status_faults(&old, &[(
+            json!({ "expectedPods": -1, "conditions": [condition] }),
+            &[
+                r#"status.conditions[0].status: Unsupported value: "X": supported values: "False", "True", "Unknown""#,
+                "status.expectedPods: Invalid value: -1: must be greater than or equal to 0",
+            ],
+        )]);
+    }
+}
