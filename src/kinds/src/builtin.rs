@@ -10,7 +10,7 @@ use trireme_registry::{
 };
 
 use crate::{
-    apps, autoscaling, batch, coordination, core,
+    apiregistration, apps, autoscaling, batch, coordination, core,
     data::{self, ResourceData, StorageData},
     discovery,
     generic,
@@ -72,6 +72,7 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("", "replicationcontrollers") => core::replicationcontrollers::kind(),
         ("apps", "controllerrevisions") => apps::controllerrevisions::kind(),
         ("apps", "daemonsets") => apps::daemonsets::kind(),
+        ("apiregistration.k8s.io", "apiservices") => apiregistration::apiservices::kind(),
         ("apps", "deployments") => apps::deployments::kind(),
         ("apps", "replicasets") => apps::replicasets::kind(),
         ("apps", "statefulsets") => apps::statefulsets::kind(),

@@ -5,6 +5,7 @@ pub mod discovery;
 pub mod openapi;
 
 mod admissionregistration;
+mod apiregistration;
 mod apps;
 mod autoscaling;
 mod batch;

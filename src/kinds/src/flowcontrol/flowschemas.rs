@@ -25,40 +25,66 @@ const SUBJECT: &[Field] = &[
     ("Kind", "kind", Shape::Text),
     ("User", "user", Shape::Pointer(NAME)),
     ("Group", "group", Shape::Pointer(NAME)),
-    ("ServiceAccount", "serviceAccount", Shape::Pointer(&[
-        ("Namespace", "namespace", Shape::Text),
-        ("Name", "name", Shape::Text),
-    ])),
+    (
+        "ServiceAccount",
+        "serviceAccount",
+        Shape::Pointer(&[("Namespace", "namespace", Shape::Text), ("Name", "name", Shape::Text)]),
+    ),
 ];
 const RULE: &[Field] = &[
     ("Subjects", "subjects", Shape::List(SUBJECT)),
-    ("ResourceRules", "resourceRules", Shape::List(&[
-        ("Verbs", "verbs", Shape::Plain),
-        ("APIGroups", "apiGroups", Shape::Plain),
-        ("Resources", "resources", Shape::Plain),
-        ("ClusterScope", "clusterScope", Shape::Bool),
-        ("Namespaces", "namespaces", Shape::Plain),
-    ])),
-    ("NonResourceRules", "nonResourceRules", Shape::List(&[
-        ("Verbs", "verbs", Shape::Plain),
-        ("NonResourceURLs", "nonResourceURLs", Shape::Plain),
-    ])),
+    (
+        "ResourceRules",
+        "resourceRules",
+        Shape::List(&[
+            ("Verbs", "verbs", Shape::Plain),
+            ("APIGroups", "apiGroups", Shape::Plain),
+            ("Resources", "resources", Shape::Plain),
+            ("ClusterScope", "clusterScope", Shape::Bool),
+            ("Namespaces", "namespaces", Shape::Plain),
+        ]),
+    ),
+    (
+        "NonResourceRules",
+        "nonResourceRules",
+        Shape::List(&[
+            ("Verbs", "verbs", Shape::Plain),
+            ("NonResourceURLs", "nonResourceURLs", Shape::Plain),
+        ]),
+    ),
 ];
 const INTERNAL_SPEC: &[Field] = &[
-    ("PriorityLevelConfiguration", "priorityLevelConfiguration", Shape::Struct(NAME)),
+    (
+        "PriorityLevelConfiguration",
+        "priorityLevelConfiguration",
+        Shape::Struct(NAME),
+    ),
     ("MatchingPrecedence", "matchingPrecedence", Shape::Number),
-    ("DistinguisherMethod", "distinguisherMethod", Shape::Pointer(&[("Type", "type", Shape::Text)])),
+    (
+        "DistinguisherMethod",
+        "distinguisherMethod",
+        Shape::Pointer(&[("Type", "type", Shape::Text)]),
+    ),
     ("Rules", "rules", Shape::List(RULE)),
 ];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let method = |object: &Value| {
-        Value::from(object.pointer("/spec/distinguisherMethod/type").and_then(Value::as_str).unwrap_or("<none>"))
+        Value::from(
+            object
+                .pointer("/spec/distinguisherMethod/type")
+                .and_then(Value::as_str)
+                .unwrap_or("<none>"),
+        )
     };
     let missing = |object: &Value| {
-        let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
-        let dangling = conditions.iter().find(|condition| text(condition, "type") == "Dangling");
+        let conditions = object
+            .get("status")
+            .map_or(&[][..], |status| items(status, "conditions"));
+        let dangling = conditions
+            .iter()
+            .find(|condition| text(condition, "type") == "Dangling");
         Value::from(dangling.map_or("?", |condition| text(condition, "status")))
     };
     Kind::new(FlowSchemas).columns(vec![
@@ -66,12 +92,30 @@ pub(crate) fn kind() -> Kind {
         column("PriorityLevel", "string", documented(LEVEL, "name"), |object| {
             Value::from(text_at(object, "/spec/priorityLevelConfiguration/name"))
         }),
-        column("MatchingPrecedence", "string", documented(SPEC, "matchingPrecedence"), |object| {
-            object.pointer("/spec/matchingPrecedence").cloned().unwrap_or_else(|| 0.into())
-        }),
-        column("DistinguisherMethod", "string", documented(SPEC, "distinguisherMethod"), method),
+        column(
+            "MatchingPrecedence",
+            "string",
+            documented(SPEC, "matchingPrecedence"),
+            |object| {
+                object
+                    .pointer("/spec/matchingPrecedence")
+                    .cloned()
+                    .unwrap_or_else(|| 0.into())
+            },
+        ),
+        column(
+            "DistinguisherMethod",
+            "string",
+            documented(SPEC, "distinguisherMethod"),
+            method,
+        ),
         columns::age(),
-        column("MissingPL", "string", described("references a broken or non-existent PriorityLevelConfiguration"), missing),
+        column(
+            "MissingPL",
+            "string",
+            described("references a broken or non-existent PriorityLevelConfiguration"),
+            missing,
+        ),
     ])
 }
 
@@ -114,10 +158,17 @@ impl Strategy for FlowSchemas {
 fn fixed_spec(name: &str) -> Option<Value> {
     let (precedence, method, groups): (i64, Option<&str>, &[&str]) = match name {
         "exempt" => (1, None, &["system:masters"]),
-        "catch-all" => (MAX_PRECEDENCE, Some("ByUser"), &["system:unauthenticated", "system:authenticated"]),
+        "catch-all" => (
+            MAX_PRECEDENCE,
+            Some("ByUser"),
+            &["system:unauthenticated", "system:authenticated"],
+        ),
         _ => return None,
     };
-    let subjects: Vec<Value> = groups.iter().map(|name| json!({ "kind": "Group", "group": { "name": name } })).collect();
+    let subjects: Vec<Value> = groups
+        .iter()
+        .map(|name| json!({ "kind": "Group", "group": { "name": name } }))
+        .collect();
     let all = ["*"];
     let mut spec = json!({
         "priorityLevelConfiguration": { "name": name },
@@ -139,7 +190,11 @@ fn fixed_spec(name: &str) -> Option<Value> {
 fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
     let precedence = number(spec, "matchingPrecedence").unwrap_or(0);
     let mut refuse = |detail: &str| {
-        errors.push(Error::invalid(&path.child("matchingPrecedence"), &precedence.into(), detail));
+        errors.push(Error::invalid(
+            &path.child("matchingPrecedence"),
+            &precedence.into(),
+            detail,
+        ));
     };
     if precedence <= 0 {
         refuse("must be a positive value");
@@ -154,7 +209,11 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
         let supported = ["ByNamespace", "ByUser"];
         if !supported.contains(&text(method, "type")) {
             let shown = json!({ "Type": text(method, "type") });
-            errors.push(not_supported_value(&path.child("distinguisherMethod.type"), &shown, &supported));
+            errors.push(not_supported_value(
+                &path.child("distinguisherMethod.type"),
+                &shown,
+                &supported,
+            ));
         }
     }
     let level = text_at(spec, "/priorityLevelConfiguration/name");
@@ -177,7 +236,12 @@ mod tests {
 
     #[test]
     fn faults() {
-        let schema = |more: Value| named("s", merged(&json!({ "priorityLevelConfiguration": { "name": "g" } }), &more));
+        let schema = |more: Value| {
+            named(
+                "s",
+                merged(&json!({ "priorityLevelConfiguration": { "name": "g" } }), &more),
+            )
+        };
         let rule = |urls: Value| {
             schema(json!({ "rules": [{
                 "subjects": [{ "kind": "User", "user": { "name": "u" } }],

@@ -13,11 +13,17 @@ use crate::values::{items, text};
 fn condition_faults(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.conditions");
-    let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
+    let conditions = object
+        .get("status")
+        .map_or(&[][..], |status| items(status, "conditions"));
     for (index, condition) in conditions.iter().enumerate() {
         let at = path.index(index);
         let condition_type = text(condition, "type");
-        if conditions.iter().take(index).any(|earlier| text(earlier, "type") == condition_type) {
+        if conditions
+            .iter()
+            .take(index)
+            .any(|earlier| text(earlier, "type") == condition_type)
+        {
             errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
         }
         if condition_type.is_empty() {

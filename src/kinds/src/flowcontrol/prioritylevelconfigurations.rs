@@ -22,23 +22,39 @@ const MAX_ENTROPY_BITS: f64 = 60.0;
 
 const INTERNAL_SPEC: &[Field] = &[
     ("Type", "type", Shape::Text),
-    ("Limited", "limited", Shape::Pointer(&[
-        ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Number),
-        ("LimitResponse", "limitResponse", Shape::Struct(&[
-            ("Type", "type", Shape::Text),
-            ("Queuing", "queuing", Shape::Pointer(&[
-                ("Queues", "queues", Shape::Number),
-                ("HandSize", "handSize", Shape::Number),
-                ("QueueLengthLimit", "queueLengthLimit", Shape::Number),
-            ])),
-        ])),
-        ("LendablePercent", "lendablePercent", Shape::Plain),
-        ("BorrowingLimitPercent", "borrowingLimitPercent", Shape::Plain),
-    ])),
-    ("Exempt", "exempt", Shape::Pointer(&[
-        ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Plain),
-        ("LendablePercent", "lendablePercent", Shape::Plain),
-    ])),
+    (
+        "Limited",
+        "limited",
+        Shape::Pointer(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Number),
+            (
+                "LimitResponse",
+                "limitResponse",
+                Shape::Struct(&[
+                    ("Type", "type", Shape::Text),
+                    (
+                        "Queuing",
+                        "queuing",
+                        Shape::Pointer(&[
+                            ("Queues", "queues", Shape::Number),
+                            ("HandSize", "handSize", Shape::Number),
+                            ("QueueLengthLimit", "queueLengthLimit", Shape::Number),
+                        ]),
+                    ),
+                ]),
+            ),
+            ("LendablePercent", "lendablePercent", Shape::Plain),
+            ("BorrowingLimitPercent", "borrowingLimitPercent", Shape::Plain),
+        ]),
+    ),
+    (
+        "Exempt",
+        "exempt",
+        Shape::Pointer(&[
+            ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Plain),
+            ("LendablePercent", "lendablePercent", Shape::Plain),
+        ]),
+    ),
 ];
 
 /// The kind's parts.
@@ -51,7 +67,9 @@ pub(crate) fn kind() -> Kind {
     };
     Kind::new(PriorityLevels).columns(vec![
         columns::name(),
-        column("Type", "string", documented(SPEC, "type"), |object| Value::from(text_at(object, "/spec/type"))),
+        column("Type", "string", documented(SPEC, "type"), |object| {
+            Value::from(text_at(object, "/spec/type"))
+        }),
         column(
             "NominalConcurrencyShares",
             "string",
@@ -60,7 +78,11 @@ pub(crate) fn kind() -> Kind {
         ),
         queuing("Queues", "queues", "/spec/limited/limitResponse/queuing/queues"),
         queuing("HandSize", "handSize", "/spec/limited/limitResponse/queuing/handSize"),
-        queuing("QueueLengthLimit", "queueLengthLimit", "/spec/limited/limitResponse/queuing/queueLengthLimit"),
+        queuing(
+            "QueueLengthLimit",
+            "queueLengthLimit",
+            "/spec/limited/limitResponse/queuing/queueLengthLimit",
+        ),
         columns::age(),
     ])
 }
@@ -70,7 +92,9 @@ struct PriorityLevels;
 impl Strategy for PriorityLevels {
     fn default(&self, object: &mut Value) {
         // Nothing and no number are the same to queues.
-        let Some(Value::Object(queuing)) = object.pointer_mut("/spec/limited/limitResponse/queuing") else { return };
+        let Some(Value::Object(queuing)) = object.pointer_mut("/spec/limited/limitResponse/queuing") else {
+            return;
+        };
         for (field, number) in [("handSize", 8), ("queueLengthLimit", 50), ("queues", 64)] {
             if queuing.get(field).and_then(Value::as_i64) == Some(0) {
                 queuing.insert(field.into(), number.into());
@@ -137,7 +161,10 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
     match level_type {
         "Exempt" => {
             if limited.is_some() {
-                errors.push(Error::forbidden(&path.child("limited"), "must be nil if the type is not Limited"));
+                errors.push(Error::forbidden(
+                    &path.child("limited"),
+                    "must be nil if the type is not Limited",
+                ));
             }
             if let Some(exempt) = exempt {
                 push_shares(errors, exempt, &path.child("exempt"));
@@ -146,12 +173,18 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
         }
         "Limited" => {
             if exempt.is_some() {
-                errors.push(Error::forbidden(&path.child("exempt"), "must be nil if the type is Limited"));
+                errors.push(Error::forbidden(
+                    &path.child("exempt"),
+                    "must be nil if the type is Limited",
+                ));
             }
             match limited {
                 Some(limited) => push_limited(errors, limited, &path.child("limited")),
                 None => {
-                    errors.push(Error::required(&path.child("limited"), "must not be empty when type is Limited"));
+                    errors.push(Error::required(
+                        &path.child("limited"),
+                        "must not be empty when type is Limited",
+                    ));
                 }
             }
         }
@@ -169,7 +202,11 @@ fn push_shares(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
 fn push_lendable(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
     if let Some(percent) = number(level, "lendablePercent").filter(|percent| !(0..=100).contains(percent)) {
         let at = path.child("lendablePercent");
-        errors.push(Error::invalid(&at, &percent.into(), "must be between 0 and 100, inclusive"));
+        errors.push(Error::invalid(
+            &at,
+            &percent.into(),
+            "must be between 0 and 100, inclusive",
+        ));
     }
 }
 
@@ -194,7 +231,11 @@ fn push_limited(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
     push_lendable(errors, limited, path);
     if let Some(percent) = number(limited, "borrowingLimitPercent").filter(|percent| *percent < 0) {
         let detail = "if specified, must be a non-negative integer";
-        errors.push(Error::invalid(&path.child("borrowingLimitPercent"), &percent.into(), detail));
+        errors.push(Error::invalid(
+            &path.child("borrowingLimitPercent"),
+            &percent.into(),
+            detail,
+        ));
     }
 }
 
@@ -217,9 +258,12 @@ fn push_queuing(errors: &mut ErrorList, queuing: &Value, path: &Path<'_>) {
     } else if hand > queues {
         refuse("handSize", &format!("should not be greater than queues ({queues})"));
     } else if entropy_bits(queues, hand) > MAX_ENTROPY_BITS {
-        refuse("handSize", &format!(
-            "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY_BITS}"
-        ));
+        refuse(
+            "handSize",
+            &format!(
+                "required entropy bits of deckSize {queues} and handSize {hand} should not be greater than {MAX_ENTROPY_BITS}"
+            ),
+        );
     }
 }
 

@@ -11,15 +11,27 @@ use crate::{
     values::{is_true_at, items, text},
 };
 
-const VERBS: [&str; 9] =
-    ["create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"];
+const VERBS: [&str; 9] = [
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "proxy",
+    "update",
+    "watch",
+];
 
 /// Faults of a rule.
 pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     let subjects_path = path.child("subjects");
     let subjects = items(rule, "subjects");
     if subjects.is_empty() {
-        errors.push(Error::required(&subjects_path, "subjects must contain at least one value"));
+        errors.push(Error::required(
+            &subjects_path,
+            "subjects must contain at least one value",
+        ));
     }
     for (index, subject) in subjects.iter().enumerate() {
         push_subject(errors, subject, &subjects_path.index(index));
@@ -40,21 +52,35 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
 }
 
 fn push_subject(errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
-    const FIELDS: [(&str, &str); 3] = [("ServiceAccount", "serviceAccount"), ("User", "user"), ("Group", "group")];
+    const FIELDS: [(&str, &str); 3] = [
+        ("ServiceAccount", "serviceAccount"),
+        ("User", "user"),
+        ("Group", "group"),
+    ];
     let kind = text(subject, "kind");
     let Some((_, own)) = FIELDS.iter().find(|(known, _)| *known == kind) else {
-        errors.push(Error::not_supported(&path.child("kind"), kind, &["Group", "ServiceAccount", "User"]));
+        errors.push(Error::not_supported(
+            &path.child("kind"),
+            kind,
+            &["Group", "ServiceAccount", "User"],
+        ));
         return;
     };
     let at = path.child(own);
     match subject.get(own) {
-        None => errors.push(Error::required(&at, &format!("{own} is required when subject kind is '{kind}'"))),
+        None => errors.push(Error::required(
+            &at,
+            &format!("{own} is required when subject kind is '{kind}'"),
+        )),
         Some(account) if *own == "serviceAccount" => push_service_account(errors, account, &at),
         Some(named) => {
             require(errors, named, &at, "name");
         }
     }
-    for (other, field) in FIELDS.iter().filter(|(other, field)| *other != kind && subject.get(field).is_some()) {
+    for (other, field) in FIELDS
+        .iter()
+        .filter(|(other, field)| *other != kind && subject.get(field).is_some())
+    {
         let detail = format!("{field} is forbidden when subject kind is not '{other}'");
         errors.push(Error::forbidden(&path.child(field), &detail));
     }
@@ -90,7 +116,14 @@ fn push_list(errors: &mut ErrorList, rule: &Value, path: &Path<'_>, field: &str,
 }
 
 fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    push_list(errors, rule, path, "verbs", "verbs must contain at least one value", "verbs");
+    push_list(
+        errors,
+        rule,
+        path,
+        "verbs",
+        "verbs must contain at least one value",
+        "verbs",
+    );
     let missing = "resource rules must supply at least one api group";
     push_list(errors, rule, path, "apiGroups", missing, "api groups");
     let missing = "resource rules must supply at least one resource";
@@ -108,17 +141,32 @@ fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
 }
 
 fn push_other_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    if push_list(errors, rule, path, "verbs", "verbs must contain at least one value", "verbs") {
+    if push_list(
+        errors,
+        rule,
+        path,
+        "verbs",
+        "verbs must contain at least one value",
+        "verbs",
+    ) {
         let verbs = items(rule, "verbs");
         let are_known = verbs.iter().filter_map(Value::as_str).all(|verb| VERBS.contains(&verb));
         if !are_known {
-            errors.push(not_supported_value(&path.child("verbs"), &verbs.to_vec().into(), &VERBS));
+            errors.push(not_supported_value(
+                &path.child("verbs"),
+                &verbs.to_vec().into(),
+                &VERBS,
+            ));
         }
     }
     let missing = "nonResourceURLs must contain at least one value";
     if push_list(errors, rule, path, "nonResourceURLs", missing, "non-resource URLs") {
         let at = path.child("nonResourceURLs");
-        for (index, url) in items(rule, "nonResourceURLs").iter().filter_map(Value::as_str).enumerate() {
+        for (index, url) in items(rule, "nonResourceURLs")
+            .iter()
+            .filter_map(Value::as_str)
+            .enumerate()
+        {
             if let Some(fault) = url_fault(url) {
                 errors.push(Error::invalid_str(&at.index(index), url, fault));
             }

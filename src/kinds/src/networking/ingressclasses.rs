@@ -20,21 +20,35 @@ const MAX_CONTROLLER_BYTES: usize = 250;
 pub(crate) fn kind() -> Kind {
     Kind::new(IngressClasses).columns(vec![
         columns::name(),
-        column("Controller", "string", described("Controller that is responsible for handling this class"), |object| {
-            Value::from(text_at(object, "/spec/controller"))
-        }),
-        column("Parameters", "string", described("A reference to a resource with additional parameters"), parameters),
+        column(
+            "Controller",
+            "string",
+            described("Controller that is responsible for handling this class"),
+            |object| Value::from(text_at(object, "/spec/controller")),
+        ),
+        column(
+            "Parameters",
+            "string",
+            described("A reference to a resource with additional parameters"),
+            parameters,
+        ),
         columns::age(),
     ])
 }
 
 fn parameters(object: &Value) -> Value {
-    let Some(parameters) = object.pointer("/spec/parameters") else { return Value::from("<none>") };
+    let Some(parameters) = object.pointer("/spec/parameters") else {
+        return Value::from("<none>");
+    };
     let group = match parameters.get("apiGroup").and_then(Value::as_str) {
         Some(group) => format!(".{group}"),
         None => String::new(),
     };
-    Value::from(format!("{}{group}/{}", text(parameters, "kind"), text(parameters, "name")))
+    Value::from(format!(
+        "{}{group}/{}",
+        text(parameters, "kind"),
+        text(parameters, "name")
+    ))
 }
 
 struct IngressClasses;
@@ -74,9 +88,16 @@ fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
         errors.push(Error::required(path, ""));
         return;
     }
-    match value.split_once('/').filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty()) {
+    match value
+        .split_once('/')
+        .filter(|(domain, rest)| !domain.is_empty() && !rest.is_empty())
+    {
         None => {
-            errors.push(Error::invalid_str(path, value, "must be a domain-prefixed path (such as \"acme.io/foo\")"));
+            errors.push(Error::invalid_str(
+                path,
+                value,
+                "must be a domain-prefixed path (such as \"acme.io/foo\")",
+            ));
         }
         Some((domain, rest)) => {
             push_invalid(errors, path, domain, names::dns1123_subdomain(domain));
@@ -107,7 +128,11 @@ fn push_parameters(errors: &mut ErrorList, parameters: &Value, path: &Path<'_>) 
         ("Namespace", Some(namespace)) => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
         ("Cluster", Some(_)) => errors.push(Error::forbidden(&at, "`parameters.scope` is set to 'Cluster'")),
         ("Cluster", None) => {}
-        (other, _) => errors.push(Error::not_supported(&path.child("scope"), other, &["Cluster", "Namespace"])),
+        (other, _) => errors.push(Error::not_supported(
+            &path.child("scope"),
+            other,
+            &["Cluster", "Namespace"],
+        )),
     }
 }
 
@@ -124,16 +149,20 @@ mod tests {
         Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_faults(&[
             (named("c", json!({ "controller": "a.b/c" })), &[]),
             (named("c", json!({})), &["spec.controller: Required value"]),
-            (named("c", json!({ "controller": "a.b/c", "parameters": parameters })), &[
-                "spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'",
-            ]),
+            (
+                named("c", json!({ "controller": "a.b/c", "parameters": parameters })),
+                &["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"],
+            ),
         ]);
     }
 
     #[test]
     fn rows_show_what_the_parameters_are() {
         let parameters_of = |value: Value| parameters(&named("c", json!({ "parameters": value })));
-        assert_eq!(parameters_of(json!({ "kind": "K", "name": "n", "apiGroup": "g" })), "K.g/n");
+        assert_eq!(
+            parameters_of(json!({ "kind": "K", "name": "n", "apiGroup": "g" })),
+            "K.g/n"
+        );
         assert_eq!(parameters(&named("c", json!({}))), "<none>");
     }
 }

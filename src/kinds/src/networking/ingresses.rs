@@ -25,19 +25,37 @@ const SHOWN_HOSTS: usize = 3;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    let class = |object: &Value| {
-        or_none(text_at(object, "/spec/ingressClassName"))
-    };
+    let class = |object: &Value| or_none(text_at(object, "/spec/ingressClassName"));
     let ports = |object: &Value| {
         let has_tls = object.get("spec").is_some_and(|spec| !items(spec, "tls").is_empty());
         Value::from(if has_tls { "80, 443" } else { "80" })
     };
     Kind::new(Ingresses).columns(vec![
         columns::name(),
-        column("Class", "string", described("The name of the IngressClass resource that should be used for additional configuration"), class),
-        column("Hosts", "string", described("Hosts that incoming requests are matched against before the ingress rule"), |object| Value::from(hosts(object))),
-        column("Address", "string", described("Address is a list containing ingress points for the load-balancer"), |object| Value::from(addresses(object))),
-        column("Ports", "string", described("Ports of TLS configurations that open"), ports),
+        column(
+            "Class",
+            "string",
+            described("The name of the IngressClass resource that should be used for additional configuration"),
+            class,
+        ),
+        column(
+            "Hosts",
+            "string",
+            described("Hosts that incoming requests are matched against before the ingress rule"),
+            |object| Value::from(hosts(object)),
+        ),
+        column(
+            "Address",
+            "string",
+            described("Address is a list containing ingress points for the load-balancer"),
+            |object| Value::from(addresses(object)),
+        ),
+        column(
+            "Ports",
+            "string",
+            described("Ports of TLS configurations that open"),
+            ports,
+        ),
         columns::age(),
     ])
 }
@@ -65,8 +83,14 @@ fn hosts(object: &Value) -> String {
 }
 
 fn addresses(object: &Value) -> String {
-    let points = object.pointer("/status/loadBalancer").map_or(&[][..], |balancer| items(balancer, "ingress"));
-    let address = |point| [text(point, "ip"), text(point, "hostname")].into_iter().find(|text| !text.is_empty());
+    let points = object
+        .pointer("/status/loadBalancer")
+        .map_or(&[][..], |balancer| items(balancer, "ingress"));
+    let address = |point| {
+        [text(point, "ip"), text(point, "hostname")]
+            .into_iter()
+            .find(|text| !text.is_empty())
+    };
     let all: BTreeSet<&str> = points.iter().filter_map(address).collect();
     all.into_iter().collect::<Vec<_>>().join(",")
 }
@@ -102,7 +126,9 @@ impl Strategy for Ingresses {
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("status.loadBalancer.ingress");
-        let points = new.pointer("/status/loadBalancer").map_or(&[][..], |balancer| items(balancer, "ingress"));
+        let points = new
+            .pointer("/status/loadBalancer")
+            .map_or(&[][..], |balancer| items(balancer, "ingress"));
         for (index, point) in points.iter().enumerate() {
             let at = path.index(index);
             let (ip, host) = (text(point, "ip"), text(point, "hostname"));
@@ -121,7 +147,8 @@ impl Strategy for Ingresses {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let is_annotated = old.is_none() && class_annotation(new).is_some();
-        let warning = format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
+        let warning =
+            format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
         is_annotated.then_some(warning).into_iter().collect()
     }
 
@@ -153,7 +180,11 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
 }
 
 fn host_faults(host: &str) -> Vec<String> {
-    if host.contains('*') { names::wildcard_dns1123_subdomain(host) } else { names::dns1123_subdomain(host) }
+    if host.contains('*') {
+        names::wildcard_dns1123_subdomain(host)
+    } else {
+        names::dns1123_subdomain(host)
+    }
 }
 
 fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
@@ -189,8 +220,14 @@ fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
             if !given.starts_with('/') {
                 refuse("must be an absolute path");
             }
-            REFUSED.iter().filter(|part| given.contains(**part)).for_each(|part| refuse(&format!("must not contain '{part}'")));
-            REFUSED_ENDS.iter().filter(|end| given.ends_with(**end)).for_each(|end| refuse(&format!("cannot end with '{end}'")));
+            REFUSED
+                .iter()
+                .filter(|part| given.contains(**part))
+                .for_each(|part| refuse(&format!("must not contain '{part}'")));
+            REFUSED_ENDS
+                .iter()
+                .filter(|end| given.ends_with(**end))
+                .for_each(|end| refuse(&format!("cannot end with '{end}'")));
         }
         "ImplementationSpecific" => {
             if !given.is_empty() && !given.starts_with('/') {
@@ -199,13 +236,21 @@ fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
         }
         other => errors.push(Error::not_supported(&path.child("pathType"), other, &PATH_TYPES)),
     }
-    push_backend(errors, http_path.get("backend").unwrap_or(&Value::Null), &path.child("backend"));
+    push_backend(
+        errors,
+        http_path.get("backend").unwrap_or(&Value::Null),
+        &path.child("backend"),
+    );
 }
 
 fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
-            errors.push(Error::invalid_str(path, "", "cannot set both resource and service backends"));
+            errors.push(Error::invalid_str(
+                path,
+                "",
+                "cannot set both resource and service backends",
+            ));
         }
         (Some(resource), None) => push_reference(errors, resource, &path.child("resource")),
         (None, Some(service)) => push_service(errors, service, path),
@@ -257,20 +302,31 @@ mod tests {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
         trial().expect_faults(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),
-            (named("i", json!({})), &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]),
-            (rule(json!({ "backend": backend })), &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"]),
-            (rule(json!({ "backend": backend, "pathType": "Exact", "path": "/a/.." })), &[
-                "spec.rules[0].http.paths[0].path: Invalid value: \"/a/..\": cannot end with '/..'",
-            ]),
-            (rule(json!({ "backend": { "service": { "name": "s" } }, "pathType": "ImplementationSpecific" })), &[
-                "spec.rules[0].http.paths[0].backend: Required value: port name or number is required",
-            ]),
+            (
+                named("i", json!({})),
+                &["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"],
+            ),
+            (
+                rule(json!({ "backend": backend })),
+                &["spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified"],
+            ),
+            (
+                rule(json!({ "backend": backend, "pathType": "Exact", "path": "/a/.." })),
+                &["spec.rules[0].http.paths[0].path: Invalid value: \"/a/..\": cannot end with '/..'"],
+            ),
+            (
+                rule(json!({ "backend": { "service": { "name": "s" } }, "pathType": "ImplementationSpecific" })),
+                &["spec.rules[0].http.paths[0].backend: Required value: port name or number is required"],
+            ),
         ]);
     }
 
     #[test]
     fn rows_show_three_hosts() {
-        let rules: Vec<Value> = ["a", "b", "c", "d"].iter().map(|host| json!({ "host": host })).collect();
+        let rules: Vec<Value> = ["a", "b", "c", "d"]
+            .iter()
+            .map(|host| json!({ "host": host }))
+            .collect();
         assert_eq!(hosts(&named("i", json!({ "rules": rules }))), "a,b,c + 1 more...");
         assert_eq!(hosts(&named("i", json!({}))), "*");
     }

@@ -34,13 +34,18 @@ pub(crate) fn kind() -> Kind {
 
 /// `resource.group/namespace/name`
 fn parent(object: &Value) -> Value {
-    let Some(parent) = object.pointer("/spec/parentRef") else { return Value::from("<none>") };
+    let Some(parent) = object.pointer("/spec/parentRef") else {
+        return Value::from("<none>");
+    };
     let mut shown = text(parent, "resource").to_owned();
     if !text(parent, "group").is_empty() {
         shown.push('.');
         shown.push_str(text(parent, "group"));
     }
-    for part in [text(parent, "namespace"), text(parent, "name")].into_iter().filter(|part| !part.is_empty()) {
+    for part in [text(parent, "namespace"), text(parent, "name")]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+    {
         shown.push('/');
         shown.push_str(part);
     }
@@ -63,7 +68,12 @@ impl Strategy for IpAddresses {
         };
         let (group, namespace) = (text(parent, "group"), text(parent, "namespace"));
         if !group.is_empty() {
-            push_invalid(&mut errors, &path.child("group"), group, names::dns1123_subdomain(group));
+            push_invalid(
+                &mut errors,
+                &path.child("group"),
+                group,
+                names::dns1123_subdomain(group),
+            );
         }
         for field in ["resource", "name"] {
             if let Some(value) = require(&mut errors, parent, &path, field) {
@@ -71,7 +81,12 @@ impl Strategy for IpAddresses {
             }
         }
         if !namespace.is_empty() {
-            push_invalid(&mut errors, &path.child("namespace"), namespace, names::path_segment_name(namespace));
+            push_invalid(
+                &mut errors,
+                &path.child("namespace"),
+                namespace,
+                names::path_segment_name(namespace),
+            );
         }
         errors
     }
@@ -81,7 +96,11 @@ impl Strategy for IpAddresses {
         let (new, old) = (new.pointer("/spec/parentRef"), old.pointer("/spec/parentRef"));
         let shown = |parent| internal::compact(parent, Shape::Pointer(PARENT));
         if shown(new) != shown(old) {
-            errors.push(Error::invalid_shown(&Path::new("spec.parentRef"), shown(new), "field is immutable"));
+            errors.push(Error::invalid_shown(
+                &Path::new("spec.parentRef"),
+                shown(new),
+                "field is immutable",
+            ));
         }
         errors
     }
@@ -100,12 +119,17 @@ mod tests {
         let parent = json!({ "resource": "pods", "name": "p" });
         trial.expect_faults(&[
             (named("10.0.0.1", json!({})), &["spec.parentRef: Required value"]),
-            (named("10.0.0.1", json!({ "parentRef": { "resource": "", "name": "a/b" } })), &[
-                "spec.parentRef.resource: Required value",
-                "spec.parentRef.name: Invalid value: \"a/b\": may not contain '/'",
-            ]),
+            (
+                named("10.0.0.1", json!({ "parentRef": { "resource": "", "name": "a/b" } })),
+                &[
+                    "spec.parentRef.resource: Required value",
+                    "spec.parentRef.name: Invalid value: \"a/b\": may not contain '/'",
+                ],
+            ),
         ]);
-        let old = trial.create(named("10.0.0.1", json!({ "parentRef": parent }))).expect("a valid address");
+        let old = trial
+            .create(named("10.0.0.1", json!({ "parentRef": parent })))
+            .expect("a valid address");
         let fault = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
         trial.expect_patch_faults(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[fault])]);
     }
@@ -114,6 +138,9 @@ mod tests {
     fn rows_show_whose_an_address_is() {
         let shown = |reference: Value| parent(&named("10.0.0.1", json!({ "parentRef": reference })));
         assert_eq!(shown(json!({ "resource": "pods", "name": "p" })), "pods/p");
-        assert_eq!(shown(json!({ "group": "g", "resource": "r", "namespace": "n", "name": "p" })), "r.g/n/p");
+        assert_eq!(
+            shown(json!({ "group": "g", "resource": "r", "namespace": "n", "name": "p" })),
+            "r.g/n/p"
+        );
     }
 }

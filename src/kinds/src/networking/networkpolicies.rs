@@ -21,7 +21,11 @@ const SPEC: &str = "io.k8s.api.networking.v1.NetworkPolicySpec";
 pub(crate) fn kind() -> Kind {
     let selector = |object: &Value| {
         let selector = object.pointer("/spec/podSelector").and_then(Value::as_object);
-        or_none(&compile_label_selector(selector).map(|selector| selector.to_string()).unwrap_or_default())
+        or_none(
+            &compile_label_selector(selector)
+                .map(|selector| selector.to_string())
+                .unwrap_or_default(),
+        )
     };
     Kind::new(NetworkPolicies).columns(vec![
         columns::name(),
@@ -37,7 +41,11 @@ impl Strategy for NetworkPolicies {
         let spec = struct_mut(object, "spec");
         let is_empty = |list: Option<&Value>| list.and_then(Value::as_array).is_none_or(Vec::is_empty);
         if is_empty(spec.get("policyTypes")) {
-            let types = if is_empty(spec.get("egress")) { vec!["Ingress"] } else { vec!["Ingress", "Egress"] };
+            let types = if is_empty(spec.get("egress")) {
+                vec!["Ingress"]
+            } else {
+                vec!["Ingress", "Egress"]
+            };
             spec.insert("policyTypes".into(), types.into());
         }
     }
@@ -65,12 +73,20 @@ impl Strategy for NetworkPolicies {
 fn push_types(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     let types = items(spec, "policyTypes");
     if types.len() > 2 {
-        errors.push(Error::invalid(path, &types.to_vec().into(), "may not specify more than two policyTypes"));
+        errors.push(Error::invalid(
+            path,
+            &types.to_vec().into(),
+            "may not specify more than two policyTypes",
+        ));
         return;
     }
     for (index, policy_type) in types.iter().filter_map(Value::as_str).enumerate() {
         if !["Ingress", "Egress"].contains(&policy_type) {
-            errors.push(Error::not_supported(&path.index(index), policy_type, &["Ingress", "Egress"]));
+            errors.push(Error::not_supported(
+                &path.index(index),
+                policy_type,
+                &["Ingress", "Egress"],
+            ));
         }
     }
 }
@@ -89,7 +105,11 @@ fn push_rule(errors: &mut ErrorList, rule: &Value, peers: &str, path: &Path<'_>)
 fn push_port(errors: &mut ErrorList, port: &Value, path: &Path<'_>) {
     let protocol = text(port, "protocol");
     if port.get("protocol").is_some() && !["TCP", "UDP", "SCTP"].contains(&protocol) {
-        errors.push(Error::not_supported(&path.child("protocol"), protocol, &["TCP", "UDP", "SCTP"]));
+        errors.push(Error::not_supported(
+            &path.child("protocol"),
+            protocol,
+            &["TCP", "UDP", "SCTP"],
+        ));
     }
     let end = number(port, "endPort");
     let end_path = path.child("endPort");
@@ -148,12 +168,16 @@ fn push_block(errors: &mut ErrorList, block: &Value, path: &Path<'_>) {
         return;
     }
     push_invalid(errors, &at, cidr, names::cidr(cidr));
-    let Some((network, length)) = names::parse_cidr_sloppy(cidr) else { return };
+    let Some((network, length)) = names::parse_cidr_sloppy(cidr) else {
+        return;
+    };
     let except_path = path.child("except");
     for (index, except) in items(block, "except").iter().filter_map(Value::as_str).enumerate() {
         let at = except_path.index(index);
         push_invalid(errors, &at, except, names::cidr(except));
-        let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else { continue };
+        let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else {
+            continue;
+        };
         if length >= inner_length || !contains(network, length, inner) {
             errors.push(Error::invalid_str(&at, except, "must be a strict subset of `cidr`"));
         }
@@ -188,14 +212,21 @@ mod tests {
     fn types_follow_from_the_rules() {
         let types = |spec: Value| trial().decode(named("p", spec))["spec"]["policyTypes"].clone();
         assert_eq!(types(json!({ "podSelector": {} })), json!(["Ingress"]));
-        assert_eq!(types(json!({ "podSelector": {}, "egress": [{}] })), json!(["Ingress", "Egress"]));
-        assert_eq!(types(json!({ "podSelector": {}, "policyTypes": ["Egress"] })), json!(["Egress"]));
+        assert_eq!(
+            types(json!({ "podSelector": {}, "egress": [{}] })),
+            json!(["Ingress", "Egress"])
+        );
+        assert_eq!(
+            types(json!({ "podSelector": {}, "policyTypes": ["Egress"] })),
+            json!(["Egress"])
+        );
     }
 
     #[test]
     fn faults() {
         let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
-        let block = |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));
+        let block =
+            |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));
         trial().expect_faults(&[
             (rule(json!({ "from": [{}] })), &["spec.ingress[0].from[0]: Required value: must specify a peer"]),
             (rule(json!({ "ports": [{ "port": 100, "endPort": 50 }] })), &[

@@ -56,7 +56,13 @@ impl Strategy for ServiceCidrs {
         for (index, block) in blocks.iter().filter_map(Value::as_str).enumerate() {
             push_invalid(&mut errors, &path.index(index), block, names::canonical_cidr(block));
         }
-        let families = || blocks.iter().filter_map(Value::as_str).filter_map(names::parse_cidr_sloppy).map(|(ip, _)| ip.is_ipv4());
+        let families = || {
+            blocks
+                .iter()
+                .filter_map(Value::as_str)
+                .filter_map(names::parse_cidr_sloppy)
+                .map(|(ip, _)| ip.is_ipv4())
+        };
         if errors.is_empty() && families().count() == 2 && families().all(|v4| v4) == families().any(|v4| v4) {
             let detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
             errors.push(Error::invalid(&path, &blocks.to_vec().into(), detail));
@@ -99,12 +105,21 @@ mod tests {
             (cidrs(&["10.0.0.0/24"]), &[]),
             (cidrs(&["10.0.0.0/24", "fd00::/112"]), &[]),
             (cidrs(&["10.0.0.0/24", "10.1.0.0/24"]), &[both_v4]),
-            (cidrs(&["a", "b", "c"]), &["spec.cidrs: Invalid value: {\"CIDRs\":[\"a\",\"b\",\"c\"]}: may only hold up to 2 values"]),
+            (
+                cidrs(&["a", "b", "c"]),
+                &["spec.cidrs: Invalid value: {\"CIDRs\":[\"a\",\"b\",\"c\"]}: may only hold up to 2 values"],
+            ),
         ]);
         let old = trial.create(cidrs(&["10.0.0.0/24"])).expect("a valid range");
-        trial.expect_patch_faults(&old, &[
-            (json!({ "spec": { "cidrs": ["10.0.0.0/24", "fd00::/112"] } }), &[]),
-            (json!({ "spec": { "cidrs": ["10.1.0.0/24"] } }), &["spec.cidrs: Invalid value: [\"10.1.0.0/24\"]: field is immutable"]),
-        ]);
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (json!({ "spec": { "cidrs": ["10.0.0.0/24", "fd00::/112"] } }), &[]),
+                (
+                    json!({ "spec": { "cidrs": ["10.1.0.0/24"] } }),
+                    &["spec.cidrs: Invalid value: [\"10.1.0.0/24\"]: field is immutable"],
+                ),
+            ],
+        );
     }
 }

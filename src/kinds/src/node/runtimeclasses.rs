@@ -29,7 +29,9 @@ const TOLERATION: &[Field] = &[
 pub(crate) fn kind() -> Kind {
     Kind::new(RuntimeClasses).columns(vec![
         columns::name(),
-        column("Handler", "string", described(""), |object| Value::from(text(object, "handler"))),
+        column("Handler", "string", described(""), |object| {
+            Value::from(text(object, "handler"))
+        }),
         columns::age(),
     ])
 }
@@ -40,7 +42,12 @@ impl Strategy for RuntimeClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(handler) = require(&mut errors, object, &Path::root(), "handler") {
-            push_invalid(&mut errors, &Path::new("handler"), handler, names::dns1123_label(handler));
+            push_invalid(
+                &mut errors,
+                &Path::new("handler"),
+                handler,
+                names::dns1123_label(handler),
+            );
         }
         if let Some(fixed) = object.pointer("/overhead/podFixed") {
             validate_overhead(fixed, &Path::new("overhead"), &mut errors);
@@ -61,11 +68,25 @@ impl Strategy for RuntimeClasses {
         const RENAMED: [(&str, &str, &str); 5] = [
             ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
             ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
-            ("failure-domain.beta.kubernetes.io/region", "v1.17", "topology.kubernetes.io/region"),
-            ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
-            ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
+            (
+                "failure-domain.beta.kubernetes.io/region",
+                "v1.17",
+                "topology.kubernetes.io/region",
+            ),
+            (
+                "failure-domain.beta.kubernetes.io/zone",
+                "v1.17",
+                "topology.kubernetes.io/zone",
+            ),
+            (
+                "beta.kubernetes.io/instance-type",
+                "v1.17",
+                "node.kubernetes.io/instance-type",
+            ),
         ];
-        let Some(selector) = new.pointer("/scheduling/nodeSelector") else { return Vec::new() };
+        let Some(selector) = new.pointer("/scheduling/nodeSelector") else {
+            return Vec::new();
+        };
         let renamed = RENAMED.iter().filter(|(old, _, _)| selector.get(old).is_some());
         let text = |(old, since, new): &(&str, &str, &str)| {
             format!("scheduling.nodeSelector[{old}]: deprecated since {since}; use \"{new}\" instead")
@@ -109,7 +130,15 @@ mod tests {
                 r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#,
             ]),
         ]);
-        let old = trial.create(json!({ "metadata": {}, "handler": "h" })).expect("a valid class");
-        trial.expect_patch_faults(&old, &[(json!({ "handler": "i" }), &[r#"handler: Invalid value: "i": field is immutable"#])]);
+        let old = trial
+            .create(json!({ "metadata": {}, "handler": "h" }))
+            .expect("a valid class");
+        trial.expect_patch_faults(
+            &old,
+            &[(
+                json!({ "handler": "i" }),
+                &[r#"handler: Invalid value: "i": field is immutable"#],
+            )],
+        );
     }
 }

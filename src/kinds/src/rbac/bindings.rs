@@ -20,36 +20,51 @@ use crate::{
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLE_OF_BINDING: &str = "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.";
 const ROLE_OF_CLUSTER_BINDING: &str = "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.";
-const ROLE_REF: &[Field] =
-    &[("APIGroup", "apiGroup", Shape::Text), ("Kind", "kind", Shape::Text), ("Name", "name", Shape::Text)];
+const ROLE_REF: &[Field] = &[
+    ("APIGroup", "apiGroup", Shape::Text),
+    ("Kind", "kind", Shape::Text),
+    ("Name", "name", Shape::Text),
+];
 
 /// RoleBindings: who may do what in a namespace.
 pub(crate) fn role_binding() -> Kind {
-    let columns = binding_columns(ROLE_OF_BINDING, [
-        "Users in the roleBinding",
-        "Groups in the roleBinding",
-        "ServiceAccounts in the roleBinding",
-    ]);
+    let columns = binding_columns(
+        ROLE_OF_BINDING,
+        [
+            "Users in the roleBinding",
+            "Groups in the roleBinding",
+            "ServiceAccounts in the roleBinding",
+        ],
+    );
     Kind::new(Bindings { namespaced: true }).columns(columns)
 }
 
 /// ClusterRoleBindings: who may do what everywhere.
 pub(crate) fn cluster_role_binding() -> Kind {
-    let columns = binding_columns(ROLE_OF_CLUSTER_BINDING, [
-        "Users in the clusterRoleBinding",
-        "Groups in the clusterRoleBinding",
-        "ServiceAccounts in the clusterRoleBinding",
-    ]);
+    let columns = binding_columns(
+        ROLE_OF_CLUSTER_BINDING,
+        [
+            "Users in the clusterRoleBinding",
+            "Groups in the clusterRoleBinding",
+            "ServiceAccounts in the clusterRoleBinding",
+        ],
+    );
     Kind::new(Bindings { namespaced: false }).columns(columns)
 }
 
 fn binding_columns(role_description: &'static str, descriptions: [&'static str; 3]) -> Vec<Column> {
     let role = |object: &Value| {
-        Value::from(format!("{}/{}", text_at(object, "/roleRef/kind"), text_at(object, "/roleRef/name")))
+        Value::from(format!(
+            "{}/{}",
+            text_at(object, "/roleRef/kind"),
+            text_at(object, "/roleRef/name")
+        ))
     };
     let [users, groups, accounts] = descriptions;
     let who = |name: &str, description: &'static str, kind: &'static str| {
-        wide(column(name, "string", described(description), move |object| Value::from(subjects(object, kind))))
+        wide(column(name, "string", described(description), move |object| {
+            Value::from(subjects(object, kind))
+        }))
     };
     vec![
         columns::name(),
@@ -66,7 +81,9 @@ fn subjects(object: &Value, kind: &str) -> String {
         "ServiceAccount" => format!("{}/{}", text(subject, "namespace"), text(subject, "name")),
         _ => text(subject, "name").to_owned(),
     };
-    let all = items(object, "subjects").iter().filter(|subject| text(subject, "kind") == kind);
+    let all = items(object, "subjects")
+        .iter()
+        .filter(|subject| text(subject, "kind") == kind);
     all.map(named).collect::<Vec<_>>().join(", ")
 }
 
@@ -76,7 +93,9 @@ struct Bindings {
 
 impl Strategy for Bindings {
     fn default(&self, object: &mut Value) {
-        let Some(Value::Array(subjects)) = object.get_mut("subjects") else { return };
+        let Some(Value::Array(subjects)) = object.get_mut("subjects") else {
+            return;
+        };
         for subject in subjects {
             if text(subject, "apiGroup").is_empty() && matches!(text(subject, "kind"), "User" | "Group") {
                 subject["apiGroup"] = GROUP.into();
@@ -102,7 +121,11 @@ impl Strategy for Bindings {
         let mut errors = self.validate(context, new);
         if new.get("roleRef") != old.get("roleRef") {
             let shown = internal::compact(new.get("roleRef"), Shape::Struct(ROLE_REF));
-            errors.push(Error::invalid_shown(&Path::new("roleRef"), shown, "cannot change roleRef"));
+            errors.push(Error::invalid_shown(
+                &Path::new("roleRef"),
+                shown,
+                "cannot change roleRef",
+            ));
         }
         errors
     }
@@ -116,9 +139,17 @@ impl Bindings {
     fn push_role_ref(&self, errors: &mut ErrorList, role: &Value) {
         let path = Path::new("roleRef");
         if text(role, "apiGroup") != GROUP {
-            errors.push(Error::not_supported(&path.child("apiGroup"), text(role, "apiGroup"), &[GROUP]));
+            errors.push(Error::not_supported(
+                &path.child("apiGroup"),
+                text(role, "apiGroup"),
+                &[GROUP],
+            ));
         }
-        let kinds: &[&str] = if self.namespaced { &["Role", "ClusterRole"] } else { &["ClusterRole"] };
+        let kinds: &[&str] = if self.namespaced {
+            &["Role", "ClusterRole"]
+        } else {
+            &["ClusterRole"]
+        };
         if !kinds.contains(&text(role, "kind")) {
             errors.push(Error::not_supported(&path.child("kind"), text(role, "kind"), kinds));
         }
@@ -169,7 +200,11 @@ mod tests {
     #[test]
     fn users_and_groups_are_of_the_group_of_roles() {
         let trial = Trial::new(GROUP, "rolebindings", role_binding());
-        let group_of = |kind: &str| trial.decode(binding("Role", json!({ "kind": kind, "name": "a" })))["subjects"][0].get("apiGroup").cloned();
+        let group_of = |kind: &str| {
+            trial.decode(binding("Role", json!({ "kind": kind, "name": "a" })))["subjects"][0]
+                .get("apiGroup")
+                .cloned()
+        };
         assert_eq!(group_of("User"), Some(GROUP.into()));
         assert_eq!(group_of("ServiceAccount"), None);
     }
@@ -186,18 +221,32 @@ mod tests {
             ]),
         ]);
         Trial::new(GROUP, "clusterrolebindings", cluster_role_binding()).expect_faults(&[
-            (binding("ClusterRole", account), &["subjects[0].namespace: Required value"]),
-            (binding("Role", json!({ "kind": "User", "name": "u" })), &[
-                r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#,
-            ]),
+            (
+                binding("ClusterRole", account),
+                &["subjects[0].namespace: Required value"],
+            ),
+            (
+                binding("Role", json!({ "kind": "User", "name": "u" })),
+                &[r#"roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole""#],
+            ),
         ]);
     }
 
     #[test]
     fn a_binding_keeps_its_role() {
         let trial = Trial::new(GROUP, "rolebindings", role_binding());
-        let old = trial.create(binding("Role", json!({ "kind": "User", "name": "u" }))).expect("a valid binding");
-        let fault = format!(r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#);
-        trial.expect_patch_faults(&old, &[(json!({ "roleRef": { "name": "q" } }), &[&fault]), (json!({ "subjects": [] }), &[])]);
+        let old = trial
+            .create(binding("Role", json!({ "kind": "User", "name": "u" })))
+            .expect("a valid binding");
+        let fault = format!(
+            r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#
+        );
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (json!({ "roleRef": { "name": "q" } }), &[&fault]),
+                (json!({ "subjects": [] }), &[]),
+            ],
+        );
     }
 }

@@ -66,7 +66,10 @@ fn push_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, path: &Path
     if namespaced {
         refuse("namespaced rules cannot apply to non-resource URLs");
     }
-    if ["apiGroups", "resources", "resourceNames"].iter().any(|field| !is_empty(field)) {
+    if ["apiGroups", "resources", "resourceNames"]
+        .iter()
+        .any(|field| !is_empty(field))
+    {
         refuse("rules cannot apply to both regular resources and non-resource URLs");
     }
 }

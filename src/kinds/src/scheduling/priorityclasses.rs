@@ -14,7 +14,10 @@ use crate::{
 const TYPE: &str = "io.k8s.api.scheduling.v1.PriorityClass";
 const HIGHEST_OF_USERS: i64 = 1_000_000_000;
 /// The classes that the server itself makes.
-const OF_SYSTEM: [(&str, i64); 2] = [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
+const OF_SYSTEM: [(&str, i64); 2] = [
+    ("system-node-critical", 2_000_001_000),
+    ("system-cluster-critical", 2_000_000_000),
+];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -23,11 +26,19 @@ pub(crate) fn kind() -> Kind {
     Kind::new(PriorityClasses).columns(vec![
         columns::name(),
         column("Value", "integer", documented(TYPE, "value"), value),
-        column("Global-Default", "boolean", documented(TYPE, "globalDefault"), is_default),
+        column(
+            "Global-Default",
+            "boolean",
+            documented(TYPE, "globalDefault"),
+            is_default,
+        ),
         columns::age(),
-        column("PreemptionPolicy", "string", documented(TYPE, "preemptionPolicy"), |object| {
-            Value::from(text(object, "preemptionPolicy"))
-        }),
+        column(
+            "PreemptionPolicy",
+            "string",
+            documented(TYPE, "preemptionPolicy"),
+            |object| Value::from(text(object, "preemptionPolicy")),
+        ),
     ])
 }
 
@@ -50,7 +61,13 @@ impl Strategy for PriorityClasses {
             errors.push(Error::forbidden(&Path::new("value"), &detail));
         }
         if object.get("preemptionPolicy").is_some() {
-            push_unsupported(&mut errors, object, &Path::root(), "preemptionPolicy", &["PreemptLowerPriority", "Never"]);
+            push_unsupported(
+                &mut errors,
+                object,
+                &Path::root(),
+                "preemptionPolicy",
+                &["PreemptLowerPriority", "Never"],
+            );
         }
         errors
     }
@@ -58,7 +75,10 @@ impl Strategy for PriorityClasses {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if number(new, "value") != number(old, "value") {
-            errors.push(Error::forbidden(&Path::new("value"), "may not be changed in an update."));
+            errors.push(Error::forbidden(
+                &Path::new("value"),
+                "may not be changed in an update.",
+            ));
         }
         push_immutable(&mut errors, new, old, &["preemptionPolicy"]);
         errors
@@ -103,12 +123,18 @@ mod tests {
             ]),
         ]);
         let old = trial.create(class("a", 1)).expect("a valid class");
-        trial.expect_patch_faults(&old, &[
-            (json!({ "description": "d" }), &[]),
-            (json!({ "value": 2, "preemptionPolicy": "Never" }), &[
-                "value: Forbidden: may not be changed in an update.",
-                "preemptionPolicy: Invalid value: \"Never\": field is immutable",
-            ]),
-        ]);
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (json!({ "description": "d" }), &[]),
+                (
+                    json!({ "value": 2, "preemptionPolicy": "Never" }),
+                    &[
+                        "value: Forbidden: may not be changed in an update.",
+                        "preemptionPolicy: Invalid value: \"Never\": field is immutable",
+                    ],
+                ),
+            ],
+        );
     }
 }

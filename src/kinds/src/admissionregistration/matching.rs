@@ -1,0 +1,141 @@
+//! What requests a webhook or policy is for: rules, selectors, conditions.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use crate::{
+    checks::{push_invalid, push_selector, push_unsupported, require},
+    values::{items, text},
+};
+
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
+const MAX_CONDITIONS: usize = 64;
+
+/// Faults of a rule with its operations.
+pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let at = path.child("operations");
+    let operations = items(rule, "operations");
+    if operations.is_empty() {
+        errors.push(Error::required(&at, ""));
+    }
+    push_lone_wildcard(errors, operations, &at, "operations");
+    for (index, operation) in operations.iter().filter_map(Value::as_str).enumerate() {
+        if !OPERATIONS.contains(&operation) {
+            errors.push(Error::not_supported(&at.index(index), operation, &OPERATIONS));
+        }
+    }
+    for (field, what) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
+        let at = path.child(field);
+        let list = items(rule, field);
+        if list.is_empty() {
+            errors.push(Error::required(&at, ""));
+        }
+        push_lone_wildcard(errors, list, &at, what);
+        for (index, _) in list
+            .iter()
+            .enumerate()
+            .filter(|(_, item)| field == "apiVersions" && *item == "")
+        {
+            errors.push(Error::required(&at.index(index), ""));
+        }
+    }
+    push_resources(errors, rule, &path.child("resources"));
+    if rule.get("scope").is_some() {
+        push_unsupported(errors, rule, path, "scope", &SCOPES);
+    }
+}
+
+fn push_lone_wildcard(errors: &mut ErrorList, list: &[Value], path: &Path<'_>, what: &str) {
+    if list.len() > 1 && list.iter().any(|item| item == "*") {
+        let detail = format!("if '*' is present, must not specify other {what}");
+        errors.push(Error::invalid(path, &list.to_vec().into(), &detail));
+    }
+}
+
+fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let resources = items(rule, "resources");
+    if resources.is_empty() {
+        errors.push(Error::required(path, ""));
+    }
+    let names: Vec<&str> = resources.iter().filter_map(Value::as_str).collect();
+    for (index, _) in names.iter().enumerate().filter(|(_, name)| name.is_empty()) {
+        errors.push(Error::required(&path.index(index), ""));
+    }
+    for (index, name) in names.iter().enumerate() {
+        let Some((resource, subresource)) = name.split_once('/') else {
+            continue;
+        };
+        let earlier = || names.iter().take(index);
+        if *name == "*/*" {
+            continue;
+        }
+        let whole = format!("{resource}/*");
+        if subresource != "*" && earlier().any(|other| *other == whole) {
+            let detail = format!("if '{whole}' is present, must not specify {name}");
+            errors.push(Error::invalid_str(&path.index(index), name, &detail));
+        }
+        let every = format!("*/{subresource}");
+        if resource != "*" && earlier().any(|other| *other == every) {
+            let detail = format!("if '{every}' is present, must not specify {name}");
+            errors.push(Error::invalid_str(&path.index(index), name, &detail));
+        }
+    }
+    let shown = resources.to_vec().into();
+    if names.len() > 1 && names.contains(&"*/*") {
+        errors.push(Error::invalid(
+            path,
+            &shown,
+            "if '*/*' is present, must not specify other resources",
+        ));
+    }
+    if names.contains(&"*") && names.iter().any(|name| !name.contains('/') && *name != "*") {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        errors.push(Error::invalid(path, &shown, detail));
+    }
+}
+
+/// Faults of a policy's or binding's `MatchResources`.
+pub(super) fn push_match_resources(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+    if resources.get("matchPolicy").is_some() {
+        push_unsupported(errors, resources, path, "matchPolicy", &["Equivalent", "Exact"]);
+    }
+    for field in ["namespaceSelector", "objectSelector"] {
+        push_selector(errors, resources.get(field), &path.child(field));
+    }
+    for field in ["resourceRules", "excludeResourceRules"] {
+        let at = path.child(field);
+        for (index, rule) in items(resources, field).iter().enumerate() {
+            push_rule(errors, rule, &at.index(index));
+        }
+    }
+}
+
+/// Faults of match conditions, but for what their expressions say.
+pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+    let at = path.child("matchConditions");
+    let conditions = items(holder, "matchConditions");
+    if conditions.len() > MAX_CONDITIONS {
+        errors.push(Error::too_many(&at, conditions.len(), MAX_CONDITIONS));
+    }
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = at.index(index);
+        if text(condition, "expression").trim().is_empty() {
+            errors.push(Error::required(&at.child("expression"), ""));
+        }
+        let Some(name) = require(errors, condition, &at, "name") else {
+            continue;
+        };
+        push_invalid(errors, &at.child("name"), name, names::qualified_name(name));
+        if conditions
+            .iter()
+            .take(index)
+            .any(|earlier| text(earlier, "name") == name)
+        {
+            errors.push(Error::duplicate(&at.child("name"), &name.into()));
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! ValidatingAdmissionPolicyBindings and MutatingAdmissionPolicyBindings
+//! (`pkg/registry/admissionregistration/*policybinding`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::matching::push_match_resources;
+use crate::{
+    checks::{push_invalid, push_selector, require},
+    columns::{self, column, described},
+    kind::Kind,
+    values::{entries, items, text},
+};
+
+const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
+
+/// ValidatingAdmissionPolicyBindings.
+pub(crate) fn validating() -> Kind {
+    kind(Bindings { validating: true })
+}
+
+/// MutatingAdmissionPolicyBindings.
+pub(crate) fn mutating() -> Kind {
+    kind(Bindings { validating: false })
+}
+
+fn kind(bindings: Bindings) -> Kind {
+    let policy = "PolicyName indicates the policy definition which the policy binding binded to";
+    let reference = "ParamRef indicates the param resource which sets the configuration param";
+    Kind::new(bindings).columns(vec![
+        columns::name(),
+        column("PolicyName", "string", described(policy), |object| {
+            Value::from(
+                object
+                    .pointer("/spec/policyName")
+                    .and_then(Value::as_str)
+                    .unwrap_or_default(),
+            )
+        }),
+        column("ParamRef", "string", described(reference), |object| {
+            Value::from(parameters(object))
+        }),
+        columns::age(),
+    ])
+}
+
+/// The parameters that a binding names, or its selector as Go prints it.
+fn parameters(object: &Value) -> String {
+    let Some(reference) = object.pointer("/spec/paramRef") else {
+        return "<unset>".to_owned();
+    };
+    let name = text(reference, "name");
+    if !name.is_empty() {
+        let namespace = text(reference, "namespace");
+        return format!("{}/{name}", if namespace.is_empty() { "*" } else { namespace });
+    }
+    let Some(selector) = reference.get("selector") else {
+        return "<unset>".to_owned();
+    };
+    let labels: String = entries(selector, "matchLabels")
+        .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
+        .collect();
+    let requirements = items(selector, "matchExpressions").iter().map(|requirement| {
+        let values: Vec<&str> = items(requirement, "values").iter().filter_map(Value::as_str).collect();
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{}],}},",
+            text(requirement, "key"),
+            text(requirement, "operator"),
+            values.join(" ")
+        )
+    });
+    let requirements: String = requirements.collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{requirements}}},}}"
+    )
+}
+
+struct Bindings {
+    validating: bool,
+}
+
+impl Strategy for Bindings {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        if let Some(policy) = require(&mut errors, spec, &path, "policyName") {
+            push_invalid(
+                &mut errors,
+                &path.child("policyName"),
+                policy,
+                names::dns1123_subdomain(policy),
+            );
+        }
+        if let Some(reference) = spec.get("paramRef") {
+            push_reference(&mut errors, reference, &path.child("paramRef"));
+        }
+        if let Some(resources) = spec.get("matchResources") {
+            push_match_resources(&mut errors, resources, &path.child("matchResources"));
+        }
+        if self.validating {
+            push_actions(
+                &mut errors,
+                items(spec, "validationActions"),
+                &path.child("validationActions"),
+            );
+        }
+        errors
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+    let (name, selector) = (text(reference, "name"), reference.get("selector"));
+    match (name.is_empty(), selector) {
+        (false, Some(_)) => {
+            errors.push(Error::forbidden(
+                &path.child("name"),
+                "name and selector are mutually exclusive",
+            ));
+            errors.push(Error::forbidden(
+                &path.child("selector"),
+                "name and selector are mutually exclusive",
+            ));
+        }
+        (false, None) => push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name)),
+        (true, Some(selector)) => push_selector(errors, Some(selector), &path.child("selector")),
+        (true, None) => errors.push(Error::required(path, "one of name or selector must be specified")),
+    }
+    let at = path.child("parameterNotFoundAction");
+    match reference
+        .get("parameterNotFoundAction")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+    {
+        "" => errors.push(Error::required(&at, "")),
+        "Allow" | "Deny" => {}
+        other => errors.push(Error::not_supported(&at, other, &["Deny", "Allow"])),
+    }
+}
+
+fn push_actions(errors: &mut ErrorList, actions: &[Value], path: &Path<'_>) {
+    if actions.is_empty() {
+        errors.push(Error::required(path, "at least one validation action is required"));
+    }
+    for (index, action) in actions.iter().enumerate() {
+        let name = action.as_str().unwrap_or_default();
+        if !ACTIONS.contains(&name) {
+            errors.push(Error::not_supported(&path.index(index), name, &ACTIONS));
+        }
+        if actions.iter().take(index).any(|earlier| earlier == action) {
+            errors.push(Error::duplicate(&path.index(index), action));
+        }
+    }
+    if ["Deny", "Warn"]
+        .iter()
+        .all(|action| actions.iter().any(|given| given == action))
+    {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)";
+        errors.push(Error::invalid(path, &actions.to_vec().into(), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn faults() {
+        let trial = Trial::new(
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicybindings",
+            validating(),
+        );
+        trial.expect_faults(&[
+            (
+                named("b", json!({ "policyName": "p", "validationActions": ["Audit"] })),
+                &[],
+            ),
+            (
+                named("b", json!({})),
+                &[
+                    "spec.policyName: Required value",
+                    "spec.validationActions: Required value: at least one validation action is required",
+                ],
+            ),
+            (
+                named(
+                    "b",
+                    json!({ "policyName": "p", "validationActions": ["Audit"], "paramRef": {} }),
+                ),
+                &[
+                    "spec.paramRef: Required value: one of name or selector must be specified",
+                    "spec.paramRef.parameterNotFoundAction: Required value",
+                ],
+            ),
+        ]);
+    }
+}

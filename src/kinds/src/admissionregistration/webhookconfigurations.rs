@@ -1,0 +1,254 @@
+//! ValidatingWebhookConfigurations and MutatingWebhookConfigurations
+//! (`pkg/registry/admissionregistration/*webhookconfiguration`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::matching::{push_conditions, push_rule};
+use crate::{
+    checks::{number, push_invalid, push_selector, push_unsupported, require},
+    columns::{self, column, described},
+    kind::Kind,
+    values::{items, text},
+};
+
+/// The versions of reviews that webhooks can be sent.
+const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+const URL_FORM: &str = "desired format: https://host[/path]";
+
+/// ValidatingWebhookConfigurations.
+pub(crate) fn validating() -> Kind {
+    kind(Webhooks { mutating: false })
+}
+
+/// MutatingWebhookConfigurations.
+pub(crate) fn mutating() -> Kind {
+    kind(Webhooks { mutating: true })
+}
+
+fn kind(webhooks: Webhooks) -> Kind {
+    let count = |object: &Value| Value::from(items(object, "webhooks").len());
+    let description = "Webhooks indicates the number of webhooks registered in this configuration";
+    Kind::new(webhooks).columns(vec![
+        columns::name(),
+        column("Webhooks", "integer", described(description), count),
+        columns::age(),
+    ])
+}
+
+struct Webhooks {
+    mutating: bool,
+}
+
+impl Strategy for Webhooks {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("webhooks");
+        let webhooks = items(object, "webhooks");
+        for (index, webhook) in webhooks.iter().enumerate() {
+            let at = path.index(index);
+            self.push_webhook(&mut errors, webhook, &at);
+            push_reviews(&mut errors, webhook, &at.child("admissionReviewVersions"));
+            let name = text(webhook, "name");
+            if !name.is_empty() && webhooks.iter().take(index).any(|earlier| text(earlier, "name") == name) {
+                errors.push(Error::duplicate(&at.child("name"), &name.into()));
+            }
+        }
+        errors
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+}
+
+impl Webhooks {
+    fn push_webhook(&self, errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
+        if let Some(name) = require(errors, webhook, path, "name") {
+            let is_short = name.trim_end_matches('.').split('.').count() < 3;
+            let detail = "should be a domain with at least three segments separated by dots".to_owned();
+            let faults = names::dns1123_subdomain(name)
+                .into_iter()
+                .chain(is_short.then_some(detail));
+            push_invalid(errors, &path.child("name"), name, faults.collect());
+        }
+        let rules = path.child("rules");
+        for (index, rule) in items(webhook, "rules").iter().enumerate() {
+            push_rule(errors, rule, &rules.index(index));
+        }
+        for (field, supported) in [
+            ("failurePolicy", ["Fail", "Ignore"]),
+            ("matchPolicy", ["Equivalent", "Exact"]),
+        ] {
+            if webhook.get(field).is_some() {
+                push_unsupported(errors, webhook, path, field, &supported);
+            }
+        }
+        match text(webhook, "sideEffects") {
+            "" => errors.push(Error::required(
+                &path.child("sideEffects"),
+                "must specify one of None, NoneOnDryRun",
+            )),
+            _ => push_unsupported(errors, webhook, path, "sideEffects", &["None", "NoneOnDryRun"]),
+        }
+        if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
+            let detail = "the timeout value must be between 1 and 30 seconds";
+            errors.push(Error::invalid(&path.child("timeoutSeconds"), &seconds.into(), detail));
+        }
+        for field in ["namespaceSelector", "objectSelector"] {
+            push_selector(errors, webhook.get(field), &path.child(field));
+        }
+        if self.mutating && webhook.get("reinvocationPolicy").is_some() {
+            push_unsupported(errors, webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"]);
+        }
+        push_client(
+            errors,
+            webhook.get("clientConfig").unwrap_or(&Value::Null),
+            &path.child("clientConfig"),
+        );
+        push_conditions(errors, webhook, path);
+    }
+}
+
+fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
+    let versions = items(webhook, "admissionReviewVersions");
+    if versions.is_empty() {
+        errors.push(Error::required(
+            path,
+            &format!("must specify one of {}", REVIEWS.join(", ")),
+        ));
+        return;
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let name = version.as_str().unwrap_or_default();
+        if versions.iter().take(index).any(|earlier| earlier == version) {
+            errors.push(Error::invalid_str(&path.index(index), name, "duplicate version"));
+        } else {
+            push_invalid(errors, &path.index(index), name, names::dns1035_label(name));
+        }
+    }
+    if !versions
+        .iter()
+        .any(|version| REVIEWS.iter().any(|known| version == known))
+    {
+        let detail = format!("must include at least one of {}", REVIEWS.join(", "));
+        errors.push(Error::invalid(path, &versions.to_vec().into(), &detail));
+    }
+}
+
+fn push_client(errors: &mut ErrorList, client: &Value, path: &Path<'_>) {
+    match (client.get("url").and_then(Value::as_str), client.get("service")) {
+        (Some(url), None) => push_url(errors, url, &path.child("url")),
+        (None, Some(service)) => push_service(errors, service, &path.child("service")),
+        _ => errors.push(Error::required(path, "exactly one of url or service is required")),
+    }
+}
+
+/// A URL must be of HTTPS and have no more than a host and a path.
+fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
+    let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
+    let (url, query) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid_str(path, value, detail));
+    if scheme != "https" {
+        refuse(scheme, &format!("'https' is the only allowed URL scheme; {URL_FORM}"));
+    }
+    if host.is_empty() {
+        refuse(host, &format!("host must be specified; {URL_FORM}"));
+    }
+    for (part, what) in [
+        (user, "user information is not permitted in the URL"),
+        (fragment, "fragments are not permitted in the URL"),
+        (query, "query parameters are not permitted in the URL"),
+    ] {
+        if !part.is_empty() {
+            refuse(part, what);
+        }
+    }
+}
+
+fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
+    require(errors, service, path, "name");
+    require(errors, service, path, "namespace");
+    let port = number(service, "port").unwrap_or(443);
+    for fault in names::port_number(port) {
+        errors.push(Error::invalid(
+            &path.child("port"),
+            &port.into(),
+            &format!("port is not valid: {fault}"),
+        ));
+    }
+    let Some(url_path) = service.get("path").and_then(Value::as_str) else {
+        return;
+    };
+    let at = path.child("path");
+    if url_path == "/" || url_path.is_empty() {
+        return;
+    }
+    if url_path == "//" {
+        errors.push(Error::invalid_str(&at, url_path, "segment[0] may not be empty"));
+        return;
+    }
+    if !url_path.starts_with('/') {
+        errors.push(Error::invalid_str(&at, url_path, "must start with a '/'"));
+    }
+    let stripped = url_path.strip_prefix('/').unwrap_or(url_path);
+    let stripped = stripped.strip_suffix('/').unwrap_or(stripped);
+    for (index, segment) in stripped.split('/').enumerate() {
+        if segment.is_empty() {
+            errors.push(Error::invalid_str(
+                &at,
+                url_path,
+                &format!("segment[{index}] may not be empty"),
+            ));
+            continue;
+        }
+        for fault in names::dns1123_subdomain(segment) {
+            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {fault}")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::{Trial, merged};
+
+    #[test]
+    fn faults() {
+        let webhook = |more: Value| {
+            let base = json!({
+                "name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+                "clientConfig": { "url": "https://example.com/x" },
+            });
+            json!({ "metadata": {}, "webhooks": [merged(&base, &more)] })
+        };
+        let trial = Trial::new(
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations",
+            mutating(),
+        );
+        trial.expect_faults(&[
+            (webhook(json!({})), &[]),
+            (webhook(json!({ "name": "short" })), &[
+                "webhooks[0].name: Invalid value: \"short\": should be a domain with at least three segments separated by dots",
+            ]),
+            (webhook(json!({ "clientConfig": { "url": "http://u:p@h/x" } })), &[
+                "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                "webhooks[0].clientConfig.url: Invalid value: \"u:p\": user information is not permitted in the URL",
+            ]),
+            (webhook(json!({ "timeoutSeconds": 31, "reinvocationPolicy": "Z" })), &[
+                "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+                r#"webhooks[0].reinvocationPolicy: Unsupported value: "Z": supported values: "IfNeeded", "Never""#,
+            ]),
+        ]);
+    }
+}

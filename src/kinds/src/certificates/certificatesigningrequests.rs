@@ -1,0 +1,373 @@
+//! CertificateSigningRequests (`pkg/registry/certificates/certificates`).
+//!
+//! Who may approve and sign is checked where requests are authorized. That the request and the certificate are
+//! well-formed X.509 within their PEM blocks is not looked at here.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names, time,
+};
+use trireme_registry::{Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
+
+use super::pem::block_types;
+use crate::{
+    checks::{number, push_invalid},
+    columns::{self, column, described, documented},
+    kind::Kind,
+    values::{items, keep_field, set_default, struct_mut, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.certificates.v1.CertificateSigningRequestSpec";
+const SIGNER: &str = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
+const MIN_SECONDS: i64 = 600;
+const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
+const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
+/// Conditions that `/status` may not touch.
+const DECISIONS: [&str; 2] = ["Approved", "Denied"];
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
+    let duration = |object: &Value| {
+        let seconds = object.pointer("/spec/expirationSeconds").and_then(Value::as_u64);
+        let shown = |seconds| {
+            time::human_duration(jiff::SignedDuration::try_from(Duration::from_secs(seconds)).unwrap_or_default())
+        };
+        Value::from(seconds.map_or_else(|| "<none>".to_owned(), shown))
+    };
+    Kind::new(SigningRequests).columns(vec![
+        columns::name(),
+        columns::age(),
+        column("SignerName", "string", described(SIGNER), at("/spec/signerName")),
+        column(
+            "Requestor",
+            "string",
+            described("Base64-encoded PKCS#10 CSR data"),
+            at("/spec/username"),
+        ),
+        column(
+            "RequestedDuration",
+            "string",
+            documented(SPEC, "expirationSeconds"),
+            duration,
+        ),
+        column(
+            "Condition",
+            "string",
+            described("Conditions applied to the request, such as approval or denial."),
+            |object| Value::from(condition(object)),
+        ),
+    ])
+}
+
+fn conditions(object: &Value) -> &[Value] {
+    object.get("status").map_or(&[], |status| items(status, "conditions"))
+}
+
+fn has_condition(object: &Value, condition_type: &str) -> bool {
+    conditions(object)
+        .iter()
+        .any(|condition| text(condition, "type") == condition_type)
+}
+
+fn condition(object: &Value) -> String {
+    let decision = DECISIONS
+        .into_iter()
+        .rev()
+        .find(|decision| has_condition(object, decision));
+    let mut shown = decision.unwrap_or("Pending").to_owned();
+    if has_condition(object, "Failed") {
+        shown.push_str(",Failed");
+    }
+    if !text_at(object, "/status/certificate").is_empty() {
+        shown.push_str(",Issued");
+    }
+    shown
+}
+
+struct SigningRequests;
+
+impl Strategy for SigningRequests {
+    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        let spec = struct_mut(object, "spec");
+        let user = &context.user;
+        let given = [
+            ("username", (!user.name.is_empty()).then(|| json!(user.name))),
+            ("uid", (!user.uid.is_empty()).then(|| json!(user.uid))),
+            ("groups", (!user.groups.is_empty()).then(|| json!(user.groups))),
+            ("extra", (!user.extra.is_empty()).then(|| json!(user.extra))),
+        ];
+        for (field, value) in given {
+            match value {
+                Some(value) => spec.insert(field.into(), value),
+                None => spec.remove(field),
+            };
+        }
+        object["status"] = json!({});
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_spec(
+            &mut errors,
+            object.get("spec").unwrap_or(&Value::Null),
+            &Path::new("spec"),
+        );
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    fn prepare_for_status_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_all_but_status_and_metadata(new, old);
+        date_conditions(context, new, old);
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        push_conditions(&mut errors, new);
+        push_certificate(&mut errors, text_at(new, "/status/certificate"));
+        let path = Path::new("status.conditions");
+        for decision in DECISIONS {
+            let verb = match (has_condition(old, decision), has_condition(new, decision)) {
+                (true, false) => "remove",
+                (false, true) => "add",
+                _ => continue,
+            };
+            errors.push(Error::forbidden(
+                &path,
+                &format!("updates may not {verb} a condition of type {decision:?}"),
+            ));
+        }
+        if has_condition(old, "Failed") && !has_condition(new, "Failed") {
+            errors.push(Error::forbidden(
+                &path,
+                "updates may not remove a condition of type \"Failed\"",
+            ));
+        }
+        let issued = text_at(old, "/status/certificate");
+        if !issued.is_empty() && issued != text_at(new, "/status/certificate") {
+            let detail = "updates may not modify existing certificate content";
+            errors.push(Error::forbidden(&Path::new("status.certificate"), detail));
+        }
+        errors
+    }
+}
+
+fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
+    let first = block_types(&String::from_utf8_lossy(&request))
+        .first()
+        .map(|kind| (*kind).to_owned());
+    if first.as_deref() != Some("CERTIFICATE REQUEST") {
+        let shown = Value::from(request);
+        let detail = "PEM block type must be CERTIFICATE REQUEST";
+        errors.push(Error::invalid(&path.child("request"), &shown, detail));
+    }
+    let usages_path = path.child("usages");
+    let usages = items(spec, "usages");
+    if usages.is_empty() {
+        errors.push(Error::required(&usages_path, ""));
+    }
+    for (index, usage) in usages.iter().enumerate() {
+        let name = usage.as_str().unwrap_or_default();
+        if !USAGES.contains(&name) {
+            errors.push(Error::not_supported(&usages_path.index(index), name, &USAGES));
+        }
+        if usages.iter().take(index).any(|earlier| earlier == usage) {
+            errors.push(Error::duplicate(&usages_path.index(index), usage));
+        }
+    }
+    let signer = text(spec, "signerName");
+    if signer == LEGACY_SIGNER {
+        let detail = "the legacy signerName is not allowed via this API version";
+        errors.push(Error::invalid_str(&path.child("signerName"), signer, detail));
+    } else {
+        push_signer(errors, signer, &path.child("signerName"));
+    }
+    if let Some(seconds) = number(spec, "expirationSeconds").filter(|seconds| *seconds < MIN_SECONDS) {
+        let detail = "may not specify a duration less than 600 seconds (10 minutes)";
+        errors.push(Error::invalid(
+            &path.child("expirationSeconds"),
+            &seconds.into(),
+            detail,
+        ));
+    }
+}
+
+/// `domain.example/name`
+fn push_signer(errors: &mut ErrorList, signer: &str, path: &Path<'_>) {
+    if signer.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    match signer.split('/').collect::<Vec<_>>().as_slice() {
+        [domain, name] => {
+            push_invalid(errors, path, domain, names::dns1123_subdomain(domain));
+            push_invalid(errors, path, name, names::dns1123_subdomain(name));
+            if domain.split('.').count() < 2 {
+                let detail = "should be a domain with at least two segments separated by dots";
+                errors.push(Error::invalid_str(path, domain, detail));
+            }
+        }
+        _ => errors.push(Error::invalid_str(
+            path,
+            signer,
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+        )),
+    }
+}
+
+/// Says when conditions changed, where the client does not.
+fn date_conditions(context: &WriteContext, new: &mut Value, old: &Value) {
+    let now = time::Time::from(context.now).to_string();
+    let Some(Value::Array(list)) = new.pointer_mut("/status/conditions") else {
+        return;
+    };
+    for condition in list {
+        let same = conditions(old).iter().find(|earlier| {
+            text(earlier, "type") == text(condition, "type") && text(earlier, "status") == text(condition, "status")
+        });
+        let since = same
+            .map(|earlier| text(earlier, "lastTransitionTime"))
+            .filter(|time| !time.is_empty());
+        let Some(fields) = condition.as_object_mut() else {
+            continue;
+        };
+        fields.retain(|_, value| !value.is_null());
+        set_default(fields, "lastUpdateTime", now.as_str());
+        set_default(fields, "lastTransitionTime", since.unwrap_or(&now));
+    }
+}
+
+fn push_conditions(errors: &mut ErrorList, object: &Value) {
+    let path = Path::new("status.conditions");
+    let conditions = conditions(object);
+    for (index, condition) in conditions.iter().enumerate() {
+        let at = path.index(index);
+        let (condition_type, status) = (text(condition, "type"), text(condition, "status"));
+        if condition_type.is_empty() {
+            errors.push(Error::required(&at.child("type"), ""));
+        }
+        let must_be_true = DECISIONS.contains(&condition_type) || condition_type == "Failed";
+        let supported: &[&str] = if must_be_true { &["True"] } else { &STATUSES };
+        if status.is_empty() {
+            errors.push(Error::required(&at.child("status"), ""));
+        } else if !supported.contains(&status) {
+            errors.push(Error::not_supported(&at.child("status"), status, supported));
+        }
+        if conditions
+            .iter()
+            .take(index)
+            .any(|earlier| text(earlier, "type") == condition_type)
+        {
+            errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
+        }
+    }
+    if DECISIONS.iter().all(|decision| has_condition(object, decision)) {
+        let last = conditions
+            .iter()
+            .rev()
+            .map(|condition| text(condition, "type"))
+            .find(|kind| DECISIONS.contains(kind));
+        let detail = "Approved and Denied conditions are mutually exclusive";
+        errors.push(Error::invalid_str(&path, last.unwrap_or_default(), detail));
+    }
+}
+
+fn push_certificate(errors: &mut ErrorList, certificate: &str) {
+    if certificate.is_empty() {
+        return;
+    }
+    let decoded = STANDARD.decode(certificate).unwrap_or_default();
+    let decoded = String::from_utf8_lossy(&decoded);
+    let types = block_types(&decoded);
+    let path = Path::new("status.certificate");
+    let mut refuse = |detail: &str| errors.push(Error::invalid_str(&path, "<certificate data>", detail));
+    if types.is_empty() {
+        refuse("must contain at least one CERTIFICATE PEM block");
+    }
+    if let Some(other) = types.iter().find(|kind| **kind != "CERTIFICATE") {
+        refuse(&format!("only CERTIFICATE PEM blocks are allowed, found {other:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, merged, named};
+
+    fn request(more: Value) -> Value {
+        let pem = STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
+        let spec = json!({ "request": pem, "signerName": "example.com/s", "usages": ["client auth"] });
+        named("r", merged(&spec, &more))
+    }
+
+    fn trial() -> Trial {
+        Trial::new("certificates.k8s.io", "certificatesigningrequests", kind())
+    }
+
+    #[test]
+    fn faults() {
+        trial().expect_faults(&[
+            (request(json!({ "expirationSeconds": 600 })), &[]),
+            (request(json!({ "usages": [], "signerName": "s", "expirationSeconds": 5 })), &[
+                "spec.usages: Required value",
+                "spec.signerName: Invalid value: \"s\": must be a fully qualified domain and path of the form 'example.com/signer-name'",
+                "spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)",
+            ]),
+        ]);
+    }
+
+    #[test]
+    fn the_status_may_not_decide() {
+        let old = trial()
+            .create(request(json!({ "username": "mallory" })))
+            .expect("a valid request");
+        assert_eq!(old["spec"].get("username"), None);
+        let fault = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
+        let condition = |kind: &str| json!({ "conditions": [{ "type": kind, "status": "True" }] });
+        trial().expect_status_faults(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
+        let dated = trial().status(&old, condition("Other")).expect("a valid status");
+        assert_eq!(
+            dated["status"]["conditions"][0]["lastUpdateTime"],
+            "1970-01-01T00:00:00Z"
+        );
+    }
+}

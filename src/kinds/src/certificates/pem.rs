@@ -1,0 +1,38 @@
+//! Reads PEM as Go does: blocks are found anywhere in a text, what is between them is passed over.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+/// The kinds of the well-formed blocks, such as `CERTIFICATE`, in their order.
+pub(super) fn block_types(text: &str) -> Vec<&str> {
+    let mut types = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
+        rest = after;
+        let Some((kind, body)) = after.split_once("-----") else {
+            break;
+        };
+        let Some((body, after_block)) = body.split_once(&format!("-----END {kind}-----")) else {
+            continue;
+        };
+        let content: String = body.split_whitespace().collect();
+        if STANDARD.decode(content).is_ok() {
+            types.push(kind);
+            rest = after_block;
+        }
+    }
+    types
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_found_in_any_text() {
+        let block = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\nAAAA\n-----END {kind}-----\n");
+        let text = format!("hello\n{}{}", block("A"), block("B C"));
+        assert_eq!(block_types(&text), ["A", "B C"]);
+        assert_eq!(block_types("no pem"), Vec::<&str>::new());
+        assert_eq!(block_types("-----BEGIN A-----\n!\n-----END A-----"), Vec::<&str>::new());
+    }
+}
