@@ -3,9 +3,6 @@
 pub(crate) mod csidrivers;
 pub(crate) mod csinodes;
 pub(crate) mod csistoragecapacities;
-#[cfg(test)]
-#[path = "/tmp/kreplay_b.rs"]
-mod kreplay_b;
 pub(crate) mod storageclasses;
 pub(crate) mod volumeattachments;
 pub(crate) mod volumeattributesclasses;
