@@ -23,6 +23,7 @@ mod store_error;
 mod store_watcher;
 mod stored;
 pub mod strategy;
+pub mod subresource;
 pub mod versions;
 mod watch_cache;
 mod write;

@@ -59,6 +59,8 @@ pub enum Subresource {
     Scale,
     /// `/finalize` of namespaces: only `spec.finalizers` counts.
     Finalize,
+    /// A part of the kind's own, by name: [`Part`](crate::subresource::Part).
+    Part(&'static str),
 }
 
 impl Subresource {
@@ -69,6 +71,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalize => "finalize",
+            Self::Part(name) => name,
         }
     }
 }

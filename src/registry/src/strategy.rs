@@ -9,7 +9,7 @@ use trireme_machinery::{
     names::{self, NameCheck},
 };
 
-use crate::request::UserInfo;
+use crate::{request::UserInfo, subresource::SubresourceRole};
 
 /// The circumstances of a write.
 #[derive(Debug, Clone)]
@@ -81,6 +81,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Faults of an update of `/finalize`, beyond its metadata.
     fn validate_finalize(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
+    }
+
+    /// A subresource of the kind's own.
+    fn subresource(&self, _name: &str) -> Option<SubresourceRole<'_>> {
+        None
     }
 
     /// Last touches after validation.

@@ -108,7 +108,17 @@ impl App {
         }
         let director = resources::start(&system, &store, settings).await?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
-        let edge = front::start(settings, &pki, &system, &director, probe, metrics)?;
+        let edge = front::start(
+            settings,
+            &pki,
+            &system,
+            &director,
+            front::Watched {
+                store: probe,
+                lifecycle: lifecycle.clone(),
+            },
+            metrics,
+        )?;
         lifecycle.reach(Moment::Listening);
         let shutdown_delay = settings.shutdown_delay;
         Ok(Self {
@@ -139,7 +149,6 @@ impl App {
             () = &mut shutdown => {}
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
-        self.edge.lifecycle().drain();
         self.clock.sleep(self.shutdown_delay).await;
         self.lifecycle.reach(Moment::NotAccepting);
         self.edge.shutdown(DRAIN_PATIENCE).await;

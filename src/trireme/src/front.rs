@@ -13,9 +13,18 @@ use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
 
 use crate::app::{BuildError, read_file};
+use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
 use crate::settings::Settings;
+
+/// What health depends on beside the resources.
+pub(crate) struct Watched {
+    /// Whether the store answers.
+    pub(crate) store: StoreProbe,
+    /// Whether the end has begun.
+    pub(crate) lifecycle: Lifecycle,
+}
 
 /// Binds the port and serves.
 pub(crate) fn start(
@@ -23,7 +32,7 @@ pub(crate) fn start(
     pki: &Pki,
     system: &ActorSystem,
     director: &DirectorHandle,
-    store: StoreProbe,
+    watched: Watched,
     metrics: PrometheusHandle,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
@@ -42,7 +51,7 @@ pub(crate) fn start(
         authenticator: authenticator(settings, system)?,
         authorizer: Arc::new(MastersOnly),
         limiter: Limiter::new(limits),
-        health: health(director, store),
+        health: health(director, watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
         clock: system.clock().clone(),
@@ -83,7 +92,8 @@ fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Au
 }
 
 /// The names are those of kube-apiserver's checks, so that probes of a single one work.
-fn health(director: &DirectorHandle, store: StoreProbe) -> Health {
+fn health(director: &DirectorHandle, watched: Watched) -> Health {
+    let Watched { store, lifecycle } = watched;
     let (director, readiness) = (director.clone(), store.clone());
     Health::new()
         .check("etcd", Probes::NotLive, move || store.check())
@@ -93,6 +103,13 @@ fn health(director: &DirectorHandle, store: StoreProbe) -> Health {
                 Ok(())
             } else {
                 Err("a watch cache is not loaded".to_owned())
+            }
+        })
+        .check("shutdown", Probes::ReadyOnly, move || {
+            if lifecycle.has(Moment::ShutdownInitiated) {
+                Err("the process is shutting down".to_owned())
+            } else {
+                Ok(())
             }
         })
 }

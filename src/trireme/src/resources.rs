@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, NamespaceLifecycle};
+use trireme_aggregation::{LocalService, LocalServices};
 use trireme_cluster::Standalone;
 use trireme_duties::SystemNamespaces;
 use trireme_kinds::Settings as KindSettings;
@@ -16,7 +17,7 @@ use trireme_storage::Storage;
 
 use crate::settings::Settings;
 
-/// How often missing system namespaces are looked for until they are there.
+/// How often the server's own objects are tried again until the store takes them.
 const DUTY_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Why the resources could not be served.
@@ -58,6 +59,7 @@ pub(crate) async fn start(
     let namespaces = namespaces(&director)?;
     lifecycle.watch(namespaces.clone());
     keep_system_namespaces(system, namespaces);
+    register_local_services(system, &director);
     Ok(director)
 }
 
@@ -102,6 +104,35 @@ fn keep_system_namespaces(system: &ActorSystem, namespaces: RegistryHandle) {
     let _ = system.tasks().spawn_named("duty/system-namespaces", run);
 }
 
+/// Registers what this server serves itself as APIServices.
+fn register_local_services(system: &ActorSystem, director: &DirectorHandle) {
+    let Some(route) = director.routes().find("apiregistration.k8s.io", "v1", "apiservices") else {
+        return;
+    };
+    let mut services: Vec<LocalService> = Vec::new();
+    for row in trireme_kinds::data::resources() {
+        for version in &row.versions {
+            let service = LocalService {
+                group: row.group.clone(),
+                version: version.name.clone(),
+                group_priority_minimum: row.group_priority,
+                version_priority: version.priority,
+            };
+            if !services.contains(&service) {
+                services.push(service);
+            }
+        }
+    }
+    let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());
+    let run = async move {
+        while let Err(error) = local.run().await {
+            log_retry(&error);
+            clock.sleep(DUTY_RETRY).await;
+        }
+    };
+    let _ = system.tasks().spawn_named("local-apiservices", run);
+}
+
 fn log_retry(error: &ApiError) {
-    tracing::debug!(%error, "the system namespaces are not there yet");
+    tracing::debug!(%error, "the store does not take the server's own objects yet");
 }

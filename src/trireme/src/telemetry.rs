@@ -29,9 +29,9 @@ pub(crate) fn start_logs(log: Log) {
 
 /// Records metrics from now on. The handle renders them.
 pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
-    PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?
-        .install_recorder()
+    let builder =
+        PrometheusBuilder::new().set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)?;
+    trireme_edge::metrics::configure(builder)?.install_recorder()
 }
 
 /// What each level shows. Other crates speak up two levels later than ours: they are many.

@@ -90,7 +90,7 @@ pub(super) fn push_key_faults(path: &Path<'_>, key: &str, errors: &mut ErrorList
 }
 
 /// How many bytes a base64 text stands for.
-pub(super) fn decoded_len(base64: &str) -> usize {
+pub(crate) fn decoded_len(base64: &str) -> usize {
     base64.len() / 4 * 3 - base64.bytes().rev().take_while(|byte| *byte == b'=').count()
 }
 

@@ -18,9 +18,11 @@ use crate::{
     item::Item,
     reads::{ListPage, Reader, Watcher},
     request::{
-        CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, GetRequest, ListRequest, PatchRequest, Target,
-        UpdateRequest, WatchRequest, Written,
+        Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, GetRequest, ListRequest, PatchRequest,
+        Target, UpdateRequest, WatchRequest, Written,
     },
+    strategy::WriteContext,
+    subresource::{CommandCall, CommandRequest, command},
     write::Writer,
 };
 
@@ -73,6 +75,11 @@ impl RegistryHandle {
     /// Stops the actor for good, when the resource is served no longer.
     pub(crate) async fn stop(&self) {
         self.owned.stop().await;
+    }
+
+    /// The time, as the registry stamps objects with it.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.writer.now()
     }
 
     /// Reads one object.
@@ -138,6 +145,59 @@ impl RegistryHandle {
     pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
         let writer = Arc::clone(&self.writer);
         to_the_end(async move { writer.delete_collection(request).await }).await
+    }
+
+    /// Changes an object by a rule of the server's own: no admission, no validation. On a lost race the rule sees the
+    /// newer object.
+    ///
+    /// # Errors
+    /// What the rule says of the newest object, and all that can be wrong with a write.
+    pub async fn change(
+        &self,
+        target: Target,
+        dry_run: bool,
+        rule: impl Fn(&WriteContext, &mut Value) -> Result<(), ApiError> + Send + Sync + 'static,
+    ) -> Result<Answer, ApiError> {
+        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&target).await?);
+        to_the_end(async move {
+            let result = writer.change(&target, dry_run, &rule, turn.latest()).await;
+            turn.finish(result.as_ref().ok().and_then(Answer::stored));
+            result
+        })
+        .await
+    }
+
+    /// Does to an object what a POST to one of its subresources says. Gives back what to warn of.
+    ///
+    /// # Errors
+    /// What the command says, and all that can be wrong with its body.
+    pub async fn command(&self, request: CommandRequest) -> Result<Vec<String>, ApiError> {
+        let registry = self.clone();
+        to_the_end(async move {
+            let CommandRequest {
+                target,
+                command: name,
+                body,
+                options,
+                routes,
+            } = request;
+            let info = Arc::clone(registry.info());
+            let command = command(&*info.strategy, &name)?;
+            let decoded = registry
+                .writer
+                .decode_command(command, &name, target, &body, &options)
+                .await?;
+            let call = CommandCall {
+                registry,
+                routes,
+                target: decoded.target,
+                body: decoded.body,
+                dry_run: options.dry_run,
+            };
+            command.run(&call).await?;
+            Ok(decoded.warnings)
+        })
+        .await
     }
 
     async fn take_turn(&self, target: &Target) -> Result<KeyTurn, ApiError> {

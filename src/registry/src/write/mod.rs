@@ -4,6 +4,7 @@
 //! and again with the fresh object if somebody was faster. The current object comes from the watch cache first; a
 //! stale one costs one more round, never a wrong result.
 
+mod command;
 mod commit;
 mod create;
 mod decode;
@@ -54,13 +55,17 @@ impl Writer {
             .ok_or_else(|| ApiError::internal("the version is not served"))
     }
 
+    /// The wall clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+
     fn context(&self, target: &Target, dry_run: bool) -> WriteContext {
-        let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
         let version = self.info.versions.get(target.version).unwrap_or(self.info.stored());
         WriteContext {
             user: target.user.clone(),
             version: version.group_version.clone(),
-            now,
+            now: self.now(),
             dry_run,
         }
     }

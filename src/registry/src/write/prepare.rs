@@ -14,6 +14,7 @@ use crate::{
     info::ServedVersion,
     request::{Subresource, Target},
     strategy::WriteContext,
+    subresource::part,
 };
 
 impl Writer {
@@ -53,10 +54,11 @@ impl Writer {
         match subresource {
             Subresource::None | Subresource::Scale => {
                 strategy.prepare_for_update(context, new, old);
-                if strategy.has_generation() && strategy.is_new_generation(new, old) {
-                    let generation = metadata::integer(old, "generation").unwrap_or(0) + 1;
-                    metadata::of(new).insert("generation".into(), generation.into());
-                }
+                self.count_generation(new, old);
+            }
+            Subresource::Part(name) => {
+                part(strategy, name)?.prepare_for_update(context, new, old);
+                self.count_generation(new, old);
             }
             Subresource::Status => strategy.prepare_for_status_update(context, new, old),
             Subresource::Finalize => strategy.prepare_for_finalize(context, new, old),
@@ -68,6 +70,7 @@ impl Writer {
             Subresource::None | Subresource::Scale => strategy.validate_update(context, new, old),
             Subresource::Status => strategy.validate_status_update(context, new, old),
             Subresource::Finalize => strategy.validate_finalize(context, new, old),
+            Subresource::Part(name) => part(strategy, name)?.validate_update(context, new, old),
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
@@ -75,6 +78,14 @@ impl Writer {
             .into_iter()
             .chain(strategy.warnings(new, Some(old)))
             .collect())
+    }
+
+    fn count_generation(&self, new: &mut Value, old: &Value) {
+        let strategy = &*self.info.strategy;
+        if strategy.has_generation() && strategy.is_new_generation(new, old) {
+            let generation = metadata::integer(old, "generation").unwrap_or(0) + 1;
+            metadata::of(new).insert("generation".into(), generation.into());
+        }
     }
 
     fn metadata_faults(&self, object: &Value) -> ErrorList {

@@ -1,0 +1,173 @@
+//! APIServices (`kube-aggregator/pkg/apis/apiregistration/validation`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::{self, NameCheck},
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use crate::{
+    columns::{self, column, documented},
+    core::configmaps::decoded_len,
+    kind::Kind,
+    values::{integer_at, is_true_at, items, keep_field, remove, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
+const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(ApiServices).columns(vec![
+        columns::name(),
+        column("Service", "string", documented(SPEC, "service"), |object| Value::from(service(object))),
+        column("Available", "string", documented(STATUS, "conditions"), |object| Value::from(available(object))),
+        columns::age(),
+    ])
+}
+
+fn service(object: &Value) -> String {
+    match object.pointer("/spec/service") {
+        Some(service) => format!("{}/{}", text(service, "namespace"), text(service, "name")),
+        None => "Local".to_owned(),
+    }
+}
+
+fn available(object: &Value) -> String {
+    let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
+    match conditions.iter().find(|condition| text(condition, "type") == "Available") {
+        None => "Unknown".to_owned(),
+        Some(condition) if text(condition, "status") == "True" => "True".to_owned(),
+        Some(condition) => format!("{} ({})", text(condition, "status"), text(condition, "reason")),
+    }
+}
+
+struct ApiServices;
+
+impl Strategy for ApiServices {
+    fn name_check(&self) -> NameCheck {
+        names::name_is_path_segment
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        remove(object, "status");
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let (group, version) = (text_at(object, "/spec/group"), text_at(object, "/spec/version"));
+        push_name_faults(object, group, version, &path, &mut errors);
+        push_priority_faults(object, &path, &mut errors);
+        push_service_faults(object, &path, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+}
+
+fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
+    if name != required {
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", trireme_machinery::field::quote(&required));
+        errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
+    }
+    if !group.is_empty() {
+        let faults = names::dns1123_subdomain(group);
+        errors.extend(faults.iter().map(|fault| Error::invalid_str(&path.child("group"), group, fault)));
+    } else if version != "v1" {
+        let detail = "only v1 may have an empty group and it better be legacy kube";
+        errors.push(Error::required(&path.child("group"), detail));
+    }
+    let faults = names::dns1035_label(version);
+    errors.extend(faults.iter().map(|fault| Error::invalid_str(&path.child("version"), version, fault)));
+}
+
+fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (field, bound) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
+        let value = integer_at(object, &format!("/spec/{field}")).unwrap_or(0);
+        if value <= 0 || value > bound {
+            let detail = format!("must be positive and less than {bound}");
+            errors.push(Error::invalid(&path.child(field), &value.into(), &detail));
+        }
+    }
+}
+
+fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let ca_bundle = text_at(object, "/spec/caBundle");
+    let skips = is_true_at(object, "/spec/insecureSkipTLSVerify");
+    let Some(service) = object.pointer("/spec/service") else {
+        if !ca_bundle.is_empty() {
+            let bytes = decoded_len(ca_bundle);
+            let shown = format!("\"{bytes} bytes\"");
+            let detail = "local APIServices may not have a caBundle";
+            errors.push(Error::invalid_shown(&path.child("caBundle"), shown, detail));
+        }
+        if skips {
+            let detail = "local APIServices may not have insecureSkipTLSVerify";
+            errors.push(Error::invalid(&path.child("insecureSkipTLSVerify"), &true.into(), detail));
+        }
+        return;
+    };
+    for field in ["namespace", "name"] {
+        if text(service, field).is_empty() {
+            errors.push(Error::required(&path.child("service").child(field), ""));
+        }
+    }
+    let port = integer_at(service, "/port").unwrap_or(0);
+    for fault in names::port_number(port) {
+        let detail = format!("port is not valid: {fault}");
+        errors.push(Error::invalid(&path.child("service.port"), &port.into(), &detail));
+    }
+    if skips && !ca_bundle.is_empty() {
+        let detail = "may not be true if caBundle is present";
+        errors.push(Error::invalid(&path.child("insecureSkipTLSVerify"), &true.into(), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn faults(name: &str, spec: Value) -> Vec<String> {
+        let object = json!({ "metadata": { "name": name }, "spec": spec });
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let (group, version) = (text_at(&object, "/spec/group"), text_at(&object, "/spec/version"));
+        push_name_faults(&object, group, version, &path, &mut errors);
+        push_priority_faults(&object, &path, &mut errors);
+        push_service_faults(&object, &path, &mut errors);
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_local_service_needs_its_name_and_priorities_alone() {
+        let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
+        assert_eq!(faults("v1.apps", spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        let spec = json!({
+            "group": "g.example", "version": "v1", "groupPriorityMinimum": 20001, "versionPriority": 1001,
+            "caBundle": "eA==", "insecureSkipTLSVerify": true, "service": { "namespace": "", "name": "", "port": 0 },
+        });
+        assert_eq!(
+            faults("v1.other", spec),
+            [
+                "metadata.name: Invalid value: \"v1.other\": must be `spec.version+\".\"+spec.group`: \"v1.g.example\"",
+                "spec.groupPriorityMinimum: Invalid value: 20001: must be positive and less than 20000",
+                "spec.versionPriority: Invalid value: 1001: must be positive and less than 1000",
+                "spec.service.namespace: Required value",
+                "spec.service.name: Required value",
+                "spec.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+                "spec.insecureSkipTLSVerify: Invalid value: true: may not be true if caBundle is present",
+            ]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! `apiregistration.k8s.io`
+
+pub(crate) mod apiservices;
