@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    selector::compile_label_selector,
+};
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use super::{jobs, schedule};
@@ -13,7 +16,6 @@ use crate::{
     kind::Kind,
     values::{items, keep_field, struct_mut, text, text_at},
 };
-use trireme_machinery::selector::compile_label_selector;
 
 const SPEC: &str = "io.k8s.api.batch.v1.CronJobSpec";
 const STATUS: &str = "io.k8s.api.batch.v1.CronJobStatus";

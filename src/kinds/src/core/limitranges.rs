@@ -1,10 +1,11 @@
 //! LimitRanges (`pkg/registry/core/limitrange`, `pkg/apis/core/validation`).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    names,
     quantity::Quantity,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -15,7 +16,6 @@ use crate::{
     kind::Kind,
     values::{entries, items, set_default, struct_mut, text},
 };
-use trireme_machinery::names;
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 const STANDARD_TYPES: [&str; 3] = ["Container", "PersistentVolumeClaim", "Pod"];
@@ -72,7 +72,7 @@ fn push_type_faults(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let mut names: BTreeMap<&str, ()> = BTreeMap::new();
+    let mut resources = BTreeSet::new();
     for list in LISTS {
         if matches!(list, "default" | "defaultRequest") && kind == "Pod" {
             if entries(limit, list).next().is_some() {
@@ -87,7 +87,7 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             } else {
                 push_limit_resource_faults(name, &at.key(name), errors);
             }
-            names.insert(name, ());
+            resources.insert(name);
         }
     }
     let has_storage = ["min", "max"].iter().any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
@@ -95,7 +95,7 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
         let detail = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(Error::required(&path.child("limits"), detail));
     }
-    for name in names.into_keys() {
+    for name in resources {
         push_order_faults(limit, name, path, errors);
     }
 }
@@ -144,17 +144,15 @@ fn push_ratio_faults(ratio: Amount<'_>, min: Amount<'_>, max: Amount<'_>, path: 
         errors.push(Error::invalid(path, value, &format!("ratio {shown} is less than 1")));
     }
     let (Some((min, _)), Some((max, _))) = (min, max) else { return };
-    let bound = max_ratio(max, min);
-    if let Some((bound, bound_text)) = bound.filter(|(bound, _)| as_float(ratio.milli_value()) / 1000.0 > *bound) {
-        let _ = bound;
-        errors.push(Error::invalid(path, value, &format!("ratio {shown} is greater than max/min = {bound_text}")));
+    if let Some(bound) = max_ratio(max, min).filter(|bound| as_float(ratio.milli_value()) / 1000.0 > *bound) {
+        errors.push(Error::invalid(path, value, &format!("ratio {shown} is greater than max/min = {bound:.6}")));
     }
 }
 
-/// How many times the minimum goes into the maximum, with the text of it.
-fn max_ratio(max: Quantity, min: Quantity) -> Option<(f64, String)> {
+/// How many times the minimum goes into the maximum.
+fn max_ratio(max: Quantity, min: Quantity) -> Option<f64> {
     let ratio = as_float(max.milli_value()) / as_float(min.milli_value());
-    ratio.is_finite().then(|| (ratio, format!("{ratio:.6}")))
+    ratio.is_finite().then_some(ratio)
 }
 
 /// Exact up to 2^53, which is all that a comparison of ratios needs.

@@ -9,7 +9,7 @@ use trireme_machinery::{
 use crate::checks::{push_invalid, push_negative_quantity, quantity};
 
 const HUGE_PAGES: &str = "hugepages-";
-const STANDARD: [&str; 28] = [
+const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
     "ephemeral-storage",
@@ -30,14 +30,6 @@ const STANDARD: [&str; 28] = [
     "services.loadbalancers",
     "storage",
     "requests.storage",
-    "count/pods",
-    "count/secrets",
-    "count/services",
-    "count/configmaps",
-    "count/resourcequotas",
-    "count/persistentvolumeclaims",
-    "count/replicationcontrollers",
-    "count/services.nodeports",
 ];
 const QUOTA: [&str; 18] = [
     "cpu",
@@ -90,8 +82,8 @@ pub(super) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// A name is well-formed, and standard if it has no domain; says whether it is well-formed.
-pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+/// A name is well-formed, and standard if it has no domain.
+pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(name);
     let is_well_formed = faults.is_empty();
     push_invalid(errors, path, name, faults);
@@ -99,7 +91,6 @@ pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &m
     if is_well_formed && !name.contains('/') && !is_standard {
         errors.push(Error::invalid_str(path, name, "must be a standard resource type or fully qualified"));
     }
-    is_well_formed
 }
 
 /// A name of what containers may ask for.

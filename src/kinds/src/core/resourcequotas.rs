@@ -8,7 +8,7 @@ use super::resource_names::{push_quantity_faults, push_quota_resource_faults};
 use crate::{
     columns::{self, column, described},
     kind::Kind,
-    values::{entries, items, keep_field, text, text_at},
+    values::{entries, items, keep_field, text},
 };
 
 const SCOPES: [&str; 7] = [
@@ -100,9 +100,6 @@ impl Strategy for ResourceQuotas {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        if text_at(new, "/metadata/resourceVersion").is_empty() {
-            errors.push(Error::required(&Path::new("resourceVersion"), ""));
-        }
         let status = new.get("status").unwrap_or(&Value::Null);
         for list in ["hard", "used"] {
             push_amount_faults(status, list, &Path::new("status"), &mut errors);

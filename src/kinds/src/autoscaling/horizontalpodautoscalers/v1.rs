@@ -83,7 +83,7 @@ impl Conversion for V1 {
         if let Some(conditions) = list(CONDITIONS).filter(|conditions| !conditions.is_empty()) {
             status.insert("conditions".into(), conditions.into());
         }
-        status.retain(|name, value| name != "currentReplicas" || *value != Value::from(0));
+        status.retain(|name, value| name != "currentReplicas" || value.as_i64() != Some(0));
     }
 
     fn to_served(&self, object: &mut Value) {
