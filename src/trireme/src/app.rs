@@ -96,6 +96,7 @@ impl App {
         metrics: PrometheusHandle,
     ) -> Result<Self, BuildError> {
         let lifecycle = Lifecycle::start(clock.clone());
+        say_what_is_missing(settings);
         let pki = certificates(settings, &clock)?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
         let system = ActorSystem::builder()
@@ -165,6 +166,13 @@ impl App {
         while !self.director.is_ready() {
             self.clock.sleep(READINESS_POLL).await;
         }
+    }
+}
+
+/// Settings that are understood but have nothing to act on yet.
+fn say_what_is_missing(settings: &Settings) {
+    if !settings.service_account_key_files.is_empty() {
+        tracing::warn!("--service-account-key-file has no effect yet: service-account tokens are not accepted");
     }
 }
 

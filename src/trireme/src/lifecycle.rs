@@ -6,8 +6,8 @@
 //!                                                    └─ shutdown-delay ──┘ watches end, requests finish
 //! ```
 //!
-//! `app` signals the moments as it brings a replica up and down; whoever must wait for one holds a [`Lifecycle`].
-//! Promise: a moment once reached stays reached, and whoever waits for it is woken.
+//! `app` signals the moments as it brings a replica up and down; whoever must know holds a [`Lifecycle`].
+//! Promise: a moment once reached stays reached.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -69,13 +69,6 @@ impl Lifecycle {
     pub(crate) fn has(&self, moment: Moment) -> bool {
         *self.reached.borrow() >= moment
     }
-
-    /// Waits for a moment.
-    pub(crate) async fn wait(&self, moment: Moment) {
-        let mut reached = self.reached.subscribe();
-        // The sender lives in `self`, so waiting cannot fail before the moment has come.
-        let _ = reached.wait_for(|reached| *reached >= moment).await;
-    }
 }
 
 #[cfg(test)]
@@ -84,14 +77,13 @@ mod tests {
 
     use super::{Lifecycle, Moment};
 
-    #[tokio::test]
-    async fn moments_stay_reached_and_never_go_back() {
+    #[test]
+    fn moments_stay_reached_and_never_go_back() {
         let life = Lifecycle::start(ManualClock::new().into());
-        let waiter = life.clone();
-        let (_, ()) = tokio::join!(waiter.wait(Moment::Ready), async {
-            life.reach(Moment::ShutdownInitiated)
-        });
+        let seen_elsewhere = life.clone();
+        life.reach(Moment::ShutdownInitiated);
         life.reach(Moment::Ready);
+        assert!(seen_elsewhere.has(Moment::Ready));
         assert!(
             life.has(Moment::ShutdownInitiated),
             "an earlier moment does not undo a later one"

@@ -36,8 +36,6 @@ pub(crate) struct Pki {
     pub(crate) serving_certificate: PathBuf,
     /// Its key, PKCS#8 PEM.
     pub(crate) serving_key: PathBuf,
-    /// The key that signs service-account tokens, PKCS#8 PEM.
-    pub(crate) service_account_key: PathBuf,
     /// What a user points `KUBECONFIG` at.
     pub(crate) kubeconfig: PathBuf,
 }
@@ -92,7 +90,6 @@ pub(crate) fn ensure(wanted: &Wanted<'_>) -> Result<Pki, PkiError> {
         ca_file: dir.join("ca.crt"),
         serving_certificate: dir.join("apiserver.crt"),
         serving_key: dir.join("apiserver.key"),
-        service_account_key: dir.join("sa.key"),
         kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
     };
     let authority = authority(&dir, wanted.now)?;

@@ -78,10 +78,8 @@ fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList)
                 }
             }
         }
-        "azureFile" => {
-            if source.get("secretNamespace").and_then(Value::as_str) == Some("") {
-                errors.push(Error::required(&path.child("secretNamespace"), ""));
-            }
+        "azureFile" if source.get("secretNamespace").and_then(Value::as_str) == Some("") => {
+            errors.push(Error::required(&path.child("secretNamespace"), ""));
         }
         "cinder" => {
             if let Some(secret) = source.get("secretRef") {
