@@ -31,22 +31,31 @@ const IN_SCOPE: &[&str] = &[
     "api/watch",
 ];
 
+/// The files to replay: those in scope, or what `REFERENCE_FILES` names, separated by blanks, to look at others by hand.
+fn files() -> Vec<String> {
+    match std::env::var("REFERENCE_FILES") {
+        Ok(named) => named.split_whitespace().map(str::to_owned).collect(),
+        Err(_) => IN_SCOPE.iter().map(|file| (*file).to_owned()).collect(),
+    }
+}
+
 fn check(store: StoreChoice) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server = Server::start(store);
     let client = server.client();
     let mut faults = Vec::new();
-    for file in IN_SCOPE {
+    let (mut matching, mut all) = (0, 0);
+    for file in files() {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
         let replayed = replay(&client, &scenarios);
-        println!(
-            "{store:?} {file}: {} of {} scenarios match",
-            replayed.matching.len(),
-            scenarios.len()
-        );
-        faults.extend(known.judge(file, &replayed));
+        let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
+        println!("{store:?} {file}: {good} match, {bad} do not");
+        (matching, all) = (matching + good, all + good + bad);
+        faults.extend(known.judge(&file, &replayed));
     }
+    let percentage = (100 * matching).checked_div(all).unwrap_or_default();
+    println!("{store:?} in all: {matching} of {all} scenarios match, {percentage} %");
     assert!(
         faults.is_empty(),
         "{} faults over {store:?}:\n{}",

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use regex::Regex;
@@ -175,7 +175,7 @@ fn run_step(
         Ok(answer) => answer,
         Err(error) => return vec![format!("no answer: {error}")],
     };
-    let body = parsed_body(&answer);
+    let body = parsed_body(&answer, step["lines"].is_u64());
     if let Some(keep) = step["keep"].as_object() {
         for (name, path) in keep {
             let value = path.as_str().and_then(|path| dig(&body, path));
@@ -233,9 +233,14 @@ fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>)
     })
 }
 
-fn parsed_body(answer: &Answer) -> Value {
+/// Where lines were asked for, the body of an error is told as lines too.
+fn parsed_body(answer: &Answer, as_lines: bool) -> Value {
     let parse = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     match &answer.body {
+        Body::Whole(bytes) if as_lines => String::from_utf8_lossy(bytes)
+            .split_inclusive('\n')
+            .map(parse)
+            .collect(),
         Body::Whole(bytes) => parse(&String::from_utf8_lossy(bytes)),
         Body::Lines(lines) => lines.iter().map(|line| parse(line)).collect(),
     }
@@ -243,8 +248,8 @@ fn parsed_body(answer: &Answer) -> Value {
 
 /// Puts kept values in place of `${name}`; unknown names stay.
 fn substitute_text(text: &str, variables: &HashMap<String, String>) -> String {
-    let variable = Regex::new(r"\$\{(\w+)\}").expect("a valid pattern");
-    let replaced = variable.replace_all(text, |found: &regex::Captures<'_>| {
+    static VARIABLE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\{(\w+)\}").expect("a valid pattern"));
+    let replaced = VARIABLE.replace_all(text, |found: &regex::Captures<'_>| {
         variables.get(&found[1]).cloned().unwrap_or_else(|| found[0].to_owned())
     });
     replaced.into_owned()

@@ -1,6 +1,8 @@
 //! Takes out of an answer what no two servers share: uids, revisions, times, allotted addresses, tokens, ages.
 //! `managedFields` are left out of the comparison altogether.
 
+use std::sync::LazyLock;
+
 use regex::{NoExpand, Regex};
 use serde_json::{Map, Value};
 
@@ -8,8 +10,19 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Normalizer {
     namespace: String,
-    patterns: Vec<(Regex, &'static str)>,
-    age: Regex,
+}
+
+// Compiled once: in a debug build that takes far longer than the requests.
+static COMPILED: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
+    PATTERNS
+        .iter()
+        .map(|(pattern, with)| (compile(pattern), *with))
+        .collect()
+});
+static AGE: LazyLock<Regex> = LazyLock::new(|| compile(r"^(\d+[ydhms]|\d+ms)+$"));
+
+fn compile(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a valid pattern")
 }
 
 /// Fields whose value is replaced as a whole when it is set.
@@ -42,14 +55,8 @@ const PATTERNS: &[(&str, &str)] = &[
 impl Normalizer {
     /// For a scenario that ran in `namespace`.
     pub(super) fn new(namespace: &str) -> Self {
-        let compile = |pattern: &str| Regex::new(pattern).expect("a valid pattern");
         Self {
             namespace: namespace.to_owned(),
-            patterns: PATTERNS
-                .iter()
-                .map(|(pattern, with)| (compile(pattern), *with))
-                .collect(),
-            age: compile(r"^(\d+[ydhms]|\d+ms)+$"),
         }
     }
 
@@ -84,14 +91,14 @@ impl Normalizer {
             return value.clone();
         };
         let mut text = text.clone();
-        for (number, (pattern, with)) in self.patterns.iter().enumerate() {
+        for (number, (pattern, with)) in COMPILED.iter().enumerate() {
             if number == 2 {
                 text = text.replace(&self.namespace, "<ns>");
             }
             text = pattern.replace_all(&text, *with).into_owned();
         }
         if matches!(key, None | Some("cells")) {
-            text = self.age.replace(&text, NoExpand("<age>")).into_owned();
+            text = AGE.replace(&text, NoExpand("<age>")).into_owned();
         }
         text.into()
     }
