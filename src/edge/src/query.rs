@@ -33,6 +33,11 @@ impl Query {
         self.0.iter().filter(move |(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
+    /// All pairs.
+    pub(crate) fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
     /// A flag: there and not `false` or `0`.
     pub(crate) fn flag(&self, key: &str) -> bool {
         self.get(key)

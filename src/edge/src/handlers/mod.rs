@@ -3,6 +3,8 @@
 //! [`crate::routes::resources`] finds the resource and calls the verb. Each first agrees on the form of the answer, then
 //! reads options and body, then asks the registry.
 
+pub(crate) mod command;
+pub(crate) mod connection;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

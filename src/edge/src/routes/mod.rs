@@ -14,6 +14,8 @@ mod review;
 
 use actix_web::web::{self, ServiceConfig};
 
+pub(crate) use resources::not_implemented;
+
 use crate::status;
 
 /// Registers all routes; those that are used most come first, as they are tried in this order.

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
 use trireme_kinds::data::ResourceData;
 use trireme_machinery::{ApiError, Reason};
-use trireme_registry::{ResourceInfo, Route, request::Subresource};
+use trireme_registry::{ResourceInfo, Route, request::Subresource, subresource::SubresourceRole};
 
 use super::review;
 use crate::{
@@ -30,6 +30,9 @@ const DEPRECATED: [(&str, &str, &str, &str); 2] = [
         "v1 ComponentStatus is deprecated in v1.19+",
     ),
 ];
+
+/// A resource that stands for a subresource, which the body's name is for: the resource, and whose subresource it is.
+const LEGACY_BINDINGS: (&str, &str, &str) = ("bindings", "pods", "binding");
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
 pub(super) async fn dispatch(
@@ -121,19 +124,24 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     let data = api
         .catalogue
         .resource(&resource.resource.group, &resource.resource.resource);
-    let subresource = subresource(&exchange, resource, data)?;
+    let asked = asked(&exchange, resource, data)?;
+    let subresource = match asked {
+        Asked::Object(subresource) => subresource,
+        Asked::Command | Asked::Connection => Subresource::None,
+    };
+    let name = exchange.info.subresource().to_owned();
+    let call = |exchange, api, http, route| Call { api, exchange, http, route, subresource };
+    match asked {
+        Asked::Object(_) => {}
+        Asked::Command => return handlers::command::handle(&call(exchange, api, http, route), &name, payload).await,
+        Asked::Connection => return handlers::connection::handle(&call(exchange, api, http, route), &name).await,
+    }
     let action = Action::of(&exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(&exchange, data, subresource, action)?;
     if resource.namespaced && exchange.info.namespace().is_empty() && action == Action::Create {
         return Err(ApiError::method_not_allowed());
     }
-    let call = Call {
-        api,
-        exchange,
-        http,
-        route,
-        subresource,
-    };
+    let call = call(exchange, api, http, route);
     match action {
         Action::Get => handlers::get::handle(&call).await,
         Action::List => handlers::list::handle(&call).await,
@@ -176,36 +184,48 @@ fn check_place(exchange: &Exchange, resource: &ResourceInfo) -> Result<(), ApiEr
     Ok(())
 }
 
-/// The subresource, if it is one that the registries serve.
-fn subresource(
-    exchange: &Exchange,
-    resource: &ResourceInfo,
-    data: Option<&ResourceData>,
-) -> Result<Subresource, ApiError> {
+/// What a request is for.
+enum Asked {
+    /// An object, or a part of one.
+    Object(Subresource),
+    /// Something to be done to an object.
+    Command,
+    /// Somebody behind an object.
+    Connection,
+}
+
+/// Finds out what the subresource is, if there is one. Of what is not the object itself it is also known that the
+/// method is served.
+fn asked(exchange: &Exchange, resource: &ResourceInfo, data: Option<&ResourceData>) -> Result<Asked, ApiError> {
     let info = &exchange.info;
     let name = info.subresource();
     if name.is_empty() {
-        return Ok(Subresource::None);
+        return Ok(Asked::Object(Subresource::None));
     }
     let known = data.and_then(|data| data.subresources.iter().find(|subresource| subresource.name == name));
     let known = known.ok_or_else(status::resource_not_found)?;
-    match name {
-        "status" => Ok(Subresource::Status),
-        "scale" if resource.scale.is_some() => Ok(Subresource::Scale),
-        "finalize" => Ok(Subresource::Finalize),
-        _ => {
-            let verb = subresource_verb(&exchange.method).ok_or_else(ApiError::method_not_allowed)?;
-            if !known.verbs.iter().any(|known| known == verb) {
-                return Err(ApiError::method_not_allowed());
-            }
-            Err(not_implemented(&format!("{}/{name}", info.resource())))
-        }
+    let role = resource.strategy.subresource(name);
+    match (name, &role) {
+        ("status", _) => return Ok(Asked::Object(Subresource::Status)),
+        ("scale", _) if resource.scale.is_some() => return Ok(Asked::Object(Subresource::Scale)),
+        ("finalize", _) => return Ok(Asked::Object(Subresource::Finalize)),
+        (_, Some(SubresourceRole::Part(part))) => return Ok(Asked::Object(Subresource::Part(part.name()))),
+        _ => {}
+    }
+    let verb = subresource_verb(&exchange.method).ok_or_else(ApiError::method_not_allowed)?;
+    if !known.verbs.iter().any(|known| known == verb) {
+        return Err(ApiError::method_not_allowed());
+    }
+    match role {
+        Some(SubresourceRole::Command(_)) => Ok(Asked::Command),
+        Some(SubresourceRole::Connection(_)) => Ok(Asked::Connection),
+        _ => Err(not_implemented(&format!("{}/{name}", info.resource()))),
     }
 }
 
 fn subresource_verb(method: &Method) -> Option<&'static str> {
     match *method {
-        Method::GET => Some("get"),
+        Method::GET | Method::HEAD => Some("get"),
         Method::POST => Some("create"),
         Method::PUT => Some("update"),
         Method::PATCH => Some("patch"),
@@ -214,7 +234,7 @@ fn subresource_verb(method: &Method) -> Option<&'static str> {
     }
 }
 
-fn not_implemented(what: &str) -> ApiError {
+pub(crate) fn not_implemented(what: &str) -> ApiError {
     let text = format!("{what} is not implemented by this server yet");
     ApiError::new(Reason::NotImplemented, text)
 }
@@ -258,6 +278,17 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
     check_verb(exchange, Some(data), Subresource::None, action)?;
     if (info.group(), info.resource()) == ("authentication.k8s.io", "selfsubjectreviews") {
         return review::self_subject(exchange, api, request, payload).await;
+    }
+    if (info.group(), info.resource()) == ("", LEGACY_BINDINGS.0) {
+        let route = api.director.routes().find("", info.version(), LEGACY_BINDINGS.1);
+        let call = Call {
+            api: api.clone(),
+            exchange: exchange.clone(),
+            http: request.clone(),
+            route: route.ok_or_else(status::resource_not_found)?,
+            subresource: Subresource::None,
+        };
+        return handlers::command::handle(&call, LEGACY_BINDINGS.2, payload).await;
     }
     Err(not_implemented(info.resource()))
 }

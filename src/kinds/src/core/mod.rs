@@ -1,6 +1,7 @@
 //! The core group, one file a kind.
 
 pub(crate) mod configmaps;
+mod delete_options;
 pub(crate) mod endpoints;
 pub(crate) mod events;
 pub(crate) mod limitranges;
@@ -10,6 +11,7 @@ pub(crate) mod persistentvolumeclaims;
 pub(crate) mod persistentvolumes;
 pub(crate) mod pods;
 pub(crate) mod podtemplates;
+mod proxy;
 pub(crate) mod replicationcontrollers;
 mod resource_names;
 pub(crate) mod resourcequotas;

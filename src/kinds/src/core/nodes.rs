@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use trireme_machinery::field::ErrorList;
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Column, Strategy, WriteContext, subresource::SubresourceRole};
 
 use crate::{
     columns::{self, column, described, documented, or_none, wide},
@@ -12,6 +12,7 @@ use crate::{
     values::{entries, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
+mod proxy;
 mod validation;
 
 #[cfg(test)]
@@ -44,6 +45,10 @@ impl Strategy for Nodes {
             status.entry("allocatable").or_insert(capacity);
         }
         join_pod_ranges(object);
+    }
+
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        (name == "proxy").then_some(SubresourceRole::Connection(&proxy::Proxy))
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

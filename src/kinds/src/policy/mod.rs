@@ -1,3 +1,4 @@
 //! `policy`, one file a kind.
 
+pub(crate) mod disruption;
 pub(crate) mod poddisruptionbudgets;

@@ -7,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext};
+use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subresource::SubresourceRole};
 
 use crate::{
     kind::{Kind, selectable},
@@ -15,9 +15,15 @@ use crate::{
     values::{integer_at, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
+mod binding;
 mod columns;
+mod conditions;
+mod connections;
+mod eviction;
+mod parts;
 mod qos;
 mod status;
+mod subresources;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -120,6 +126,10 @@ impl Strategy for Pods {
         let mut errors = ErrorList::new();
         status::push_faults(new, old, &mut errors);
         errors
+    }
+
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        subresources::role(name)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

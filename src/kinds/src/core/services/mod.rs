@@ -9,6 +9,7 @@ mod defaults;
 mod families;
 mod fields;
 mod ports;
+mod proxy;
 mod update;
 mod validation;
 mod warnings;
@@ -28,6 +29,7 @@ use trireme_machinery::{
 use trireme_registry::{
     Strategy, WriteContext,
     allocate::{AddressRange, PortRange},
+    subresource::SubresourceRole,
 };
 
 use crate::{
@@ -82,6 +84,10 @@ impl Strategy for Services {
 
     fn name_check(&self) -> NameCheck {
         names::name_is_dns_label
+    }
+
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        (name == "proxy").then_some(SubresourceRole::Connection(&proxy::Proxy))
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

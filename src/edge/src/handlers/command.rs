@@ -1,0 +1,28 @@
+//! POST to a subresource that does something to an object.
+
+use actix_web::{http::StatusCode, web};
+use serde_json::json;
+use trireme_registry::subresource::CommandRequest;
+
+use super::Call;
+use crate::{
+    negotiation::negotiate_view,
+    options::{self, Write},
+    respond::{self, Answered},
+};
+
+/// Does what the body says and tells of it by a `Status`.
+pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) -> Answered {
+    let accept = negotiate_view(call.exchange.accept.as_deref())?;
+    let body = call.body(payload).await?;
+    let request = CommandRequest {
+        target: call.target(),
+        command: command.to_owned(),
+        body,
+        options: options::read(&call.exchange, Write::Create)?,
+        routes: call.api.director.routes(),
+    };
+    call.warn(call.route.registry.command(request).await?);
+    let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    Ok(respond::value(&call.exchange, accept.format, StatusCode::CREATED, &done))
+}

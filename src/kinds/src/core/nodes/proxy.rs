@@ -1,0 +1,18 @@
+//! `/proxy`: leads to the node's kubelet.
+
+use futures_util::future::BoxFuture;
+use trireme_machinery::ApiError;
+use trireme_registry::subresource::{Connection, ConnectionCall, Destination};
+
+use crate::core::proxy;
+
+pub(super) struct Proxy;
+
+impl Connection for Proxy {
+    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+        Box::pin(async move {
+            call.object(proxy::address(&call.target.name, "node")?.name).await?;
+            Ok(Destination::Backend)
+        })
+    }
+}

@@ -1,0 +1,112 @@
+//! `/binding`: a scheduler says on which node a pod is to run.
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    ApiError, GroupResource, GroupVersion,
+    field::{Error, ErrorList, Path},
+};
+use trireme_registry::{
+    WriteContext,
+    request::Target,
+    subresource::{Command, CommandBody, CommandCall},
+};
+
+use super::conditions::set_condition;
+use crate::values::{entries, items, struct_mut, text, text_at};
+
+/// POST of a `Binding`.
+pub(super) struct Binding;
+
+impl Command for Binding {
+    fn body(&self) -> CommandBody {
+        CommandBody {
+            kind: GroupVersion::new("", "v1").with_kind("Binding"),
+            type_name: "io.k8s.api.core.v1.Binding",
+        }
+    }
+
+    /// kube-apiserver answers 500 to a target that cannot be; the fault is the client's, so it is told so.
+    fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
+        if text_at(body, "/metadata/name") != target.name {
+            return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+        }
+        let faults: Vec<String> = target_faults(body).iter().map(ToString::to_string).collect();
+        match faults.as_slice() {
+            [] => Ok(()),
+            [one] => Err(ApiError::bad_request(one)),
+            more => Err(ApiError::bad_request(format!("[{}]", more.join(", ")))),
+        }
+    }
+
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let binding = call.body.clone();
+            let key = call.registry.info().storage_key(&call.target.namespace, &call.target.name);
+            let rule = move |context: &WriteContext, pod: &mut Value| {
+                check_preconditions(pod, &binding, &key)?;
+                bind(context, pod, &binding)
+            };
+            call.registry.change(call.target.clone(), call.dry_run, rule).await?;
+            Ok(())
+        })
+    }
+}
+
+fn target_faults(binding: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let kind = text_at(binding, "/target/kind");
+    if !matches!(kind, "" | "Node") {
+        errors.push(Error::not_supported(&Path::new("target.kind"), kind, &["Node", "<empty>"]));
+    }
+    if text_at(binding, "/target/name").is_empty() {
+        errors.push(Error::required(&Path::new("target.name"), ""));
+    }
+    errors
+}
+
+fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), ApiError> {
+    let name = text_at(pod, "/metadata/name").to_owned();
+    let refuse = |why: String| {
+        let resource = GroupResource { group: "".into(), resource: "pods/binding".into() };
+        Err(ApiError::conflict(&resource, &name, why))
+    };
+    if pod.pointer("/metadata/deletionTimestamp").is_some() {
+        return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    let node = text_at(pod, "/spec/nodeName");
+    if !node.is_empty() {
+        return refuse(format!("pod {name} is already assigned to node \"{node}\""));
+    }
+    if pod.get("spec").is_some_and(|spec| !items(spec, "schedulingGates").is_empty()) {
+        return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    struct_mut(pod, "spec").insert("nodeName".into(), text_at(binding, "/target/name").into());
+    for field in ["annotations", "labels"] {
+        let given = binding.get("metadata").into_iter().flat_map(|metadata| entries(metadata, field));
+        let given: Vec<(String, Value)> = given.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+        if let (false, Some(metadata)) = (given.is_empty(), pod.get_mut("metadata")) {
+            struct_mut(metadata, field).extend(given);
+        }
+    }
+    set_condition(pod, context.now, json!({ "type": "PodScheduled", "status": "True" }));
+    Ok(())
+}
+
+/// A binding's uid and revision are those of the pod that was looked at.
+fn check_preconditions(pod: &Value, binding: &Value, key: &str) -> Result<(), ApiError> {
+    let none = Value::Null;
+    let (actual, given) = (pod.get("metadata").unwrap_or(&none), binding.get("metadata").unwrap_or(&none));
+    for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
+        let (wanted, is) = (text(given, field), text(actual, field));
+        if !wanted.is_empty() && wanted != is {
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {is}"
+            );
+            let resource = GroupResource { group: "".into(), resource: "pods".into() };
+            return Err(ApiError::conflict(&resource, text(actual, "name"), why));
+        }
+    }
+    Ok(())
+}

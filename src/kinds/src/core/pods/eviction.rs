@@ -1,0 +1,192 @@
+//! `/eviction`: a deletion that disruption budgets have a say in.
+//!
+//! A budget that allows a disruption is charged before the pod is deleted, so that two evictions cannot use the same
+//! allowance; a crash in between leaves the pod in the budget's `disruptedPods`, from which its controller takes it.
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_machinery::{ApiError, GroupResource, GroupVersion, Reason, selector::compile_label_selector};
+use trireme_registry::{
+    RegistryHandle, WriteContext,
+    request::{Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Target},
+    subresource::{Command, CommandBody, CommandCall, own_user, parse},
+};
+
+use super::conditions::{condition, set_condition};
+use crate::{
+    core::delete_options,
+    policy::disruption,
+    values::{text, text_at},
+};
+
+/// How often a pod that changes under an eviction is looked at again.
+const ATTEMPTS: usize = 20;
+
+/// POST of an `Eviction`.
+pub(super) struct Eviction;
+
+impl Command for Eviction {
+    fn body(&self) -> CommandBody {
+        CommandBody {
+            kind: GroupVersion::new("policy", "v1").with_kind("Eviction"),
+            type_name: "io.k8s.api.policy.v1.Eviction",
+        }
+    }
+
+    fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
+        if text_at(body, "/metadata/name") != target.name {
+            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+        }
+        delete_options::read(body.get("deleteOptions")).map(drop)
+    }
+
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let mut options = delete_options::read(call.body.get("deleteOptions"))?;
+            options.dry_run |= call.dry_run;
+            evict(call, options).await
+        })
+    }
+}
+
+async fn evict(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiError> {
+    let Some(pod) = delete_if_free(call, &options).await? else {
+        return Ok(());
+    };
+    let Some(budgets) = call.routes.find("policy", "v1", "poddisruptionbudgets") else {
+        return Err(ApiError::internal("disruption budgets are not served"));
+    };
+    let budgets = budgets.registry;
+    let Some(budget) = budget_of(&budgets, &call.target.namespace, &pod).await? else {
+        return delete_marked(call, options).await;
+    };
+    let name = text_at(&budget, "/metadata/name").to_owned();
+    let is_ready = condition(&pod, "Ready").is_some_and(|ready| text(ready, "status") == "True");
+    if is_ready || !disruption::may_lose_unhealthy(&budget) {
+        charge(call, &budgets, &name, options.dry_run).await?;
+        return delete_marked(call, options).await;
+    }
+    // An unhealthy pod costs nothing, but only as long as it is unhealthy.
+    let asked = options.resource_version.is_some();
+    let seen = text_at(&pod, "/metadata/resourceVersion").to_owned();
+    let options = DeleteOptions { resource_version: Some(seen), ..options };
+    match delete_marked(call, options).await {
+        Err(error) if error.reason == Reason::Conflict && !asked => Err(disruption::not_processed(&name)),
+        done => done,
+    }
+}
+
+/// Deletes a pod that no budget protects: one that has not begun or is over. Gives back any other.
+async fn delete_if_free(call: &CommandCall, options: &DeleteOptions) -> Result<Option<Value>, ApiError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let pod = call.object().await?;
+        let phase = text_at(&pod, "/status/phase");
+        let ends = matches!(phase, "Succeeded" | "Failed") || pod.pointer("/metadata/deletionTimestamp").is_some();
+        if !ends && phase != "Pending" {
+            return Ok(Some(pod));
+        }
+        let mut options = options.clone();
+        let is_ours = options.resource_version.is_none();
+        if !ends && is_ours {
+            // It must not have become healthy meanwhile.
+            options.resource_version = Some(text_at(&pod, "/metadata/resourceVersion").to_owned());
+        }
+        let same = options.uid.as_deref().is_none_or(|uid| uid == text_at(&pod, "/metadata/uid"));
+        match delete(call, options).await {
+            Err(error) if error.reason == Reason::Conflict && is_ours && same && attempts < ATTEMPTS => {}
+            done => return done.map(|()| None),
+        }
+    }
+}
+
+async fn delete(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiError> {
+    let target = call.target.clone();
+    call.registry.delete(DeleteRequest { target, options }).await.map(drop)
+}
+
+/// Says in the pod's status why it goes, and deletes it.
+async fn delete_marked(call: &CommandCall, mut options: DeleteOptions) -> Result<(), ApiError> {
+    if !options.dry_run {
+        let asked = options.clone();
+        let rule = move |context: &WriteContext, pod: &mut Value| {
+            check_preconditions(pod, &asked)?;
+            let wanted = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+            });
+            set_condition(pod, context.now, wanted);
+            Ok(())
+        };
+        let marked = call.registry.change(call.target.clone(), false, rule).await?;
+        if let (Some(version), Answer::Stored(item)) = (&mut options.resource_version, marked) {
+            *version = item.revision.to_string();
+        }
+    }
+    delete(call, options).await
+}
+
+fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
+    let checks = [
+        ("uid", "UID", &options.uid, "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", &options.resource_version, "modified"),
+    ];
+    let metadata = pod.get("metadata").unwrap_or(&Value::Null);
+    for (field, what, given, happened) in checks {
+        let actual = text(metadata, field);
+        if let Some(given) = given.as_deref().filter(|given| !given.is_empty() && *given != actual) {
+            let why = format!(
+                "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The object \
+                 might have been {happened}"
+            );
+            // Kubernetes names the kind here, where all other conflicts name the resource.
+            let resource = GroupResource { group: "".into(), resource: "Pod".into() };
+            return Err(ApiError::conflict(&resource, text(metadata, "name"), why));
+        }
+    }
+    Ok(())
+}
+
+/// The one budget that selects the pod. kube-apiserver answers 500 if there are more, which no client can mend by
+/// trying again; it is a conflict.
+async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Result<Option<Value>, ApiError> {
+    let labels = pod.pointer("/metadata/labels").and_then(Value::as_object);
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
+        return Ok(None);
+    };
+    let page = budgets
+        .list(ListRequest {
+            target: Target { namespace: namespace.to_owned(), user: own_user(), ..Target::default() },
+            selection: Selection::default(),
+            options: ListOptions::default(),
+        })
+        .await?;
+    let mut found = None;
+    for item in page.items {
+        let budget = parse(&item)?;
+        let selector = compile_label_selector(budget.pointer("/spec/selector").and_then(Value::as_object));
+        // A selector that cannot be read selects nothing.
+        if !selector.is_ok_and(|selector| selector.matches(Some(labels))) {
+            continue;
+        }
+        if found.replace(budget).is_some() {
+            let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            return Err(ApiError::new(Reason::Conflict, text));
+        }
+    }
+    Ok(found)
+}
+
+/// Takes one disruption from the budget, or says why there is none.
+async fn charge(call: &CommandCall, budgets: &RegistryHandle, name: &str, dry_run: bool) -> Result<(), ApiError> {
+    let target = Target {
+        version: 0,
+        namespace: call.target.namespace.clone(),
+        name: name.to_owned(),
+        user: own_user(),
+    };
+    let pod = call.target.name.clone();
+    let rule = move |context: &WriteContext, budget: &mut Value| disruption::charge(budget, &pod, context.now);
+    budgets.change(target, dry_run, rule).await.map(drop)
+}

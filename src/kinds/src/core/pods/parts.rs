@@ -1,0 +1,332 @@
+//! `/ephemeralcontainers` and `/resize`: what can be changed of a pod that an update may not change.
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{WriteContext, subresource::Part};
+
+use super::{qos, validate_pod, without_empty};
+use crate::{
+    diff,
+    pod_template::{is_sidecar, layout},
+    values::{entries, items, keep_field, remove, text, text_at},
+};
+
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Kubelets make mirror pods of what they run without being asked; they show it, and cannot be told anything.
+fn is_mirror(pod: &Value) -> bool {
+    pod.pointer("/metadata/annotations")
+        .and_then(|annotations| annotations.get(MIRROR))
+        .is_some()
+}
+
+/// How Kubernetes prints the path of a fault of the whole object.
+fn whole() -> Path<'static> {
+    Path::new("[]")
+}
+
+/// Makes `new` what `old` is, but for what says which pod is meant.
+fn drop_changes(new: &mut Value, old: &Value) {
+    let identity = ["name", "namespace", "uid", "resourceVersion"];
+    let given = new.get("metadata").cloned().unwrap_or_default();
+    new.clone_from(old);
+    if let Some(metadata) = new.get_mut("metadata") {
+        identity.iter().for_each(|field| keep_field(metadata, &given, field));
+    }
+}
+
+/// `/ephemeralcontainers`: containers for debugging come, and neither change nor go.
+pub(super) struct EphemeralContainers;
+
+impl Part for EphemeralContainers {
+    fn name(&self) -> &'static str {
+        "ephemeralcontainers"
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        let wanted = new.get("spec").cloned().unwrap_or_default();
+        drop_changes(new, old);
+        if let Some(spec) = new.get_mut("spec") {
+            keep_field(spec, &wanted, "ephemeralContainers");
+        }
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        if is_mirror(old) {
+            return vec![Error::forbidden(&whole(), "static pods do not support ephemeral containers")];
+        }
+        let mut errors = ErrorList::new();
+        validate_pod(new, &mut errors);
+        let none = Value::Null;
+        let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+        let path = Path::new("spec.ephemeralContainers");
+        for was in items(old, "ephemeralContainers") {
+            let name = text(was, "name");
+            // The last one of a name counts.
+            let is = items(new, "ephemeralContainers").iter().rfind(|is| text(is, "name") == name);
+            let detail = match is {
+                None => format!("existing ephemeral containers \"{name}\" may not be removed\n"),
+                Some(is) if without_empty(is) == without_empty(was) => continue,
+                Some(is) => {
+                    let changes = changes(was, is);
+                    format!("existing ephemeral containers \"{name}\" may not be changed\n{changes}")
+                }
+            };
+            errors.push(Error::forbidden(&path, &detail));
+        }
+        errors
+    }
+}
+
+fn changes(old: &Value, new: &Value) -> String {
+    let lines = |container: &Value| -> Vec<String> {
+        let shown = layout::indented("EphemeralContainer", container);
+        shown.lines().map(str::to_owned).collect()
+    };
+    diff::unified(&lines(old), &lines(new))
+}
+
+/// `/resize`: the CPU and memory of containers that run.
+pub(super) struct Resize;
+
+const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
+
+impl Part for Resize {
+    fn name(&self) -> &'static str {
+        "resize"
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        let wanted = new.get("spec").cloned().unwrap_or_default();
+        drop_changes(new, old);
+        for list in CONTAINERS {
+            let kept = new.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+            for container in kept.into_iter().flatten() {
+                let name = text(container, "name");
+                let Some(asked) = items(&wanted, list).iter().rfind(|asked| text(asked, "name") == name) else {
+                    continue;
+                };
+                keep_field(container, asked, "resources");
+                keep_field(container, asked, "resizePolicy");
+            }
+        }
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        if is_mirror(old) {
+            return vec![Error::forbidden(&whole(), "static pods cannot be resized")];
+        }
+        if text_at(old, "/spec/os/name") == "windows" {
+            return vec![Error::forbidden(&whole(), "windows pods cannot be resized")];
+        }
+        let mut errors = ErrorList::new();
+        validate_pod(new, &mut errors);
+        let path = Path::new("spec");
+        let class = match text_at(old, "/status/qosClass") {
+            "" => qos::class(old),
+            class => class,
+        };
+        if class != qos::class(new) {
+            let shown = text_at(new, "/status/qosClass");
+            errors.push(Error::invalid_str(&path, shown, "Pod QOS Class may not change as a result of resizing"));
+        }
+        if !may_run_resized(old) {
+            errors.push(Error::forbidden(&path, "Pod running on node without support for resize"));
+        }
+        let none = Value::Null;
+        let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+        for list in CONTAINERS {
+            let list_path = path.child(list);
+            for (index, (is, was)) in items(new, list).iter().zip(items(old, list)).enumerate() {
+                push_removals(is, was, &list_path.index(index).child("resources"), &mut errors);
+            }
+        }
+        push_other_changes(new, old, &path, &mut errors);
+        errors
+    }
+}
+
+/// Nodes that cannot resize do not tell what their containers were given.
+fn may_run_resized(pod: &Value) -> bool {
+    let none = Value::Null;
+    let status = pod.get("status").unwrap_or(&none);
+    if text(status, "phase") != "Running" {
+        return true;
+    }
+    let running = |container: &&Value| container.pointer("/state/running").is_some();
+    let first = items(status, "containerStatuses").iter().find(running);
+    first.is_none_or(|container| container.get("resources").is_some())
+}
+
+fn push_removals(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let none = Value::Null;
+    let (new, old) = (new.get("resources").unwrap_or(&none), old.get("resources").unwrap_or(&none));
+    for list in ["requests", "limits"] {
+        let is_there = |name: &str| entries(new, list).any(|(other, _)| other == name);
+        if entries(old, list).any(|(name, _)| !is_there(name)) {
+            errors.push(Error::forbidden(&path.child(list), &format!("resource {list} cannot be removed")));
+        }
+    }
+}
+
+/// With CPU and memory put back to what they were, the containers must be the same.
+fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (is, was) in items(new, "containers").iter().zip(items(old, "containers")) {
+        if differs_beyond_compute(is, was) {
+            errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
+        }
+    }
+    for (is, was) in items(new, "initContainers").iter().zip(items(old, "initContainers")) {
+        if is_sidecar(is) {
+            if differs_beyond_compute(is, was) {
+                let detail = "only cpu and memory resources for sidecar containers are mutable";
+                errors.push(Error::forbidden(path, detail));
+            }
+        } else if is != was {
+            errors.push(Error::forbidden(path, "resources for non-sidecar init containers are immutable"));
+        }
+    }
+}
+
+fn differs_beyond_compute(new: &Value, old: &Value) -> bool {
+    without_compute(new) != without_compute(old)
+}
+
+fn without_compute(container: &Value) -> Value {
+    let mut container = without_empty(container);
+    for list in ["requests", "limits"] {
+        let Some(resources) = container.get_mut("resources") else { break };
+        if let Some(amounts) = resources.get_mut(list) {
+            ["cpu", "memory"].iter().for_each(|name| remove(amounts, name));
+            if amounts.as_object().is_some_and(serde_json::Map::is_empty) {
+                remove(resources, list);
+            }
+        }
+    }
+    container
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trireme_machinery::GroupVersion;
+
+    use super::*;
+
+    fn pod(container: Value) -> Value {
+        let mut main = json!({
+            "name": "main", "image": "i", "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+        });
+        main.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+        let mut pod = json!({
+            "metadata": { "name": "a", "namespace": "n", "uid": "u" },
+            "spec": {
+                "containers": [main], "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {},
+                "terminationGracePeriodSeconds": 30,
+            },
+        });
+        pod["status"] = json!({ "phase": "Pending", "qosClass": qos::class(&pod) });
+        pod
+    }
+
+    fn resources(requests: Value, limits: Value) -> Value {
+        pod(json!({ "resources": { "requests": requests, "limits": limits } }))
+    }
+
+    fn change(part: &dyn Part, old: &Value, mut new: Value) -> (Value, Vec<String>) {
+        let context = WriteContext {
+            user: Default::default(),
+            version: GroupVersion::new("", "v1"),
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            dry_run: false,
+        };
+        part.prepare_for_update(&context, &mut new, old);
+        let faults = part.validate_update(&context, &new, old);
+        (new, faults.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn only_resources_are_resized() {
+        let old = resources(json!({ "cpu": "1", "memory": "64Mi" }), json!({}));
+        let mut wanted = resources(json!({ "cpu": "2", "memory": "64Mi" }), json!({}));
+        wanted["spec"]["containers"][0]["image"] = "other".into();
+        wanted["metadata"]["labels"] = json!({ "l": "1" });
+        wanted["status"] = json!({});
+        let (new, faults) = change(&Resize, &old, wanted);
+        assert!(faults.is_empty(), "{faults:?}");
+        let mut expected = old.clone();
+        expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
+        assert_eq!(new, expected);
+    }
+
+    #[test]
+    fn resizes_that_are_refused() {
+        let guaranteed = || json!({ "cpu": "1", "memory": "64Mi" });
+        let old = resources(guaranteed(), guaranteed());
+        let class = "spec: Invalid value: \"Guaranteed\": Pod QOS Class may not change as a result of resizing";
+        let cases = [
+            (resources(json!({ "cpu": "500m", "memory": "64Mi" }), guaranteed()), vec![class]),
+            (
+                resources(guaranteed(), json!({ "memory": "64Mi" })),
+                vec![class, "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"],
+            ),
+            (
+                resources(json!({ "cpu": "1", "memory": "64Mi", "ephemeral-storage": "1Gi" }), guaranteed()),
+                vec!["spec: Forbidden: only cpu and memory resources are mutable"],
+            ),
+        ];
+        for (new, expected) in cases {
+            assert_eq!(change(&Resize, &old, new.clone()).1, expected, "{new}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_tells_no_resources_cannot_resize() {
+        let mut old = resources(json!({ "cpu": "1" }), json!({}));
+        old["status"]["phase"] = "Running".into();
+        old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
+        let (_, faults) = change(&Resize, &old, resources(json!({ "cpu": "2" }), json!({})));
+        assert_eq!(faults, ["spec: Forbidden: Pod running on node without support for resize"]);
+    }
+
+    #[test]
+    fn ephemeral_containers_only_come() {
+        let with = |names: &[(&str, &str)]| {
+            let mut pod = pod(json!({}));
+            pod["spec"]["ephemeralContainers"] = names
+                .iter()
+                .map(|(name, image)| {
+                    json!({
+                        "name": name, "image": image, "imagePullPolicy": "Always",
+                        "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                    })
+                })
+                .collect();
+            pod
+        };
+        let part = &EphemeralContainers;
+        let mut wanted = with(&[("dbg", "d")]);
+        wanted["spec"]["containers"][0]["image"] = "other".into();
+        let (new, faults) = change(part, &pod(json!({})), wanted);
+        assert!(faults.is_empty(), "{faults:?}");
+        assert_eq!(new, with(&[("dbg", "d")]));
+        assert!(change(part, &new, with(&[("two", "e"), ("dbg", "d")])).1.is_empty());
+        assert_eq!(
+            change(part, &new, with(&[])).1,
+            ["spec.ephemeralContainers: Forbidden: existing ephemeral containers \"dbg\" may not be removed\n"]
+        );
+        assert_eq!(
+            change(part, &new, with(&[("dbg", "e")])).1,
+            ["spec.ephemeralContainers: Forbidden: existing ephemeral containers \"dbg\" may not be changed\n@@ -1,6 \
+              +1,6 @@\n {\n  \"Name\": \"dbg\",\n- \"Image\": \"d\",\n+ \"Image\": \"e\",\n  \"Command\": null,\n  \
+              \"Args\": null,\n  \"WorkingDir\": \"\",\n"]
+        );
+        let mut mirror = new;
+        mirror["metadata"]["annotations"] = json!({ MIRROR: "x" });
+        assert_eq!(
+            change(part, &mirror, with(&[])).1,
+            ["[]: Forbidden: static pods do not support ephemeral containers"]
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! `/proxy`: leads to one of the addresses behind a service.
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use trireme_machinery::{ApiError, Reason};
+use trireme_registry::{
+    request::{Freshness, GetRequest, Target},
+    subresource::{Connection, ConnectionCall, Destination, parse},
+};
+
+use crate::{
+    core::proxy,
+    values::{integer_at, items},
+};
+
+pub(super) struct Proxy;
+
+impl Connection for Proxy {
+    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+        Box::pin(async move {
+            let address = proxy::address(&call.target.name, "service")?;
+            let service = call.object(address.name).await?;
+            if let Ok(port) = address.port.parse::<i64>() {
+                let spec = service.get("spec").unwrap_or(&Value::Null);
+                let has_port = |candidate: &Value| integer_at(candidate, "/port") == Some(port);
+                if !items(spec, "ports").iter().any(has_port) {
+                    let text = format!("no service port {port} found for service \"{}\"", address.name);
+                    return Err(ApiError::new(Reason::ServiceUnavailable, text));
+                }
+            }
+            let endpoints = endpoints(call, address.name).await?;
+            if items(&endpoints, "subsets").is_empty() {
+                let text = format!("no endpoints available for service \"{}\"", address.name);
+                return Err(ApiError::new(Reason::ServiceUnavailable, text));
+            }
+            Ok(Destination::Backend)
+        })
+    }
+}
+
+/// What is behind the service. While nobody has looked yet, the answer is as if there were no service.
+async fn endpoints(call: &ConnectionCall, name: &str) -> Result<Value, ApiError> {
+    let route = call.routes.find("", "v1", "endpoints");
+    let registry = route.ok_or_else(|| ApiError::internal("endpoints are not served"))?.registry;
+    let target = Target {
+        version: 0,
+        name: name.to_owned(),
+        ..call.target.clone()
+    };
+    let freshness = Freshness::Latest;
+    match registry.get(GetRequest { target, freshness }).await {
+        Ok(item) => parse(&item),
+        Err(error) if error.reason == Reason::NotFound => {
+            Err(ApiError::not_found(&call.registry.info().resource, name))
+        }
+        Err(error) => Err(error),
+    }
+}
