@@ -46,20 +46,30 @@ pub(crate) fn described(text: &'static str) -> impl Fn() -> Arc<str> + Send + Sy
 /// The object's name.
 pub(crate) fn name() -> Column {
     let cell = |object: &Value| Value::from(text_at(object, "/metadata/name"));
-    Column { format: "name", ..column("Name", "string", documented(OBJECT_META, "name"), cell) }
+    Column {
+        format: "name",
+        ..column("Name", "string", documented(OBJECT_META, "name"), cell)
+    }
 }
 
 /// How old the object is.
 pub(crate) fn age() -> Column {
     Column {
         cell: Arc::new(|object, now| Value::from(since(text_at(object, "/metadata/creationTimestamp"), now))),
-        ..column("Age", "string", documented(OBJECT_META, "creationTimestamp"), |_| Value::Null)
+        ..column("Age", "string", documented(OBJECT_META, "creationTimestamp"), |_| {
+            Value::Null
+        })
     }
 }
 
 /// When the object was made: what kinds without columns of their own show.
 pub(crate) fn created_at() -> Column {
-    let cell = |object: &Value| object.pointer("/metadata/creationTimestamp").cloned().unwrap_or(Value::Null);
+    let cell = |object: &Value| {
+        object
+            .pointer("/metadata/creationTimestamp")
+            .cloned()
+            .unwrap_or(Value::Null)
+    };
     column("Created At", "date", documented(OBJECT_META, "creationTimestamp"), cell)
 }
 

@@ -29,7 +29,12 @@ pub(crate) fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
 
 /// The entries of a map field.
 pub(crate) fn entries<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = (&'a str, &'a Value)> + use<'a> {
-    value.get(name).and_then(Value::as_object).into_iter().flatten().map(|(key, value)| (key.as_str(), value))
+    value
+        .get(name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value))
 }
 
 /// The fields of a struct, made if it is missing.

@@ -45,7 +45,11 @@ impl Strategy for Leases {
         }
         if let Some(count) = integer_at(object, "/spec/leaseTransitions").filter(|count| *count < 0) {
             let path = spec.child("leaseTransitions");
-            errors.push(Error::invalid(&path, &count.into(), "must be greater than or equal to 0"));
+            errors.push(Error::invalid(
+                &path,
+                &count.into(),
+                "must be greater than or equal to 0",
+            ));
         }
         errors
     }
@@ -61,7 +65,9 @@ impl Strategy for Leases {
 
 /// A gated field is dropped unless the old object has one of them.
 fn drop_gated(object: &mut Value, old: Option<&Value>) {
-    let in_use = old.and_then(|old| old.get("spec")).is_some_and(|spec| GATED.iter().any(|f| spec.get(f).is_some()));
+    let in_use = old
+        .and_then(|old| old.get("spec"))
+        .is_some_and(|spec| GATED.iter().any(|f| spec.get(f).is_some()));
     if let Some(spec) = object.get_mut("spec").filter(|_| !in_use) {
         GATED.iter().for_each(|field| remove(spec, field));
     }

@@ -46,8 +46,10 @@ impl Strategy for ServiceAccounts {
 
 /// Of a reference to a secret only its name counts.
 fn clean_secret_references(object: &mut Value) {
-    let names: Vec<Value> =
-        items(object, "secrets").iter().map(|secret| serde_json::json!({ "name": text(secret, "name") })).collect();
+    let names: Vec<Value> = items(object, "secrets")
+        .iter()
+        .map(|secret| serde_json::json!({ "name": text(secret, "name") }))
+        .collect();
     if !names.is_empty() {
         object["secrets"] = names.into();
     }
