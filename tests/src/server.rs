@@ -16,7 +16,7 @@ use crate::process::{Process, find_program, free_port};
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// Token of user `alice`, group `dev`.
 pub const USER_TOKEN: &str = "user-token";
-const TOKENS: &str = "admin-token,admin,admin,\"system:masters\"\nuser-token,alice,alice,dev\n";
+const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 

@@ -6,6 +6,7 @@
 
 pub mod known;
 mod normal;
+mod spaced;
 
 use std::collections::HashMap;
 use std::fs;
@@ -207,7 +208,7 @@ fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>)
     let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
     let body = match (step.get("raw"), step.get("body")) {
         (Some(raw), _) => raw.as_str().map(|raw| substitute_text(raw, variables).into_bytes()),
-        (None, Some(body)) => Some(substitute(body, variables).to_string().into_bytes()),
+        (None, Some(body)) => Some(spaced::written(&substitute(body, variables))),
         (None, None) => None,
     };
     let has_body = body.is_some();
