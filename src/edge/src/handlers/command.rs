@@ -24,5 +24,10 @@ pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) ->
     };
     call.warn(call.route.registry.command(request).await?);
     let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-    Ok(respond::value(&call.exchange, accept.format, StatusCode::CREATED, &done))
+    Ok(respond::value(
+        &call.exchange,
+        accept.format,
+        StatusCode::CREATED,
+        &done,
+    ))
 }

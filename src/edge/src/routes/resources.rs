@@ -130,7 +130,13 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
         Asked::Command | Asked::Connection => Subresource::None,
     };
     let name = exchange.info.subresource().to_owned();
-    let call = |exchange, api, http, route| Call { api, exchange, http, route, subresource };
+    let call = |exchange, api, http, route| Call {
+        api,
+        exchange,
+        http,
+        route,
+        subresource,
+    };
     match asked {
         Asked::Object(_) => {}
         Asked::Command => return handlers::command::handle(&call(exchange, api, http, route), &name, payload).await,

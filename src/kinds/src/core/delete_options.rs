@@ -45,7 +45,10 @@ pub(crate) fn read(options: Option<&Value>) -> Result<DeleteOptions, ApiError> {
         });
     }
     if !faults.is_empty() {
-        let kind = GroupKind { group: "meta.k8s.io".into(), kind: "DeleteOptions".into() };
+        let kind = GroupKind {
+            group: "meta.k8s.io".into(),
+            kind: "DeleteOptions".into(),
+        };
         return Err(ApiError::invalid(&kind, "", &faults));
     }
     let precondition = |pointer: &str| Some(text_at(options, pointer).to_owned()).filter(|text| !text.is_empty());

@@ -20,14 +20,16 @@ const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const MAX_RESTART_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
-const NOT_FOR_EPHEMERAL: [&str; 7] = [
+const NOT_FOR_EPHEMERAL: [&str; 9] = [
     "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
     "livenessProbe",
     "readinessProbe",
     "startupProbe",
     "lifecycle",
-    "resources",
-    "resizePolicy",
 ];
 
 /// The containers that a pod is for.

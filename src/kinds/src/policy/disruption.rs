@@ -27,7 +27,9 @@ pub(crate) fn may_lose_unhealthy(budget: &Value) -> bool {
 /// The answer while nobody knows what the budget allows.
 pub(crate) fn not_processed(name: &str) -> ApiError {
     let text = format!("The disruption budget {name} is still being processed by the server.");
-    ApiError::new(Reason::TooManyRequests, REFUSED).with_retry_after(RETRY_SECONDS).with_cause(CAUSE, text, "")
+    ApiError::new(Reason::TooManyRequests, REFUSED)
+        .with_retry_after(RETRY_SECONDS)
+        .with_cause(CAUSE, text, "")
 }
 
 /// Takes one disruption, for `pod`.
@@ -40,7 +42,10 @@ pub(crate) fn charge(budget: &mut Value, pod: &str, now: Timestamp) -> Result<()
         return Err(not_processed(&name));
     }
     let forbidden = |why: &str| {
-        let resource = GroupResource { group: "policy".into(), resource: "poddisruptionbudget".into() };
+        let resource = GroupResource {
+            group: "policy".into(),
+            resource: "poddisruptionbudget".into(),
+        };
         Err(ApiError::forbidden(&resource, &name, why))
     };
     let allowed = counter(budget, "disruptionsAllowed");
@@ -67,15 +72,16 @@ pub(crate) fn charge(budget: &mut Value, pod: &str, now: Timestamp) -> Result<()
 }
 
 fn why_none(budget: &Value, name: &str) -> String {
-    let denied = condition(budget).filter(|condition| {
-        text(condition, "status") == "False" && !text(condition, "message").is_empty()
-    });
+    let denied = condition(budget)
+        .filter(|condition| text(condition, "status") == "False" && !text(condition, "message").is_empty());
     let (healthy, desired) = (counter(budget, "currentHealthy"), counter(budget, "desiredHealthy"));
     let said = denied.map(|condition| (text(condition, "reason"), text(condition, "message")));
     match said {
         // The counters are not to be trusted then.
         Some((SYNC_FAILED, message)) => {
-            format!("The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}")
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+            )
         }
         _ if healthy <= desired => {
             format!("The disruption budget {name} needs {desired} healthy pods and has {healthy} currently")
@@ -104,9 +110,16 @@ fn set_exhausted(budget: &mut Value, now: &Value) {
         "type": ALLOWED, "status": "False", "reason": "InsufficientPods", "message": "",
         "observedGeneration": observed, "lastTransitionTime": since,
     });
-    let conditions = struct_mut(budget, "status").entry("conditions").or_insert_with(|| json!([]));
-    let Some(conditions) = conditions.as_array_mut() else { return };
-    match conditions.iter_mut().find(|condition| text(condition, "type") == ALLOWED) {
+    let conditions = struct_mut(budget, "status")
+        .entry("conditions")
+        .or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else {
+        return;
+    };
+    match conditions
+        .iter_mut()
+        .find(|condition| text(condition, "type") == ALLOWED)
+    {
         Some(old) => *old = wanted,
         None => conditions.push(wanted),
     }
@@ -147,13 +160,24 @@ mod tests {
     fn why_there_is_none() {
         let status = |more: Value| {
             let mut status = json!({ "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1 });
-            status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            status
+                .as_object_mut()
+                .unwrap()
+                .extend(more.as_object().unwrap().clone());
             status
         };
         let denied = |reason: &str| json!([{ "type": ALLOWED, "status": "False", "reason": reason, "message": "m" }]);
         let cases = [
-            (json!({}), Reason::TooManyRequests, "The disruption budget b is still being processed by the server."),
-            (status(json!({})), Reason::TooManyRequests, "The disruption budget b needs 1 healthy pods and has 1 currently"),
+            (
+                json!({}),
+                Reason::TooManyRequests,
+                "The disruption budget b is still being processed by the server.",
+            ),
+            (
+                status(json!({})),
+                Reason::TooManyRequests,
+                "The disruption budget b needs 1 healthy pods and has 1 currently",
+            ),
             (
                 status(json!({ "conditions": denied("SyncFailed") })),
                 Reason::TooManyRequests,
@@ -176,8 +200,12 @@ mod tests {
 
     #[test]
     fn the_unhealthy_may_go_while_there_are_enough() {
-        assert!(may_lose_unhealthy(&budget(json!({ "currentHealthy": 2, "desiredHealthy": 2 }))));
-        assert!(!may_lose_unhealthy(&budget(json!({ "currentHealthy": 1, "desiredHealthy": 2 }))));
+        assert!(may_lose_unhealthy(&budget(
+            json!({ "currentHealthy": 2, "desiredHealthy": 2 })
+        )));
+        assert!(!may_lose_unhealthy(&budget(
+            json!({ "currentHealthy": 1, "desiredHealthy": 2 })
+        )));
         assert!(!may_lose_unhealthy(&budget(json!({}))));
         let always = json!({ "spec": { "unhealthyPodEvictionPolicy": "AlwaysAllow" } });
         assert!(may_lose_unhealthy(&always));

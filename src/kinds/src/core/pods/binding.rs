@@ -29,7 +29,9 @@ impl Command for Binding {
     /// kube-apiserver answers 500 to a target that cannot be; the fault is the client's, so it is told so.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
         if text_at(body, "/metadata/name") != target.name {
-            return Err(ApiError::bad_request("name in URL does not match name in Binding object"));
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Binding object",
+            ));
         }
         let faults: Vec<String> = target_faults(body).iter().map(ToString::to_string).collect();
         match faults.as_slice() {
@@ -42,7 +44,10 @@ impl Command for Binding {
     fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(async move {
             let binding = call.body.clone();
-            let key = call.registry.info().storage_key(&call.target.namespace, &call.target.name);
+            let key = call
+                .registry
+                .info()
+                .storage_key(&call.target.namespace, &call.target.name);
             let rule = move |context: &WriteContext, pod: &mut Value| {
                 check_preconditions(pod, &binding, &key)?;
                 bind(context, pod, &binding)
@@ -57,7 +62,11 @@ fn target_faults(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let kind = text_at(binding, "/target/kind");
     if !matches!(kind, "" | "Node") {
-        errors.push(Error::not_supported(&Path::new("target.kind"), kind, &["Node", "<empty>"]));
+        errors.push(Error::not_supported(
+            &Path::new("target.kind"),
+            kind,
+            &["Node", "<empty>"],
+        ));
     }
     if text_at(binding, "/target/name").is_empty() {
         errors.push(Error::required(&Path::new("target.name"), ""));
@@ -68,7 +77,10 @@ fn target_faults(binding: &Value) -> ErrorList {
 fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), ApiError> {
     let name = text_at(pod, "/metadata/name").to_owned();
     let refuse = |why: String| {
-        let resource = GroupResource { group: "".into(), resource: "pods/binding".into() };
+        let resource = GroupResource {
+            group: "".into(),
+            resource: "pods/binding".into(),
+        };
         Err(ApiError::conflict(&resource, &name, why))
     };
     if pod.pointer("/metadata/deletionTimestamp").is_some() {
@@ -78,12 +90,18 @@ fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), 
     if !node.is_empty() {
         return refuse(format!("pod {name} is already assigned to node \"{node}\""));
     }
-    if pod.get("spec").is_some_and(|spec| !items(spec, "schedulingGates").is_empty()) {
+    if pod
+        .get("spec")
+        .is_some_and(|spec| !items(spec, "schedulingGates").is_empty())
+    {
         return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     struct_mut(pod, "spec").insert("nodeName".into(), text_at(binding, "/target/name").into());
     for field in ["annotations", "labels"] {
-        let given = binding.get("metadata").into_iter().flat_map(|metadata| entries(metadata, field));
+        let given = binding
+            .get("metadata")
+            .into_iter()
+            .flat_map(|metadata| entries(metadata, field));
         let given: Vec<(String, Value)> = given.map(|(key, value)| (key.to_owned(), value.clone())).collect();
         if let (false, Some(metadata)) = (given.is_empty(), pod.get_mut("metadata")) {
             struct_mut(metadata, field).extend(given);
@@ -96,7 +114,10 @@ fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), 
 /// A binding's uid and revision are those of the pod that was looked at.
 fn check_preconditions(pod: &Value, binding: &Value, key: &str) -> Result<(), ApiError> {
     let none = Value::Null;
-    let (actual, given) = (pod.get("metadata").unwrap_or(&none), binding.get("metadata").unwrap_or(&none));
+    let (actual, given) = (
+        pod.get("metadata").unwrap_or(&none),
+        binding.get("metadata").unwrap_or(&none),
+    );
     for (field, shown) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let (wanted, is) = (text(given, field), text(actual, field));
         if !wanted.is_empty() && wanted != is {
@@ -104,7 +125,10 @@ fn check_preconditions(pod: &Value, binding: &Value, key: &str) -> Result<(), Ap
                 "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: {shown} in precondition: {wanted}, {shown} in object meta: {is}"
             );
-            let resource = GroupResource { group: "".into(), resource: "pods".into() };
+            let resource = GroupResource {
+                group: "".into(),
+                resource: "pods".into(),
+            };
             return Err(ApiError::conflict(&resource, text(actual, "name"), why));
         }
     }

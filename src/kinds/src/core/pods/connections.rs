@@ -50,7 +50,9 @@ impl Connection for Stream {
                 check_container(&pod, call.option("container").unwrap_or(""))?;
             }
             if text_at(&pod, "/spec/nodeName").is_empty() {
-                return Err(ApiError::bad_request(format!("pod {name} does not have a host assigned")));
+                return Err(ApiError::bad_request(format!(
+                    "pod {name} does not have a host assigned"
+                )));
             }
             Ok(Destination::Backend)
         })
@@ -89,7 +91,12 @@ fn may_be_reached(address: IpAddr) -> bool {
 fn check_container(pod: &Value, container: &str) -> Result<(), ApiError> {
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
-    let names = |list: &str| items(spec, list).iter().map(|one| text(one, "name")).collect::<Vec<_>>();
+    let names = |list: &str| {
+        items(spec, list)
+            .iter()
+            .map(|one| text(one, "name"))
+            .collect::<Vec<_>>()
+    };
     let (containers, init) = (names("containers"), names("initContainers"));
     let pod = text_at(pod, "/metadata/name");
     if !container.is_empty() {
@@ -117,7 +124,9 @@ fn check_container(pod: &Value, container: &str) -> Result<(), ApiError> {
 /// `PodLogOptions`: first each by itself, then together.
 fn check_log_options(call: &ConnectionCall) -> Result<(), ApiError> {
     let number = |name: &str| -> Result<Option<i64>, ApiError> {
-        let Some(given) = call.option(name) else { return Ok(None) };
+        let Some(given) = call.option(name) else {
+            return Ok(None);
+        };
         let parsed = given.parse::<i64>().map(Some);
         parsed.map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(given))))
     };
@@ -132,7 +141,11 @@ fn check_log_options(call: &ConnectionCall) -> Result<(), ApiError> {
     let mut faults = ErrorList::new();
     let mut at_least = |least: i64, name: &'static str, value: Option<i64>| {
         if let Some(value) = value.filter(|value| *value < least) {
-            let detail = if least == 0 { "must be greater than or equal to 0" } else { "must be greater than 0" };
+            let detail = if least == 0 {
+                "must be greater than or equal to 0"
+            } else {
+                "must be greater than 0"
+            };
             faults.push(Error::invalid(&Path::new(name), &value.into(), detail));
         }
     };
@@ -150,6 +163,9 @@ fn check_log_options(call: &ConnectionCall) -> Result<(), ApiError> {
     if faults.is_empty() {
         return Ok(());
     }
-    let kind = GroupKind { group: "".into(), kind: "PodLogOptions".into() };
+    let kind = GroupKind {
+        group: "".into(),
+        kind: "PodLogOptions".into(),
+    };
     Err(ApiError::invalid(&kind, &call.target.name, &faults))
 }

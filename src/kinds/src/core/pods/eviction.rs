@@ -35,7 +35,9 @@ impl Command for Eviction {
 
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
         if text_at(body, "/metadata/name") != target.name {
-            return Err(ApiError::bad_request("name in URL does not match name in Eviction object"));
+            return Err(ApiError::bad_request(
+                "name in URL does not match name in Eviction object",
+            ));
         }
         delete_options::read(body.get("deleteOptions")).map(drop)
     }
@@ -69,7 +71,10 @@ async fn evict(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiErro
     // An unhealthy pod costs nothing, but only as long as it is unhealthy.
     let asked = options.resource_version.is_some();
     let seen = text_at(&pod, "/metadata/resourceVersion").to_owned();
-    let options = DeleteOptions { resource_version: Some(seen), ..options };
+    let options = DeleteOptions {
+        resource_version: Some(seen),
+        ..options
+    };
     match delete_marked(call, options).await {
         Err(error) if error.reason == Reason::Conflict && !asked => Err(disruption::not_processed(&name)),
         done => done,
@@ -93,7 +98,10 @@ async fn delete_if_free(call: &CommandCall, options: &DeleteOptions) -> Result<O
             // It must not have become healthy meanwhile.
             options.resource_version = Some(text_at(&pod, "/metadata/resourceVersion").to_owned());
         }
-        let same = options.uid.as_deref().is_none_or(|uid| uid == text_at(&pod, "/metadata/uid"));
+        let same = options
+            .uid
+            .as_deref()
+            .is_none_or(|uid| uid == text_at(&pod, "/metadata/uid"));
         match delete(call, options).await {
             Err(error) if error.reason == Reason::Conflict && is_ours && same && attempts < ATTEMPTS => {}
             done => return done.map(|()| None),
@@ -130,7 +138,12 @@ async fn delete_marked(call: &CommandCall, mut options: DeleteOptions) -> Result
 fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), ApiError> {
     let checks = [
         ("uid", "UID", &options.uid, "deleted and then recreated"),
-        ("resourceVersion", "ResourceVersion", &options.resource_version, "modified"),
+        (
+            "resourceVersion",
+            "ResourceVersion",
+            &options.resource_version,
+            "modified",
+        ),
     ];
     let metadata = pod.get("metadata").unwrap_or(&Value::Null);
     for (field, what, given, happened) in checks {
@@ -141,7 +154,10 @@ fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), ApiEr
                  might have been {happened}"
             );
             // Kubernetes names the kind here, where all other conflicts name the resource.
-            let resource = GroupResource { group: "".into(), resource: "Pod".into() };
+            let resource = GroupResource {
+                group: "".into(),
+                resource: "Pod".into(),
+            };
             return Err(ApiError::conflict(&resource, text(metadata, "name"), why));
         }
     }
@@ -157,7 +173,11 @@ async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Re
     };
     let page = budgets
         .list(ListRequest {
-            target: Target { namespace: namespace.to_owned(), user: own_user(), ..Target::default() },
+            target: Target {
+                namespace: namespace.to_owned(),
+                user: own_user(),
+                ..Target::default()
+            },
             selection: Selection::default(),
             options: ListOptions::default(),
         })
@@ -171,7 +191,8 @@ async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Re
             continue;
         }
         if found.replace(budget).is_some() {
-            let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            let text =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(ApiError::new(Reason::Conflict, text));
         }
     }

@@ -53,7 +53,10 @@ impl Part for EphemeralContainers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         if is_mirror(old) {
-            return vec![Error::forbidden(&whole(), "static pods do not support ephemeral containers")];
+            return vec![Error::forbidden(
+                &whole(),
+                "static pods do not support ephemeral containers",
+            )];
         }
         let mut errors = ErrorList::new();
         validate_pod(new, &mut errors);
@@ -63,7 +66,9 @@ impl Part for EphemeralContainers {
         for was in items(old, "ephemeralContainers") {
             let name = text(was, "name");
             // The last one of a name counts.
-            let is = items(new, "ephemeralContainers").iter().rfind(|is| text(is, "name") == name);
+            let is = items(new, "ephemeralContainers")
+                .iter()
+                .rfind(|is| text(is, "name") == name);
             let detail = match is {
                 None => format!("existing ephemeral containers \"{name}\" may not be removed\n"),
                 Some(is) if without_empty(is) == without_empty(was) => continue,
@@ -128,10 +133,17 @@ impl Part for Resize {
         };
         if class != qos::class(new) {
             let shown = text_at(new, "/status/qosClass");
-            errors.push(Error::invalid_str(&path, shown, "Pod QOS Class may not change as a result of resizing"));
+            errors.push(Error::invalid_str(
+                &path,
+                shown,
+                "Pod QOS Class may not change as a result of resizing",
+            ));
         }
         if !may_run_resized(old) {
-            errors.push(Error::forbidden(&path, "Pod running on node without support for resize"));
+            errors.push(Error::forbidden(
+                &path,
+                "Pod running on node without support for resize",
+            ));
         }
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
@@ -160,11 +172,17 @@ fn may_run_resized(pod: &Value) -> bool {
 
 fn push_removals(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
-    let (new, old) = (new.get("resources").unwrap_or(&none), old.get("resources").unwrap_or(&none));
+    let (new, old) = (
+        new.get("resources").unwrap_or(&none),
+        old.get("resources").unwrap_or(&none),
+    );
     for list in ["requests", "limits"] {
         let is_there = |name: &str| entries(new, list).any(|(other, _)| other == name);
         if entries(old, list).any(|(name, _)| !is_there(name)) {
-            errors.push(Error::forbidden(&path.child(list), &format!("resource {list} cannot be removed")));
+            errors.push(Error::forbidden(
+                &path.child(list),
+                &format!("resource {list} cannot be removed"),
+            ));
         }
     }
 }
@@ -183,7 +201,10 @@ fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
                 errors.push(Error::forbidden(path, detail));
             }
         } else if is != was {
-            errors.push(Error::forbidden(path, "resources for non-sidecar init containers are immutable"));
+            errors.push(Error::forbidden(
+                path,
+                "resources for non-sidecar init containers are immutable",
+            ));
         }
     }
 }
@@ -195,7 +216,9 @@ fn differs_beyond_compute(new: &Value, old: &Value) -> bool {
 fn without_compute(container: &Value) -> Value {
     let mut container = without_empty(container);
     for list in ["requests", "limits"] {
-        let Some(resources) = container.get_mut("resources") else { break };
+        let Some(resources) = container.get_mut("resources") else {
+            break;
+        };
         if let Some(amounts) = resources.get_mut(list) {
             ["cpu", "memory"].iter().for_each(|name| remove(amounts, name));
             if amounts.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -218,7 +241,9 @@ mod tests {
             "name": "main", "image": "i", "imagePullPolicy": "Always", "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
         });
-        main.as_object_mut().unwrap().extend(container.as_object().unwrap().clone());
+        main.as_object_mut()
+            .unwrap()
+            .extend(container.as_object().unwrap().clone());
         let mut pod = json!({
             "metadata": { "name": "a", "namespace": "n", "uid": "u" },
             "spec": {
@@ -266,13 +291,22 @@ mod tests {
         let old = resources(guaranteed(), guaranteed());
         let class = "spec: Invalid value: \"Guaranteed\": Pod QOS Class may not change as a result of resizing";
         let cases = [
-            (resources(json!({ "cpu": "500m", "memory": "64Mi" }), guaranteed()), vec![class]),
             (
-                resources(guaranteed(), json!({ "memory": "64Mi" })),
-                vec![class, "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed"],
+                resources(json!({ "cpu": "500m", "memory": "64Mi" }), guaranteed()),
+                vec![class],
             ),
             (
-                resources(json!({ "cpu": "1", "memory": "64Mi", "ephemeral-storage": "1Gi" }), guaranteed()),
+                resources(guaranteed(), json!({ "memory": "64Mi" })),
+                vec![
+                    class,
+                    "spec.containers[0].resources.limits: Forbidden: resource limits cannot be removed",
+                ],
+            ),
+            (
+                resources(
+                    json!({ "cpu": "1", "memory": "64Mi", "ephemeral-storage": "1Gi" }),
+                    guaranteed(),
+                ),
                 vec!["spec: Forbidden: only cpu and memory resources are mutable"],
             ),
         ];
@@ -287,7 +321,10 @@ mod tests {
         old["status"]["phase"] = "Running".into();
         old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
         let (_, faults) = change(&Resize, &old, resources(json!({ "cpu": "2" }), json!({})));
-        assert_eq!(faults, ["spec: Forbidden: Pod running on node without support for resize"]);
+        assert_eq!(
+            faults,
+            ["spec: Forbidden: Pod running on node without support for resize"]
+        );
     }
 
     #[test]
@@ -318,9 +355,11 @@ mod tests {
         );
         assert_eq!(
             change(part, &new, with(&[("dbg", "e")])).1,
-            ["spec.ephemeralContainers: Forbidden: existing ephemeral containers \"dbg\" may not be changed\n@@ -1,6 \
+            [
+                "spec.ephemeralContainers: Forbidden: existing ephemeral containers \"dbg\" may not be changed\n@@ -1,6 \
               +1,6 @@\n {\n  \"Name\": \"dbg\",\n- \"Image\": \"d\",\n+ \"Image\": \"e\",\n  \"Command\": null,\n  \
-              \"Args\": null,\n  \"WorkingDir\": \"\",\n"]
+              \"Args\": null,\n  \"WorkingDir\": \"\",\n"
+            ]
         );
         let mut mirror = new;
         mirror["metadata"]["annotations"] = json!({ MIRROR: "x" });

@@ -41,7 +41,9 @@ impl Connection for Proxy {
 /// What is behind the service. While nobody has looked yet, the answer is as if there were no service.
 async fn endpoints(call: &ConnectionCall, name: &str) -> Result<Value, ApiError> {
     let route = call.routes.find("", "v1", "endpoints");
-    let registry = route.ok_or_else(|| ApiError::internal("endpoints are not served"))?.registry;
+    let registry = route
+        .ok_or_else(|| ApiError::internal("endpoints are not served"))?
+        .registry;
     let target = Target {
         version: 0,
         name: name.to_owned(),
