@@ -7,6 +7,7 @@ mod patch;
 mod scale;
 mod side_effects;
 mod store;
+mod subresources;
 mod support;
 mod turns;
 mod update;

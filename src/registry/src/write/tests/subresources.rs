@@ -1,0 +1,220 @@
+//! Subresources of a kind's own: a part that changes one field, and a command that counts up.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::{Value, json};
+use trireme_actors::{testkit::run, topology::Topology};
+use trireme_machinery::{
+    ApiError, GroupVersion, Reason,
+    field::{Error, ErrorList, Path},
+};
+
+use super::support::{Bench, Rules, answered, body, dry_run, patching, refused, replacement, things};
+use crate::{
+    fixtures::target,
+    request::{Answer, PatchKind, Subresource, WriteOptions},
+    strategy::{Strategy, WriteContext},
+    subresource::{Command, CommandBody, CommandCall, CommandRequest, Part, SubresourceRole},
+};
+
+struct Own;
+
+impl Strategy for Own {
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        match name {
+            "slot" => Some(SubresourceRole::Part(&Slot)),
+            "count" => Some(SubresourceRole::Command(&Count)),
+            _ => None,
+        }
+    }
+}
+
+/// Changes `spec.slot` alone.
+struct Slot;
+
+impl Part for Slot {
+    fn name(&self) -> &'static str {
+        "slot"
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        let slot = new.pointer("/spec/slot").cloned().unwrap_or_default();
+        new.clone_from(old);
+        new["spec"]["slot"] = slot;
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        if new["spec"]["slot"] == "bad" {
+            return vec![Error::forbidden(&Path::new("spec.slot"), "may not be bad")];
+        }
+        ErrorList::new()
+    }
+}
+
+/// Adds one to `spec.count`, up to three.
+struct Count;
+
+impl Command for Count {
+    fn body(&self) -> CommandBody {
+        CommandBody {
+            kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
+            type_name: "io.k8s.api.autoscaling.v1.Scale",
+        }
+    }
+
+    fn check(&self, _target: &crate::request::Target, body: &Value) -> Result<(), ApiError> {
+        match body.pointer("/spec/replicas") {
+            Some(_) => Ok(()),
+            None => Err(ApiError::bad_request("say how many")),
+        }
+    }
+
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(async move {
+            let rule = |_: &WriteContext, object: &mut Value| {
+                let count = object.pointer("/spec/count").and_then(Value::as_i64).unwrap_or(0);
+                if count == 3 {
+                    return Err(ApiError::new(Reason::TooManyRequests, "three are enough"));
+                }
+                object["spec"]["count"] = (count + 1).into();
+                Ok(())
+            };
+            call.registry
+                .change(call.target.clone(), call.dry_run, rule)
+                .await
+                .map(drop)
+        })
+    }
+}
+
+async fn bench(kit: &trireme_actors::testkit::TestKit) -> Bench {
+    let mut info = things(<Rules as Default>::default(), None);
+    info.strategy = Arc::new(Own);
+    let bench = Bench::start_with(kit, info).await.0;
+    bench
+        .made("a", json!({}), json!({ "spec": { "count": 0, "slot": "s" } }))
+        .await;
+    bench
+}
+
+fn count(name: &str, content: Value, options: WriteOptions) -> CommandRequest {
+    CommandRequest {
+        target: target("ns", name),
+        command: "count".to_owned(),
+        body: body(&content),
+        options,
+        routes: Arc::default(),
+    }
+}
+
+fn scale(name: &str) -> Value {
+    json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": name }, "spec": { "replicas": 1 } })
+}
+
+#[test]
+fn a_part_changes_what_it_is_for() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let mut request = patching("a", PatchKind::Merge, &json!({ "spec": { "slot": "t", "count": 9 } }));
+        request.subresource = Subresource::Part("slot");
+        let changed = answered(&bench.registry.patch(request).await.expect("it is allowed"));
+        assert_eq!(changed["spec"], json!({ "count": 0, "slot": "t" }));
+        assert_eq!(changed["metadata"]["generation"], 2);
+
+        let mut wanted = changed.clone();
+        wanted["spec"]["slot"] = "bad".into();
+        let mut request = replacement("a", wanted);
+        request.subresource = Subresource::Part("slot");
+        assert_eq!(
+            refused(bench.registry.update(request).await),
+            (
+                Reason::Invalid,
+                "Thing.example.com \"a\" is invalid: spec.slot: Forbidden: may not be bad".to_owned()
+            )
+        );
+        assert_eq!(bench.now("a").await, Some(changed));
+    });
+}
+
+#[test]
+fn commands_that_race_all_count() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let calls = (0..5).map(|_| bench.registry.command(count("a", scale("a"), WriteOptions::default())));
+        let done = join_all(calls).await;
+        assert_eq!(done.iter().filter(|result| result.is_ok()).count(), 3);
+        for result in done.into_iter().filter(Result::is_err) {
+            assert_eq!(
+                refused(result),
+                (Reason::TooManyRequests, "three are enough".to_owned())
+            );
+        }
+        assert_eq!(bench.now("a").await.expect("it is there")["spec"]["count"], 3);
+    });
+}
+
+#[test]
+fn commands_without_a_name_are_for_what_the_body_names() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let call = |body| bench.registry.command(count("", body, WriteOptions::default()));
+        call(scale("a")).await.expect("the body names it");
+        assert_eq!(bench.now("a").await.expect("it is there")["spec"]["count"], 1);
+        assert_eq!(
+            refused(call(scale("../a")).await),
+            (
+                Reason::BadRequest,
+                "Name parameter invalid: \"../a\": may not contain '/'".to_owned()
+            )
+        );
+        assert_eq!(
+            refused(call(scale("")).await),
+            (Reason::BadRequest, "Name parameter required.".to_owned())
+        );
+    });
+}
+
+#[test]
+fn commands_are_checked_before_anything_is_done() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let before = bench.now("a").await;
+        let call = |content, options| bench.registry.command(count("a", content, options));
+        let empty = json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": "a" } });
+        assert_eq!(
+            refused(call(empty, WriteOptions::default()).await),
+            (Reason::BadRequest, "say how many".to_owned())
+        );
+        let thing = json!({ "apiVersion": "example.com/v1", "kind": "Thing", "metadata": { "name": "a" } });
+        assert_eq!(
+            refused(call(thing, WriteOptions::default()).await).0,
+            Reason::BadRequest
+        );
+        let mut labelled = scale("a");
+        labelled["metadata"]["labels"] = json!({ "refused": "" });
+        assert_eq!(
+            refused(call(labelled, WriteOptions::default()).await),
+            (Reason::Forbidden, "refused by a plugin".to_owned())
+        );
+        call(scale("a"), dry_run()).await.expect("it would be done");
+        assert_eq!(bench.now("a").await, before);
+    });
+}
+
+#[test]
+fn a_rule_that_changes_nothing_writes_nothing() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let before = bench.revision().await;
+        let kept = bench.registry.change(target("ns", "a"), false, |_, _| Ok(())).await;
+        assert!(matches!(kept, Ok(Answer::Stored(_))));
+        assert_eq!(bench.revision().await, before);
+        let missing = bench.registry.change(target("ns", "zz"), false, |_, _| Ok(())).await;
+        assert_eq!(refused(missing).0, Reason::NotFound);
+    });
+}
