@@ -81,19 +81,31 @@ impl<'a> Tables<'a> {
 
     /// The row of an object.
     pub(crate) fn row_of(&self, object: Value) -> Value {
+        // Rows show what is stored, whichever version is asked for; only a whole object is shown in that version.
+        let conversion = self
+            .info
+            .versions
+            .get(self.version)
+            .and_then(|version| version.conversion);
+        let converted = conversion.map(|conversion| {
+            let mut stored = object.clone();
+            conversion.to_stored(&mut stored);
+            stored
+        });
+        let stored = converted.as_ref().unwrap_or(&object);
         let cells: Vec<Value> = self
             .info
             .columns
             .iter()
-            .map(|column| (column.cell)(&object, self.now))
+            .map(|column| (column.cell)(stored, self.now))
             .collect();
         let conditions = self
             .info
             .row_conditions
-            .map_or(Value::Null, |conditions| conditions(&object));
+            .map_or(Value::Null, |conditions| conditions(stored));
         let object = match self.include {
             IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial(&object, self.meta),
+            IncludeObject::Metadata => partial(stored, self.meta),
             IncludeObject::Object => object,
         };
         let mut row = json!({"cells": cells, "object": object});

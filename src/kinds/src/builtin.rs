@@ -41,6 +41,28 @@ pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
         .collect()
 }
 
+/// Versions that are served no longer, with the kinds that kube-apiserver still knows in them.
+const RETIRED: &[(&str, &str, &[&str])] = &[
+    (
+        "apps",
+        "v1beta1",
+        &["ControllerRevision", "Deployment", "Scale", "StatefulSet"],
+    ),
+    (
+        "apps",
+        "v1beta2",
+        &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "Scale", "StatefulSet"],
+    ),
+    ("batch", "v1beta1", &["CronJob"]),
+    (
+        "extensions",
+        "v1beta1",
+        &["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"],
+    ),
+    ("networking.k8s.io", "v1beta1", &["Ingress", "IngressClass"]),
+    ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
+];
+
 /// Every built-in kind that clients may name: served, stored or not, and retired.
 pub fn known_kinds() -> HashSet<GroupVersionKind> {
     let kinds = data::resources().iter().flat_map(|row| {
@@ -48,8 +70,14 @@ pub fn known_kinds() -> HashSet<GroupVersionKind> {
             .iter()
             .map(|version| GroupVersion::new(&row.group, &version.name).with_kind(&row.kind))
     });
+    let retired = RETIRED.iter().flat_map(|(group, version, kinds)| {
+        kinds
+            .iter()
+            .map(|kind| GroupVersion::new(group, version).with_kind(kind))
+    });
     kinds
         .chain([GroupVersion::new("autoscaling", "v1").with_kind("Scale")])
+        .chain(retired)
         .collect()
 }
 

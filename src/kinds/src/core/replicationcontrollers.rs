@@ -111,7 +111,7 @@ impl Strategy for ReplicationControllers {
     }
 
     fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
-        Some(format!("field label not supported: {field}"))
+        (field != "status.replicas").then(|| format!("field label not supported: {field}"))
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {

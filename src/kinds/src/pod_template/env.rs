@@ -117,18 +117,16 @@ fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut Er
             }
         }
     }
-    if !value.is_empty() {
-        if sources != 0 {
-            errors.push(Error::invalid_str(
-                path,
-                "",
-                "may not be specified when `value` is not empty",
-            ));
-        }
-    } else if sources == 0 {
+    if sources == 0 {
         let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
                       `fileKeyRef`";
         errors.push(Error::invalid_str(path, "", detail));
+    } else if !value.is_empty() {
+        errors.push(Error::invalid_str(
+            path,
+            "",
+            "may not be specified when `value` is not empty",
+        ));
     } else if sources > 1 {
         errors.push(Error::invalid_str(
             path,

@@ -10,17 +10,32 @@ use crate::{
 
 /// Decodes the body of a merge patch; the duplicates it reports are the client's to know.
 pub fn decode_merge_patch(body: &[u8]) -> Result<Decoded, PatchError> {
-    let decoded = json::decode(body).map_err(|e| PatchError::bad_request(format!("error decoding patch: {e}")))?;
+    decode_document(body)
+        .map_err(|why| PatchError::bad_request(format!("error decoding patch: {why}")))?
+        .ok_or_else(no_patch)
+}
+
+/// Decodes the body of a strategic merge patch, whose faults kube-apiserver tells without an introduction.
+pub fn decode_strategic_merge_patch(body: &[u8]) -> Result<Decoded, PatchError> {
+    decode_document(body)
+        .map_err(PatchError::bad_request)?
+        .ok_or_else(no_patch)
+}
+
+fn no_patch() -> PatchError {
+    PatchError::bad_request("Invalid JSON Patch")
+}
+
+/// An object, or nothing where the document is null.
+fn decode_document(body: &[u8]) -> Result<Option<Decoded>, String> {
+    let decoded = json::decode(body).map_err(|error| error.to_string())?;
     match &decoded.value {
-        Value::Object(_) => Ok(decoded),
-        Value::Null => Err(PatchError::bad_request("Invalid JSON Patch".to_owned())),
-        other => {
-            let kind = json::kind_name(other);
-            let why = format!(
-                "error decoding patch: json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-            );
-            Err(PatchError::bad_request(why))
-        }
+        Value::Object(_) => Ok(Some(decoded)),
+        Value::Null => Ok(None),
+        other => Err(format!(
+            "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+            json::kind_name(other)
+        )),
     }
 }
 

@@ -10,7 +10,7 @@ pub mod strategic;
 
 pub use go_text::go_map;
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS};
-pub use merge::{decode_merge_patch, merge_patch};
+pub use merge::{decode_merge_patch, decode_strategic_merge_patch, merge_patch};
 
 use crate::{ApiError, ErrorDetails, Reason};
 

@@ -66,7 +66,12 @@ impl Patcher {
                 (Patch::Json(patch), faults)
             }
             PatchKind::Merge | PatchKind::StrategicMerge => {
-                let decoded = patch::decode_merge_patch(bytes)?;
+                let decode = if kind == PatchKind::Merge {
+                    patch::decode_merge_patch
+                } else {
+                    patch::decode_strategic_merge_patch
+                };
+                let decoded = decode(bytes)?;
                 let faults = decoded
                     .duplicates
                     .iter()

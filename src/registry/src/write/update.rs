@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, Reason,
+    ApiError, GroupKind, Reason,
     field::{Error, Path},
 };
 
@@ -173,7 +173,13 @@ impl Writer {
             }
             let path = Path::new("metadata.resourceVersion");
             let errors = vec![Error::invalid(&path, &0.into(), "must be specified for an update")];
-            return Err(ApiError::invalid(&self.info.group_kind(), &target.name, &errors));
+            // Kubernetes names the resource here, where all other refusals name the kind.
+            let resource = &self.info.resource;
+            let named = GroupKind {
+                group: resource.group.clone(),
+                kind: resource.resource.clone(),
+            };
+            return Err(ApiError::invalid(&named, &target.name, &errors));
         }
         if u64::try_from(current.item.revision) == Ok(revision) {
             return Ok(());

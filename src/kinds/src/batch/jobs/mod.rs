@@ -154,7 +154,7 @@ impl Strategy for Jobs {
     }
 
     fn refuse_field(&self, _kind: &GroupVersionKind, field: &str) -> Option<String> {
-        Some(format!("field label {field:?} not supported for Job"))
+        (field != "status.successful").then(|| format!("field label {field:?} not supported for Job"))
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
