@@ -1,0 +1,259 @@
+//! Messages by their type: which tag is which field, and what the field's shape makes of its bytes.
+
+use serde_json::{Value, map};
+
+use super::{
+    MAX_DEPTH, ProtobufError, any, leaves,
+    wire::{Entry, Reader, int32},
+};
+use crate::{
+    Object,
+    schema::{Field, Shape, TypeDef, TypeId, TypeTable},
+};
+
+const LARGEST_PATH_TAG: u32 = 0xff;
+const BITS_A_PATH_TAG: u32 = 8;
+
+/// Reads messages of the types of a table.
+pub(super) struct Messages<'t> {
+    pub(super) table: &'t TypeTable,
+}
+
+/// A field with the struct that it is of.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'t> {
+    pub(super) owner: &'t TypeDef,
+    pub(super) field: &'t Field,
+}
+
+/// What a tag stands for.
+enum Meaning<'t> {
+    Field(&'t Field),
+    /// A struct that Go embeds and JSON shows inline, by the path of its tags.
+    Embedded(u32),
+}
+
+impl Messages<'_> {
+    /// Adds a message to what an earlier part of it has given. `depth` is how many JSON values enclose it.
+    pub(super) fn message(
+        &self,
+        ty: TypeId,
+        bytes: &[u8],
+        object: &mut Object,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        if depth >= MAX_DEPTH {
+            return Err(ProtobufError::TooDeep);
+        }
+        self.fields(self.table.get(ty), 0, bytes, object, depth)
+    }
+
+    fn fields(
+        &self,
+        owner: &TypeDef,
+        path: u32,
+        bytes: &[u8],
+        object: &mut Object,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        let mut reader = Reader::new(bytes);
+        while let Some(entry) = reader.next()? {
+            match meaning(owner, path, entry.tag) {
+                Some(Meaning::Field(field)) => self.field(Place { owner, field }, &entry, object, depth)?,
+                Some(Meaning::Embedded(path)) => {
+                    self.fields(owner, path, entry.bytes(owner.short_name())?, object, depth)?;
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn field(
+        &self,
+        place: Place<'_>,
+        entry: &Entry<'_>,
+        object: &mut Object,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        let name = &place.field.name;
+        match &place.field.shape {
+            Shape::Struct(ty) => {
+                let known = fields_of(object, name);
+                self.message(*ty, entry.bytes(name)?, known, depth + 1)
+            }
+            Shape::List { item, .. } => {
+                let slot = object.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new()));
+                match slot {
+                    Value::Array(items) => self.items(place, item, entry, items, depth + 1),
+                    _ => Ok(()),
+                }
+            }
+            Shape::Map { value, .. } => {
+                let entries = fields_of(object, name);
+                let (key, value) = self.map_entry(place, value, entry.bytes(name)?, depth + 1)?;
+                entries.insert(key, value);
+                Ok(())
+            }
+            shape => {
+                match self.value(place, shape, entry, depth)? {
+                    Value::Null => object.remove(name.as_str()),
+                    value => object.insert(name.clone(), value),
+                };
+                Ok(())
+            }
+        }
+    }
+
+    /// An item of a list, or several packed ones.
+    fn items(
+        &self,
+        place: Place<'_>,
+        item: &Shape,
+        entry: &Entry<'_>,
+        items: &mut Vec<Value>,
+        depth: usize,
+    ) -> Result<(), ProtobufError> {
+        match (item, entry.packed()) {
+            (Shape::Boolean | Shape::Int32 | Shape::Int64, Some(mut packed)) => {
+                while let Some(number) = packed.packed_varint()? {
+                    items.push(integer(item, number));
+                }
+            }
+            (Shape::Number, Some(mut packed)) => {
+                while let Some(number) = packed.packed_double()? {
+                    items.push(leaves::double(number, &place.field.name)?);
+                }
+            }
+            _ => items.push(self.value(place, item, entry, depth)?),
+        }
+        Ok(())
+    }
+
+    /// `{key=1, value=2}`; a value that is left out is null here, which the schema engine reads as zero.
+    fn map_entry(
+        &self,
+        place: Place<'_>,
+        shape: &Shape,
+        bytes: &[u8],
+        depth: usize,
+    ) -> Result<(String, Value), ProtobufError> {
+        let (mut key, mut value) = (String::new(), Value::Null);
+        let mut reader = Reader::new(bytes);
+        while let Some(entry) = reader.next()? {
+            match entry.tag {
+                1 => key = entry.text(&place.field.name)?,
+                2 => value = self.value(place, shape, &entry, depth)?,
+                _ => {}
+            }
+        }
+        Ok((key, value))
+    }
+
+    /// A value within a field, list or map that is the `depth`th to enclose others. Calls itself by way of messages, so
+    /// that it does little itself and takes little stack.
+    fn value(&self, place: Place<'_>, shape: &Shape, entry: &Entry<'_>, depth: usize) -> Result<Value, ProtobufError> {
+        match shape {
+            Shape::Struct(ty) => {
+                let mut object = Object::new();
+                self.message(*ty, entry.bytes(&place.field.name)?, &mut object, depth + 1)?;
+                Ok(Value::Object(object))
+            }
+            Shape::Any => any::value(self, place, entry.bytes(&place.field.name)?, depth),
+            Shape::List { item, .. } => self.wrapped_list(place, item, entry, depth + 1),
+            Shape::Map { value, .. } => self.wrapped_map(place, value, entry, depth + 1),
+            leaf => leaf_value(leaf, entry, &place.field.name),
+        }
+    }
+
+    /// `{items=1}`: a list where protobuf allows a single value only.
+    fn wrapped_list(
+        &self,
+        place: Place<'_>,
+        item: &Shape,
+        entry: &Entry<'_>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
+        let mut items = Vec::new();
+        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
+        while let Some(entry) = reader.next()? {
+            if entry.tag == 1 {
+                self.items(place, item, &entry, &mut items, depth)?;
+            }
+        }
+        Ok(Value::Array(items))
+    }
+
+    /// `{items=1}` for a map.
+    fn wrapped_map(
+        &self,
+        place: Place<'_>,
+        value: &Shape,
+        entry: &Entry<'_>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
+        let mut entries = Object::new();
+        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
+        while let Some(entry) = reader.next()? {
+            if entry.tag == 1 {
+                let (key, value) = self.map_entry(place, value, entry.bytes(&place.field.name)?, depth)?;
+                entries.insert(key, value);
+            }
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+fn leaf_value(shape: &Shape, entry: &Entry<'_>, name: &str) -> Result<Value, ProtobufError> {
+    Ok(match shape {
+        Shape::String(format) => leaves::string(*format, entry, name)?,
+        Shape::Number => leaves::double(entry.double(name)?, name)?,
+        Shape::Quantity => leaves::quantity(entry.bytes(name)?, name)?,
+        Shape::IntOrString => leaves::int_or_string(entry.bytes(name)?, name)?,
+        other => integer(other, entry.varint(name)?),
+    })
+}
+
+/// The object under `name`, which is made if need be.
+fn fields_of<'o>(object: &'o mut Object, name: &str) -> &'o mut Object {
+    let slot = match object.entry(name) {
+        map::Entry::Occupied(slot) => slot.into_mut(),
+        map::Entry::Vacant(slot) => slot.insert(Value::Object(Object::new())),
+    };
+    slot.as_object_mut().expect("a field always has the shape of its type")
+}
+
+/// What `tag` is in the struct, or in the part of it that has the path `path`.
+fn meaning(owner: &TypeDef, path: u32, tag: u32) -> Option<Meaning<'_>> {
+    if tag > LARGEST_PATH_TAG {
+        return None;
+    }
+    let path = path.checked_mul(1 << BITS_A_PATH_TAG)? | tag;
+    let mut embeds = false;
+    for field in &owner.fields {
+        if field.tag == path {
+            return Some(Meaning::Field(field));
+        }
+        embeds |= is_within(field.tag, path);
+    }
+    embeds.then_some(Meaning::Embedded(path))
+}
+
+/// Whether a field's path begins with `path` and goes on.
+fn is_within(mut tag: u32, path: u32) -> bool {
+    while tag > path {
+        tag >>= BITS_A_PATH_TAG;
+        if tag == path {
+            return true;
+        }
+    }
+    false
+}
+
+fn integer(shape: &Shape, number: u64) -> Value {
+    match shape {
+        Shape::Boolean => (number != 0).into(),
+        Shape::Int32 => int32(number).into(),
+        _ => number.cast_signed().into(),
+    }
+}
