@@ -1,5 +1,7 @@
 //! Request bodies.
 
+pub(crate) mod protobuf;
+
 use actix_web::{error::PayloadError, http::header, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;

@@ -10,6 +10,7 @@ use trireme_machinery::{
 use trireme_registry::request::{BodyFormat, DeleteOptions, Propagation};
 
 use crate::{
+    body::protobuf as protobuf_body,
     options::{check, dry_run_fault},
     query::Query,
 };
@@ -19,6 +20,8 @@ const NOT_AN_OBJECT: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 /// The scheme that `DeleteOptions` are registered in, as Go's messages name it.
 const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
+
+const OPTIONS_TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// What was asked for, before it is checked.
 #[derive(Debug, Default, PartialEq)]
@@ -48,11 +51,22 @@ pub(crate) fn from_body(
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<Deletion, ApiError> {
     let value = match format {
-        BodyFormat::Json => json::decode(bytes)
-            .map_err(|error| ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}")))?,
-        BodyFormat::Yaml => yaml::decode(bytes).map_err(|error| ApiError::bad_request(error.to_string()))?,
-    }
-    .value;
+        BodyFormat::Json => {
+            json::decode(bytes)
+                .map_err(|error| {
+                    ApiError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+                })?
+                .value
+        }
+        BodyFormat::Yaml => {
+            yaml::decode(bytes)
+                .map_err(|error| ApiError::bad_request(error.to_string()))?
+                .value
+        }
+        BodyFormat::Protobuf => {
+            protobuf_body::decode(bytes, OPTIONS_TYPE).map_err(|error| ApiError::bad_request(error.to_string()))?
+        }
+    };
     let empty = trireme_machinery::Object::new();
     let fields = match &value {
         Value::Object(fields) => fields,
@@ -249,6 +263,19 @@ mod tests {
             (options.uid.as_deref(), options.resource_version.as_deref()),
             (Some("u"), Some("7"))
         );
+    }
+
+    #[test]
+    fn bodies_in_protobuf_are_read() {
+        let mut body = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions".to_vec();
+        body.extend(b"\x12\x13\x08\x05\x12\x03\x0a\x01u\x22\x0aForeground");
+        let read = |body: &[u8]| from_body(body, BodyFormat::Protobuf, |_| false).map_err(|error| error.message);
+        let options = read(&body).map(|deletion| deletion.options).expect("it is in order");
+        assert_eq!(options.grace_period_seconds, Some(5));
+        assert_eq!(options.uid.as_deref(), Some("u"));
+        assert_eq!(options.propagation, Some(Propagation::Foreground));
+        body.truncate(body.len() - 1);
+        assert_eq!(read(&body).err().as_deref(), Some("unexpected EOF"));
     }
 
     #[test]

@@ -103,6 +103,8 @@ pub enum BodyFormat {
     Json,
     /// `application/yaml`
     Yaml,
+    /// `application/vnd.kubernetes.protobuf`
+    Protobuf,
 }
 
 /// POST

@@ -16,11 +16,11 @@ pub(crate) mod update;
 pub(crate) mod watch;
 
 use actix_web::{HttpRequest, http::header, web};
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, protobuf};
 use trireme_registry::{
     Route,
     list_options::ListQuery,
-    request::{Body, Subresource, Target},
+    request::{Body, BodyFormat, Subresource, Target},
 };
 
 use crate::{api::Shared, body, exchange::Current, negotiation, query::Query};
@@ -66,11 +66,21 @@ impl Call {
     /// The body of a create or update.
     ///
     /// # Errors
-    /// 415 if it is neither JSON nor YAML, 413 if it is too large.
+    /// 415 if it is of a media type that the resource is not written in, 413 if it is too large.
     async fn body(&self, payload: web::Payload) -> Result<Body, ApiError> {
         let format = negotiation::body_format(self.content_type())?;
+        if format == BodyFormat::Protobuf && !self.has_protobuf() {
+            return Err(negotiation::no_protobuf());
+        }
         let bytes = body::read(&self.http, payload).await?;
         Ok(Body { bytes, format })
+    }
+
+    /// Whether objects of the resource have a protobuf form: those of custom resources have none.
+    fn has_protobuf(&self) -> bool {
+        let info = self.route.registry.info();
+        let version = info.versions.get(self.route.version);
+        version.is_some_and(|version| protobuf::describes(info.types, version.type_id))
     }
 
     fn warn(&self, warnings: Vec<String>) {

@@ -5,6 +5,8 @@ use trireme_registry::request::{BodyFormat, PatchKind};
 
 const UNKNOWN_FORMAT: &str = "the body of the request was in an unknown format - accepted media types include: \
     application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const TEXT_FORMATS_ONLY: &str = "the body of the request was in an unknown format - accepted media types include: \
+    application/json, application/yaml";
 
 /// What a PATCH body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,9 +27,16 @@ pub(crate) fn body_format(content_type: Option<&str>) -> Result<BodyFormat, ApiE
         Ok(BodyFormat::Json)
     } else if media_type.eq_ignore_ascii_case("application/yaml") {
         Ok(BodyFormat::Yaml)
+    } else if media_type.eq_ignore_ascii_case("application/vnd.kubernetes.protobuf") {
+        Ok(BodyFormat::Protobuf)
     } else {
         Err(ApiError::new(Reason::UnsupportedMediaType, UNKNOWN_FORMAT))
     }
+}
+
+/// The refusal of protobuf for an object that has no protobuf form.
+pub(crate) fn no_protobuf() -> ApiError {
+    ApiError::new(Reason::UnsupportedMediaType, TEXT_FORMATS_ONLY)
 }
 
 /// What a patch is.
@@ -69,7 +78,11 @@ mod tests {
             (Some("application/yaml"), Some(BodyFormat::Yaml)),
             (Some("text/yaml"), None),
             (Some("application/json/x"), None),
-            (Some("application/vnd.kubernetes.protobuf"), None),
+            (Some("application/vnd.kubernetes.protobuf"), Some(BodyFormat::Protobuf)),
+            (
+                Some("application/vnd.kubernetes.protobuf;stream=watch"),
+                Some(BodyFormat::Protobuf),
+            ),
             (Some("application/cbor"), None),
             (Some(";"), None),
             (Some("*/*"), None),
@@ -89,6 +102,7 @@ mod tests {
             ),
             ("application/apply-patch+yaml", Some(PatchType::Apply)),
             ("application/json", None),
+            ("application/vnd.kubernetes.protobuf", None),
             ("", None),
         ] {
             assert_eq!(patch_type(Some(content_type)).ok(), expected, "{content_type:?}");

@@ -13,6 +13,8 @@ use crate::{
     respond::{self, Answered},
 };
 
+const REVIEW_TYPE: &str = "io.k8s.api.authentication.v1.SelfSubjectReview";
+
 /// POST of a `SelfSubjectReview`: says who the client is.
 pub(super) async fn self_subject(
     exchange: &Current,
@@ -52,11 +54,20 @@ fn check_body(bytes: &[u8], format: BodyFormat) -> Result<(), ApiError> {
         ApiError::bad_request(text)
     };
     let value = match format {
-        BodyFormat::Json => json_text::decode(bytes)
-            .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?,
-        BodyFormat::Yaml => yaml::decode(bytes).map_err(|error| unrecognized(error.to_string()))?,
-    }
-    .value;
+        BodyFormat::Json => {
+            json_text::decode(bytes)
+                .map_err(|error| unrecognized(format!("couldn't get version/kind; json parse error: {error}")))?
+                .value
+        }
+        BodyFormat::Yaml => {
+            yaml::decode(bytes)
+                .map_err(|error| unrecognized(error.to_string()))?
+                .value
+        }
+        BodyFormat::Protobuf => {
+            body::protobuf::decode(bytes, REVIEW_TYPE).map_err(|error| unrecognized(error.to_string()))?
+        }
+    };
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
     if !value.is_object() || !matches!(kind, "" | "SelfSubjectReview") {
         return Err(unrecognized(format!(

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupVersion, GroupVersionKind, json,
+    ApiError, GroupVersion, GroupVersionKind, json, protobuf,
     schema::{self, TypeId, TypeTable},
     yaml,
 };
@@ -38,10 +38,12 @@ struct Parsed {
 impl Wanted<'_> {
     /// Decodes a whole body.
     pub(super) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
-        let parsed = match parse(body) {
-            Ok(parsed) => parsed,
-            Err(why) => return Err(self.unrecognized(&why, &body.bytes)),
+        let parsed = match body.format {
+            BodyFormat::Json => parse_json(&body.bytes),
+            BodyFormat::Yaml => parse_yaml(&body.bytes),
+            BodyFormat::Protobuf => return self.decode_protobuf(&body.bytes),
         };
+        let parsed = parsed.map_err(|why| self.unrecognized(&why, &body.bytes))?;
         let Parsed {
             mut value,
             duplicates,
@@ -79,6 +81,30 @@ impl Wanted<'_> {
                 Err(self.unfit(&given, &format!("strict decoding error: {}", faults.join(", "))))
             }
         }
+    }
+
+    /// Decodes a body in protobuf, which knows neither duplicate nor unknown fields.
+    fn decode_protobuf(&self, bytes: &[u8]) -> Result<Decoded, ApiError> {
+        let envelope = protobuf::envelope(bytes).map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
+        let group_version = match envelope.api_version.as_str() {
+            "" => None,
+            given => GroupVersion::parse(given),
+        };
+        let kind = Some(envelope.kind.as_str()).filter(|kind| !kind.is_empty());
+        let given = group_version
+            .unwrap_or_else(|| self.kind.group_version())
+            .with_kind(kind.unwrap_or(&self.kind.kind));
+        self.check_version(&given)?;
+        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        let mut value = protobuf::decode(self.types, self.type_id, envelope.raw)
+            .map_err(|error| self.unfit(&given, &error.to_string()))?;
+        set_kind(&mut value, &self.kind);
+        let checked =
+            schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
+        Ok(Decoded {
+            object: checked.value,
+            warnings: Vec::new(),
+        })
     }
 
     /// The kind that the body says it is; what it leaves out is taken from the URL.
@@ -165,37 +191,34 @@ fn interpret_error(why: String) -> String {
     format!("couldn't get version/kind; json parse error: {why}")
 }
 
-fn parse(body: &Body) -> Result<Parsed, String> {
-    match body.format {
-        BodyFormat::Json => {
-            let decoded = json::decode(&body.bytes).map_err(|error| interpret_error(error.to_string()))?;
-            let duplicates: Vec<String> = decoded
-                .duplicates
-                .iter()
-                .map(|path| format!("duplicate field \"{path}\""))
-                .collect();
-            Ok(Parsed {
-                value: decoded.value,
-                strict: duplicates.clone(),
-                duplicates,
-            })
-        }
-        BodyFormat::Yaml => {
-            let decoded = yaml::decode(&body.bytes).map_err(|error| error.to_string())?;
-            let mut strict = Vec::new();
-            if !decoded.duplicates.is_empty() {
-                strict.push(format!(
-                    "yaml: unmarshal errors:\n  {}",
-                    decoded.duplicates.join("\n  ")
-                ));
-            }
-            Ok(Parsed {
-                value: decoded.value,
-                duplicates: decoded.duplicates,
-                strict,
-            })
-        }
+fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
+    let decoded = json::decode(bytes).map_err(|error| interpret_error(error.to_string()))?;
+    let duplicates: Vec<String> = decoded
+        .duplicates
+        .iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .collect();
+    Ok(Parsed {
+        value: decoded.value,
+        strict: duplicates.clone(),
+        duplicates,
+    })
+}
+
+fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
+    let decoded = yaml::decode(bytes).map_err(|error| error.to_string())?;
+    let mut strict = Vec::new();
+    if !decoded.duplicates.is_empty() {
+        strict.push(format!(
+            "yaml: unmarshal errors:\n  {}",
+            decoded.duplicates.join("\n  ")
+        ));
     }
+    Ok(Parsed {
+        value: decoded.value,
+        duplicates: decoded.duplicates,
+        strict,
+    })
 }
 
 /// Writes the kind's names into an object that left them out.
