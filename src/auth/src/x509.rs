@@ -1,12 +1,20 @@
 //! Users from client certificates: the common name is the user, organizations are the groups.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    time::{Duration, SystemTime},
+};
 
+use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
 use trireme_registry::request::UserInfo;
 use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
 use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+
+/// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
 /// What a client certificate says; read once per connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +25,8 @@ pub struct CertificateIdentity {
     pub organizations: Vec<String>,
     /// When it expires.
     pub not_after: SystemTime,
+    /// The SHA-256 of the whole certificate, in hexadecimal digits.
+    pub fingerprint: String,
 }
 
 /// A certificate that cannot be read.
@@ -41,6 +51,7 @@ impl CertificateIdentity {
             common_name: common_name.unwrap_or_default(),
             organizations: subject.iter_organization().map(texts).collect::<Result<_, _>>()?,
             not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(expiry),
+            fingerprint: hexadecimal(&Sha256::digest(der)),
         })
     }
 }
@@ -65,6 +76,10 @@ impl CertificateAuthenticator {
         Ok(Some(UserInfo {
             name: identity.common_name.clone(),
             groups: identity.organizations.clone(),
+            extra: BTreeMap::from([(
+                CREDENTIAL_ID.to_owned(),
+                vec![format!("X509SHA256={}", identity.fingerprint)],
+            )]),
             ..UserInfo::default()
         }))
     }
@@ -75,6 +90,13 @@ impl Authenticator for CertificateAuthenticator {
         let answer = credentials.certificate.map_or(Ok(None), |identity| self.user(identity));
         Box::pin(std::future::ready(answer))
     }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes any text");
+        digits
+    })
 }
 
 #[cfg(test)]
@@ -105,6 +127,29 @@ mod tests {
         let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity);
         let user = user.ok().flatten().map(|u| (u.name, u.groups));
         assert_eq!(user, Some(("admin".into(), vec!["system:masters".into()])));
+    }
+
+    #[test]
+    fn the_credential_is_named_by_its_fingerprint() {
+        let authenticator = CertificateAuthenticator::new(ManualClock::new().into());
+        let ids = [identity("admin", &[]), identity("admin", &[])].map(|identity| {
+            let user = authenticator.user(&identity).ok().flatten().unwrap_or_default();
+            user.extra.get(CREDENTIAL_ID).cloned().unwrap_or_default().concat()
+        });
+        assert!(
+            ids.iter()
+                .all(|id| id.starts_with("X509SHA256=") && id.len() == "X509SHA256=".len() + 64),
+            "{ids:?}"
+        );
+        assert_ne!(ids[0], ids[1], "two certificates of one user differ");
+    }
+
+    #[test]
+    fn a_fingerprint_is_what_other_programs_print() {
+        assert_eq!(
+            hexadecimal(&Sha256::digest(b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
     }
 
     #[test]
