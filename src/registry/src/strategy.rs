@@ -146,6 +146,11 @@ pub trait Strategy: Send + Sync + 'static {
     fn orphans_by_default(&self) -> bool {
         false
     }
+
+    /// What a client is warned of that deletes without saying what becomes of the dependents.
+    fn default_propagation_warning(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Whether two objects differ in more than their metadata and status.

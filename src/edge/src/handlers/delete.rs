@@ -2,7 +2,7 @@
 
 use actix_web::{http::StatusCode, web};
 use trireme_machinery::ApiError;
-use trireme_registry::request::DeleteRequest;
+use trireme_registry::request::{DeleteOptions, DeleteRequest};
 
 use super::{
     Call,
@@ -19,6 +19,7 @@ use crate::{
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let shape = Shape::negotiate(call)?;
     let deletion = options(call, payload).await?;
+    warn_of_default(call, &deletion.options);
     let request = DeleteRequest {
         target: call.target(),
         options: deletion.options,
@@ -34,6 +35,15 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         return Ok(respond::value(&call.exchange, shape.format(), code, &status));
     }
     Ok(shape.item(call, code, &done.object))
+}
+
+/// Warns a client that leaves it to the kind what becomes of dependents.
+pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
+    let strategy = &call.route.registry.info().strategy;
+    let warning = strategy
+        .default_propagation_warning()
+        .filter(|_| options.propagation.is_none());
+    call.warn(warning.map(str::to_owned).into_iter().collect());
 }
 
 /// The options of a deletion: a body leaves the query without meaning.

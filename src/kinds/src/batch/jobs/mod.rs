@@ -172,6 +172,13 @@ impl Strategy for Jobs {
     fn orphans_by_default(&self) -> bool {
         true
     }
+
+    fn default_propagation_warning(&self) -> Option<&'static str> {
+        Some(
+            "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove \
+             them or set propagationPolicy=Orphan to suppress this warning",
+        )
+    }
 }
 
 /// A job without labels has those of its template.
