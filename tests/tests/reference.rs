@@ -4,7 +4,15 @@ use trireme_tests::recorded::known::KnownDifferences;
 use trireme_tests::recorded::{load, replay};
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// Recorded files whose kinds and behaviours the server has. The others wait for theirs.
+/// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
+/// - `api/apply`, `api/managed-fields`: server-side apply; `api/auth`, `groups/rbac_rolebindings`: RBAC and reviews;
+/// - custom resources, resource claims, admission policies and what needs CEL: `groups/apiextensions_*`,
+///   `groups/resource_*`, `groups/admissionregistration_*` but for the bindings;
+/// - objects that a cluster starts with: `groups/flowcontrol_*`, `groups/networking_servicecidrs`,
+///   `groups/scheduling_priorityclasses`;
+/// - `groups/certificates_certificatesigningrequests`: approvals;
+/// - `core/endpoints`: a removed Service takes its Endpoints with it; `groups/apps_daemonsets`,
+///   `groups/networking_ipaddresses`: details of their tables.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
     "core/pods",
@@ -14,9 +22,38 @@ const IN_SCOPE: &[&str] = &[
     "core/serviceaccounts",
     "core/nodes",
     "core/events",
+    "core/limitranges",
+    "core/persistentvolumeclaims",
+    "core/persistentvolumes",
+    "core/podsubresources",
+    "core/podtemplates",
+    "core/replicationcontrollers",
+    "core/resourcequotas",
+    "groups/admissionregistration_mutatingadmissionpolicybindings",
+    "groups/admissionregistration_validatingadmissionpolicybindings",
+    "groups/apiregistration_apiservices",
+    "groups/apps_controllerrevisions",
     "groups/apps_deployments",
     "groups/apps_replicasets",
+    "groups/apps_statefulsets",
+    "groups/autoscaling_horizontalpodautoscalers",
+    "groups/batch_cronjobs",
+    "groups/batch_jobs",
     "groups/coordination_leases",
+    "groups/discovery_endpointslices",
+    "groups/networking_ingressclasses",
+    "groups/networking_ingresses",
+    "groups/networking_networkpolicies",
+    "groups/node_runtimeclasses",
+    "groups/policy_poddisruptionbudgets",
+    "groups/rbac_clusterrolebindings",
+    "groups/rbac_clusterroles",
+    "groups/rbac_roles",
+    "groups/storage_csidrivers",
+    "groups/storage_csinodes",
+    "groups/storage_csistoragecapacities",
+    "groups/storage_storageclasses",
+    "groups/storage_volumeattachments",
     "api/create",
     "api/delete",
     "api/discovery",
