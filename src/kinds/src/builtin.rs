@@ -10,16 +10,11 @@ use trireme_registry::{
 };
 
 use crate::{
-    apiregistration, apps, autoscaling, batch, coordination, core,
+    admissionregistration, apiregistration, apps, autoscaling, batch, certificates, coordination, core,
     data::{self, ResourceData, StorageData},
-    discovery,
-    generic,
-    admissionregistration,
-    certificates,
-    flowcontrol,
+    discovery, flowcontrol, generic,
     kind::Kind,
-    networking, node, policy, rbac, scheduling,
-    storage,
+    networking, node, policy, rbac, scheduling, storage,
 };
 
 /// What the kinds need to know of the server's settings.
@@ -51,13 +46,27 @@ const RETIRED: &[(&str, &str, &[&str])] = &[
     (
         "apps",
         "v1beta2",
-        &["ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "Scale", "StatefulSet"],
+        &[
+            "ControllerRevision",
+            "DaemonSet",
+            "Deployment",
+            "ReplicaSet",
+            "Scale",
+            "StatefulSet",
+        ],
     ),
     ("batch", "v1beta1", &["CronJob"]),
     (
         "extensions",
         "v1beta1",
-        &["DaemonSet", "Deployment", "Ingress", "NetworkPolicy", "ReplicaSet", "Scale"],
+        &[
+            "DaemonSet",
+            "Deployment",
+            "Ingress",
+            "NetworkPolicy",
+            "ReplicaSet",
+            "Scale",
+        ],
     ),
     ("networking.k8s.io", "v1beta1", &["Ingress", "IngressClass"]),
     ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
@@ -128,12 +137,22 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("storage.k8s.io", "volumeattachments") => storage::volumeattachments::kind(),
         ("storage.k8s.io", "volumeattributesclasses") => storage::volumeattributesclasses::kind(),
         ("flowcontrol.apiserver.k8s.io", "flowschemas") => flowcontrol::flowschemas::kind(),
-        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => flowcontrol::prioritylevelconfigurations::kind(),
+        ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations") => {
+            flowcontrol::prioritylevelconfigurations::kind()
+        }
         ("certificates.k8s.io", "certificatesigningrequests") => certificates::certificatesigningrequests::kind(),
-        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => admissionregistration::policybindings::validating(),
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => admissionregistration::policybindings::mutating(),
-        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => admissionregistration::webhookconfigurations::validating(),
-        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => admissionregistration::webhookconfigurations::mutating(),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicybindings") => {
+            admissionregistration::policybindings::validating()
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings") => {
+            admissionregistration::policybindings::mutating()
+        }
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations") => {
+            admissionregistration::webhookconfigurations::validating()
+        }
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
+            admissionregistration::webhookconfigurations::mutating()
+        }
         _ => generic::kind(row),
     }
 }

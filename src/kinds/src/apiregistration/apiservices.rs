@@ -21,8 +21,12 @@ const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServ
 pub(crate) fn kind() -> Kind {
     Kind::new(ApiServices).columns(vec![
         columns::name(),
-        column("Service", "string", documented(SPEC, "service"), |object| Value::from(service(object))),
-        column("Available", "string", documented(STATUS, "conditions"), |object| Value::from(available(object))),
+        column("Service", "string", documented(SPEC, "service"), |object| {
+            Value::from(service(object))
+        }),
+        column("Available", "string", documented(STATUS, "conditions"), |object| {
+            Value::from(available(object))
+        }),
         columns::age(),
     ])
 }
@@ -35,8 +39,13 @@ fn service(object: &Value) -> String {
 }
 
 fn available(object: &Value) -> String {
-    let conditions = object.get("status").map_or(&[][..], |status| items(status, "conditions"));
-    match conditions.iter().find(|condition| text(condition, "type") == "Available") {
+    let conditions = object
+        .get("status")
+        .map_or(&[][..], |status| items(status, "conditions"));
+    match conditions
+        .iter()
+        .find(|condition| text(condition, "type") == "Available")
+    {
         None => "Unknown".to_owned(),
         Some(condition) if text(condition, "status") == "True" => "True".to_owned(),
         Some(condition) => format!("{} ({})", text(condition, "status"), text(condition, "reason")),
@@ -72,18 +81,29 @@ impl Strategy for ApiServices {
 fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
     if name != required {
-        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", trireme_machinery::field::quote(&required));
+        let detail = format!(
+            "must be `spec.version+\".\"+spec.group`: {}",
+            trireme_machinery::field::quote(&required)
+        );
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
     }
     if !group.is_empty() {
         let faults = names::dns1123_subdomain(group);
-        errors.extend(faults.iter().map(|fault| Error::invalid_str(&path.child("group"), group, fault)));
+        errors.extend(
+            faults
+                .iter()
+                .map(|fault| Error::invalid_str(&path.child("group"), group, fault)),
+        );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&path.child("group"), detail));
     }
     let faults = names::dns1035_label(version);
-    errors.extend(faults.iter().map(|fault| Error::invalid_str(&path.child("version"), version, fault)));
+    errors.extend(
+        faults
+            .iter()
+            .map(|fault| Error::invalid_str(&path.child("version"), version, fault)),
+    );
 }
 
 fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -108,7 +128,11 @@ fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) 
         }
         if skips {
             let detail = "local APIServices may not have insecureSkipTLSVerify";
-            errors.push(Error::invalid(&path.child("insecureSkipTLSVerify"), &true.into(), detail));
+            errors.push(Error::invalid(
+                &path.child("insecureSkipTLSVerify"),
+                &true.into(),
+                detail,
+            ));
         }
         return;
     };
@@ -124,7 +148,11 @@ fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
     if skips && !ca_bundle.is_empty() {
         let detail = "may not be true if caBundle is present";
-        errors.push(Error::invalid(&path.child("insecureSkipTLSVerify"), &true.into(), detail));
+        errors.push(Error::invalid(
+            &path.child("insecureSkipTLSVerify"),
+            &true.into(),
+            detail,
+        ));
     }
 }
 

@@ -36,18 +36,27 @@ pub(crate) fn kind() -> Kind {
     Kind::new(CronJobs).columns(vec![
         columns::name(),
         column("Schedule", "string", documented(SPEC, "schedule"), schedule),
-        column("Timezone", "string", documented(SPEC, "timeZone"), |object| or_none(text_at(object, "/spec/timeZone"))),
+        column("Timezone", "string", documented(SPEC, "timeZone"), |object| {
+            or_none(text_at(object, "/spec/timeZone"))
+        }),
         column("Suspend", "boolean", documented(SPEC, "suspend"), suspend),
         column("Active", "integer", documented(STATUS, "active"), active),
         last_schedule_column(),
         columns::age(),
         containers,
         images,
-        wide(column("Selector", "string", documented(JOB_SPEC, "selector"), |object| {
-            let selector = object.pointer("/spec/jobTemplate/spec/selector").and_then(Value::as_object);
-            let selector = selector.and_then(|selector| compile_label_selector(Some(selector)).ok());
-            or_none(&selector.map(|selector| selector.to_string()).unwrap_or_default())
-        })),
+        wide(column(
+            "Selector",
+            "string",
+            documented(JOB_SPEC, "selector"),
+            |object| {
+                let selector = object
+                    .pointer("/spec/jobTemplate/spec/selector")
+                    .and_then(Value::as_object);
+                let selector = selector.and_then(|selector| compile_label_selector(Some(selector)).ok());
+                or_none(&selector.map(|selector| selector.to_string()).unwrap_or_default())
+            },
+        )),
     ])
 }
 
@@ -57,7 +66,12 @@ fn last_schedule_column() -> Column {
             "" => "<none>".into(),
             at => since(at, now).into(),
         }),
-        ..column("Last Schedule", "string", documented(STATUS, "lastScheduleTime"), |_| Value::Null)
+        ..column(
+            "Last Schedule",
+            "string",
+            documented(STATUS, "lastScheduleTime"),
+            |_| Value::Null,
+        )
     }
 }
 
@@ -65,7 +79,9 @@ struct CronJobs;
 
 impl Strategy for CronJobs {
     fn default(&self, object: &mut Value) {
-        let job = struct_mut(object, "spec").get_mut("jobTemplate").and_then(|template| template.get_mut("spec"));
+        let job = struct_mut(object, "spec")
+            .get_mut("jobTemplate")
+            .and_then(|template| template.get_mut("spec"));
         if let Some(job) = job.and_then(Value::as_object_mut) {
             default_template(job);
         }
@@ -98,8 +114,13 @@ impl Strategy for CronJobs {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = name_warnings(new, old);
-        let job = new.pointer("/spec/jobTemplate/spec").filter(|_| changes_generation(new, old));
-        warnings.extend(job.map(|job| jobs::warnings(job, "spec.jobTemplate.spec")).unwrap_or_default());
+        let job = new
+            .pointer("/spec/jobTemplate/spec")
+            .filter(|_| changes_generation(new, old));
+        warnings.extend(
+            job.map(|job| jobs::warnings(job, "spec.jobTemplate.spec"))
+                .unwrap_or_default(),
+        );
         if text_at(new, "/spec/schedule").contains("TZ") {
             let text = "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see \
                         https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
@@ -133,7 +154,12 @@ fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     }
     let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
     jobs::push_template_faults(job, &path.child("jobTemplate.spec"), errors);
-    push_negative_faults(spec, &path, &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"], errors);
+    push_negative_faults(
+        spec,
+        &path,
+        &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"],
+        errors,
+    );
 }
 
 fn push_schedule_faults(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
@@ -160,12 +186,18 @@ fn push_schedule_faults(spec: &Value, old: Option<&Value>, path: &Path<'_>, erro
 
 fn push_zone_faults(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if zone.is_empty() {
-        errors.push(Error::invalid_str(path, zone, "timeZone must be nil or non-empty string"));
+        errors.push(Error::invalid_str(
+            path,
+            zone,
+            "timeZone must be nil or non-empty string",
+        ));
         return;
     }
     let is_part = |part: &str| {
         let fits = (1..=14).contains(&part.len()) && !matches!(part, "." | "..") && !part.starts_with('-');
-        fits && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
+        fits && part
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_+".contains(&byte))
     };
     if !zone.split('/').all(is_part) {
         errors.push(Error::invalid_str(path, zone, &format!("unknown time zone {zone}")));
@@ -207,10 +239,18 @@ mod tests {
             ),
             (
                 json!({ "schedule": "TZ=UTC * * * * *" }),
-                &[r#"spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#],
+                &[
+                    r#"spec.schedule: Invalid value: "TZ=UTC * * * * *": cannot use TZ or CRON_TZ in schedule, use timeZone field instead"#,
+                ],
             ),
-            (json!({ "timeZone": "" }), &[r#"spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string"#]),
-            (json!({ "timeZone": "Mars/Base" }), &[r#"spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base"#]),
+            (
+                json!({ "timeZone": "" }),
+                &[r#"spec.timeZone: Invalid value: "": timeZone must be nil or non-empty string"#],
+            ),
+            (
+                json!({ "timeZone": "Mars/Base" }),
+                &[r#"spec.timeZone: Invalid value: "Mars/Base": unknown time zone Mars/Base"#],
+            ),
             (
                 json!({ "timeZone": "local" }),
                 &[

@@ -9,16 +9,46 @@ struct Field {
     names: &'static [&'static str],
 }
 
-const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: [&str; 12] = [
+    "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 const FIELDS: [Field; 5] = [
-    Field { low: 0, high: 59, names: &[] },
-    Field { low: 0, high: 23, names: &[] },
-    Field { low: 1, high: 31, names: &[] },
-    Field { low: 1, high: 12, names: &MONTHS },
-    Field { low: 0, high: 6, names: &DAYS },
+    Field {
+        low: 0,
+        high: 59,
+        names: &[],
+    },
+    Field {
+        low: 0,
+        high: 23,
+        names: &[],
+    },
+    Field {
+        low: 1,
+        high: 31,
+        names: &[],
+    },
+    Field {
+        low: 1,
+        high: 12,
+        names: &MONTHS,
+    },
+    Field {
+        low: 0,
+        high: 6,
+        names: &DAYS,
+    },
 ];
-const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
+const DESCRIPTORS: [&str; 7] = [
+    "@yearly",
+    "@annually",
+    "@monthly",
+    "@weekly",
+    "@daily",
+    "@midnight",
+    "@hourly",
+];
 
 /// What is wrong with a schedule, if anything is.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
@@ -31,7 +61,11 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
     }
     let parts: Vec<&str> = schedule.split_whitespace().collect();
     if parts.len() != FIELDS.len() {
-        return Err(format!("expected exactly 5 fields, found {}: [{}]", parts.len(), parts.join(" ")));
+        return Err(format!(
+            "expected exactly 5 fields, found {}: [{}]",
+            parts.len(),
+            parts.join(" ")
+        ));
     }
     for (part, field) in parts.iter().zip(&FIELDS) {
         for range in part.split(',').filter(|range| !range.is_empty()) {
@@ -43,7 +77,9 @@ pub(super) fn check(schedule: &str) -> Result<(), String> {
 
 /// The schedule after `TZ=…` or `CRON_TZ=…`.
 fn without_zone(schedule: &str) -> Result<&str, String> {
-    let after = schedule.strip_prefix("TZ=").or_else(|| schedule.strip_prefix("CRON_TZ="));
+    let after = schedule
+        .strip_prefix("TZ=")
+        .or_else(|| schedule.strip_prefix("CRON_TZ="));
     let Some(after) = after else { return Ok(schedule) };
     let (zone, rest) = after.split_once(' ').unwrap_or((after, ""));
     check_zone(zone).map_err(|why| format!("provided bad location {zone}: {why}"))?;
@@ -71,7 +107,11 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
             Err(why) => Err(format!("failed to parse duration {descriptor}: {why}")),
         };
     }
-    if DESCRIPTORS.contains(&descriptor) { Ok(()) } else { Err(format!("unrecognized descriptor: {descriptor}")) }
+    if DESCRIPTORS.contains(&descriptor) {
+        Ok(())
+    } else {
+        Err(format!("unrecognized descriptor: {descriptor}"))
+    }
 }
 
 /// `number`, `low-high`, `*`, each perhaps with a `/step`.
@@ -105,13 +145,18 @@ fn check_range(range: &str, field: &Field) -> Result<(), String> {
 
 fn check_order(range: &str, low: u64, high: u64, stride: u64, field: &Field) -> Result<(), String> {
     if low < field.low {
-        return Err(format!("beginning of range ({low}) below minimum ({}): {range}", field.low));
+        return Err(format!(
+            "beginning of range ({low}) below minimum ({}): {range}",
+            field.low
+        ));
     }
     if high > field.high {
         return Err(format!("end of range ({high}) above maximum ({}): {range}", field.high));
     }
     if low > high {
-        return Err(format!("beginning of range ({low}) beyond end of range ({high}): {range}"));
+        return Err(format!(
+            "beginning of range ({low}) beyond end of range ({high}): {range}"
+        ));
     }
     if stride == 0 {
         return Err(format!("step of range should be a positive number: {range}"));
@@ -130,9 +175,17 @@ fn number_or_name(text: &str, field: &Field) -> Result<u64, String> {
 fn number(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if is_number { "value out of range" } else { "invalid syntax" };
-    let number: i64 =
-        text.parse().map_err(|_| format!("failed to parse int from {text}: strconv.Atoi: parsing {}: {why}", quote(text)))?;
+    let why = if is_number {
+        "value out of range"
+    } else {
+        "invalid syntax"
+    };
+    let number: i64 = text.parse().map_err(|_| {
+        format!(
+            "failed to parse int from {text}: strconv.Atoi: parsing {}: {why}",
+            quote(text)
+        )
+    })?;
     u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
 }
 
@@ -150,13 +203,22 @@ mod tests {
             ("* * * *", Err("expected exactly 5 fields, found 4: [* * * *]")),
             ("60 * * * *", Err("end of range (60) above maximum (59): 60")),
             ("* * 0 * *", Err("beginning of range (0) below minimum (1): 0")),
-            ("5-1 * * * *", Err("beginning of range (5) beyond end of range (1): 5-1")),
+            (
+                "5-1 * * * *",
+                Err("beginning of range (5) beyond end of range (1): 5-1"),
+            ),
             ("*/0 * * * *", Err("step of range should be a positive number: */0")),
             ("1-2-3 * * * *", Err("too many hyphens: 1-2-3")),
             ("1/2/3 * * * *", Err("too many slashes: 1/2/3")),
-            ("x * * * *", Err("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax")),
+            (
+                "x * * * *",
+                Err("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
+            ),
             ("@often", Err("unrecognized descriptor: @often")),
-            ("TZ=Nowhere 0 0 * * *", Err("provided bad location Nowhere: unknown time zone Nowhere")),
+            (
+                "TZ=Nowhere 0 0 * * *",
+                Err("provided bad location Nowhere: unknown time zone Nowhere"),
+            ),
         ];
         for (schedule, expected) in cases {
             assert_eq!(check(schedule), expected.map_err(str::to_owned), "{schedule}");

@@ -23,7 +23,9 @@ const SHOWN: usize = 3;
 pub(crate) fn kind() -> Kind {
     Kind::new(AllEndpoints).columns(vec![
         columns::name(),
-        column("Endpoints", "string", documented(TYPE, "subsets"), |object| shown(object).into()),
+        column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
+            shown(object).into()
+        }),
         columns::age(),
     ])
 }
@@ -53,7 +55,11 @@ fn shown(object: &Value) -> String {
 }
 
 fn join_host_port(host: &str, port: i64) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
 }
 
 struct AllEndpoints;
@@ -79,7 +85,9 @@ impl Strategy for AllEndpoints {
 /// Addresses that an older rule let in may stay.
 fn known_addresses(object: &Value) -> Vec<&str> {
     let addresses = items(object, "subsets").iter().flat_map(|subset| {
-        items(subset, "addresses").iter().chain(items(subset, "notReadyAddresses"))
+        items(subset, "addresses")
+            .iter()
+            .chain(items(subset, "notReadyAddresses"))
     });
     addresses.map(|address| text(address, "ip")).collect()
 }
@@ -90,7 +98,10 @@ fn push_all_faults(object: &Value, known: &[&str], errors: &mut ErrorList) {
         let path = path.index(index);
         let (ready, unready) = (items(subset, "addresses"), items(subset, "notReadyAddresses"));
         if ready.is_empty() && unready.is_empty() {
-            errors.push(Error::required(&path, "must specify `addresses` or `notReadyAddresses`"));
+            errors.push(Error::required(
+                &path,
+                "must specify `addresses` or `notReadyAddresses`",
+            ));
         }
         for (list, addresses) in [("addresses", ready), ("notReadyAddresses", unready)] {
             let path = path.child(list);
@@ -112,7 +123,12 @@ fn push_address_faults(address: &Value, known: &[&str], path: &Path<'_>, errors:
     }
     let hostname = text(address, "hostname");
     if !hostname.is_empty() {
-        push_invalid(errors, &path.child("hostname"), hostname, names::dns1123_label(hostname));
+        push_invalid(
+            errors,
+            &path.child("hostname"),
+            hostname,
+            names::dns1123_label(hostname),
+        );
     }
     if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
         push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
@@ -136,8 +152,14 @@ pub(crate) fn push_special_address_faults(address: &str, path: &Path<'_>, errors
     };
     let faults = [
         (ip.is_unspecified(), format!("may not be unspecified ({address})")),
-        (ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned()),
-        (is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned()),
+        (
+            ip.is_loopback(),
+            "may not be in the loopback range (127.0.0.0/8, ::1/128)".to_owned(),
+        ),
+        (
+            is_link_local,
+            "may not be in the link-local range (169.254.0.0/16, fe80::/10)".to_owned(),
+        ),
         (
             is_link_local_multicast,
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
@@ -160,10 +182,19 @@ fn push_port_faults(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mu
     match text(port, "protocol") {
         "" => errors.push(Error::required(&path.child("protocol"), "")),
         "SCTP" | "TCP" | "UDP" => {}
-        other => errors.push(Error::not_supported(&path.child("protocol"), other, &["SCTP", "TCP", "UDP"])),
+        other => errors.push(Error::not_supported(
+            &path.child("protocol"),
+            other,
+            &["SCTP", "TCP", "UDP"],
+        )),
     }
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-        push_invalid(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
+        push_invalid(
+            errors,
+            &path.child("appProtocol"),
+            protocol,
+            names::qualified_name(protocol),
+        );
     }
 }
 

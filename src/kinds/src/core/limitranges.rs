@@ -29,8 +29,14 @@ struct LimitRanges;
 
 impl Strategy for LimitRanges {
     fn default(&self, object: &mut Value) {
-        let limits = object.pointer_mut("/spec/limits").and_then(Value::as_array_mut).into_iter().flatten();
-        limits.filter(|limit| text(limit, "type") == "Container").for_each(default_limit);
+        let limits = object
+            .pointer_mut("/spec/limits")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten();
+        limits
+            .filter(|limit| text(limit, "type") == "Container")
+            .for_each(default_limit);
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -52,21 +58,32 @@ impl Strategy for LimitRanges {
 
 /// What has no limit gets the maximum; what has no request gets the limit, or the minimum.
 fn default_limit(limit: &mut Value) {
-    for (list, source) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
-        let source: Vec<(String, Value)> =
-            entries(limit, source).map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    for (list, source) in [
+        ("default", "max"),
+        ("defaultRequest", "default"),
+        ("defaultRequest", "min"),
+    ] {
+        let source: Vec<(String, Value)> = entries(limit, source)
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect();
         if source.is_empty() {
             continue;
         }
         let target = struct_mut(limit, list);
-        source.into_iter().for_each(|(name, value)| set_default(target, &name, value));
+        source
+            .into_iter()
+            .for_each(|(name, value)| set_default(target, &name, value));
     }
 }
 
 fn push_type_faults(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(kind);
     if faults.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
-        errors.push(Error::invalid_str(path, kind, "must be a standard limit type or fully qualified"));
+        errors.push(Error::invalid_str(
+            path,
+            kind,
+            "must be a standard limit type or fully qualified",
+        ));
     }
     push_invalid(errors, path, kind, faults);
 }
@@ -76,7 +93,10 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
     for list in LISTS {
         if matches!(list, "default" | "defaultRequest") && kind == "Pod" {
             if entries(limit, list).next().is_some() {
-                errors.push(Error::forbidden(&path.child(list), "may not be specified when `type` is 'Pod'"));
+                errors.push(Error::forbidden(
+                    &path.child(list),
+                    "may not be specified when `type` is 'Pod'",
+                ));
             }
             continue;
         }
@@ -90,7 +110,9 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             resources.insert(name);
         }
     }
-    let has_storage = ["min", "max"].iter().any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
+    let has_storage = ["min", "max"]
+        .iter()
+        .any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
     if kind == "PersistentVolumeClaim" && !has_storage {
         let detail = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(Error::required(&path.child("limits"), detail));
@@ -111,7 +133,9 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     let (min, max) = (amount("min"), amount("max"));
     let (default, request) = (amount("default"), amount("defaultRequest"));
     let mut check = |low: Amount<'_>, high: Amount<'_>, list: &str, shown: Amount<'_>, words: [&str; 2]| {
-        let (Some((low, low_text)), Some((high, high_text)), Some((_, shown))) = (low, high, shown) else { return };
+        let (Some((low, low_text)), Some((high, high_text)), Some((_, shown))) = (low, high, shown) else {
+            return;
+        };
         if low > high {
             let plain = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (low, high) = (plain(low_text), plain(high_text));
@@ -122,10 +146,22 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     check(min, max, "min", min, ["min", "max"]);
     check(min, request, "defaultRequest", request, ["min", "default request"]);
     check(request, max, "defaultRequest", request, ["default request", "max"]);
-    check(request, default, "defaultRequest", request, ["default request", "default limit"]);
+    check(
+        request,
+        default,
+        "defaultRequest",
+        request,
+        ["default request", "default limit"],
+    );
     check(min, default, "default", min, ["min", "default"]);
     check(default, max, "default", max, ["default", "max"]);
-    push_ratio_faults(amount("maxLimitRequestRatio"), min, max, &path.child("maxLimitRequestRatio").key(name), errors);
+    push_ratio_faults(
+        amount("maxLimitRequestRatio"),
+        min,
+        max,
+        &path.child("maxLimitRequestRatio").key(name),
+        errors,
+    );
     if let (Some((limit, limit_text)), Some((request, request_text))) = (default, request)
         && !is_overcommit_allowed(name)
         && limit != request
@@ -133,7 +169,11 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
         let plain = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (limit, request) = (plain(limit_text), plain(request_text));
         let detail = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
-        errors.push(Error::invalid(&path.child("defaultRequest").key(name), request_text, &detail));
+        errors.push(Error::invalid(
+            &path.child("defaultRequest").key(name),
+            request_text,
+            &detail,
+        ));
     }
 }
 
@@ -143,9 +183,15 @@ fn push_ratio_faults(ratio: Amount<'_>, min: Amount<'_>, max: Amount<'_>, path: 
     if ratio.milli_value() < 1000 {
         errors.push(Error::invalid(path, value, &format!("ratio {shown} is less than 1")));
     }
-    let (Some((min, _)), Some((max, _))) = (min, max) else { return };
+    let (Some((min, _)), Some((max, _))) = (min, max) else {
+        return;
+    };
     if let Some(bound) = max_ratio(max, min).filter(|bound| as_float(ratio.milli_value()) / 1000.0 > *bound) {
-        errors.push(Error::invalid(path, value, &format!("ratio {shown} is greater than max/min = {bound:.6}")));
+        errors.push(Error::invalid(
+            path,
+            value,
+            &format!("ratio {shown} is greater than max/min = {bound:.6}"),
+        ));
     }
 }
 
@@ -156,7 +202,10 @@ fn max_ratio(max: Quantity, min: Quantity) -> Option<f64> {
 }
 
 /// Exact up to 2^53, which is all that a comparison of ratios needs.
-#[expect(clippy::cast_precision_loss, reason = "Kubernetes compares these as floating point numbers, too")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Kubernetes compares these as floating point numbers, too"
+)]
 fn as_float(milli: i64) -> f64 {
     milli as f64
 }

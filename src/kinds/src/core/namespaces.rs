@@ -57,7 +57,9 @@ impl Strategy for Namespaces {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let path = Path::new("spec.finalizers");
-        finalizers(object).flat_map(|name| finalizer_faults(name, &path)).collect()
+        finalizers(object)
+            .flat_map(|name| finalizer_faults(name, &path))
+            .collect()
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -102,7 +104,10 @@ impl Strategy for Namespaces {
 
     fn validate_finalize(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let path = Path::new("spec.finalizers");
-        finalizers(new).enumerate().flat_map(|(index, name)| finalizer_faults(name, &path.index(index))).collect()
+        finalizers(new)
+            .enumerate()
+            .flat_map(|(index, name)| finalizer_faults(name, &path.index(index)))
+            .collect()
     }
 
     fn mark_deleted(&self, object: &mut Value) {

@@ -89,7 +89,11 @@ pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &m
     push_invalid(errors, path, name, faults);
     let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
     if is_well_formed && !name.contains('/') && !is_standard {
-        errors.push(Error::invalid_str(path, name, "must be a standard resource type or fully qualified"));
+        errors.push(Error::invalid_str(
+            path,
+            name,
+            "must be a standard resource type or fully qualified",
+        ));
     }
 }
 
@@ -98,7 +102,11 @@ pub(super) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors
     push_limit_resource_faults(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
     if !name.contains('/') && !is_container {
-        errors.push(Error::invalid_str(path, name, "must be a standard resource for containers"));
+        errors.push(Error::invalid_str(
+            path,
+            name,
+            "must be a standard resource for containers",
+        ));
     }
 }
 

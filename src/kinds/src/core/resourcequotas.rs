@@ -53,11 +53,13 @@ pub(crate) fn kind() -> Kind {
 fn usage_column(name: &str, description: &'static str, limits: bool) -> Column {
     column(name, "string", described(description), move |object| {
         let status = object.get("status").unwrap_or(&Value::Null);
-        let shown = entries(status, "hard").filter(|(name, _)| name.starts_with("limits") == limits).map(|(name, hard)| {
-            let used = status.get("used").map_or("0", |used| text(used, name));
-            let used = if used.is_empty() { "0" } else { used };
-            format!("{name}: {used}/{}", hard.as_str().unwrap_or_default())
-        });
+        let shown = entries(status, "hard")
+            .filter(|(name, _)| name.starts_with("limits") == limits)
+            .map(|(name, hard)| {
+                let used = status.get("used").map_or("0", |used| text(used, name));
+                let used = if used.is_empty() { "0" } else { used };
+                format!("{name}: {used}/{}", hard.as_str().unwrap_or_default())
+            });
         shown.collect::<Vec<_>>().join(", ").into()
     })
 }
@@ -129,7 +131,10 @@ fn fits(scope: &str, resource: &str) -> bool {
         }
         "BestEffort" => POD_COUNTS.contains(&resource),
         "VolumeAttributesClass" => {
-            matches!(resource, "persistentvolumeclaims" | "count/persistentvolumeclaims" | "requests.storage")
+            matches!(
+                resource,
+                "persistentvolumeclaims" | "count/persistentvolumeclaims" | "requests.storage"
+            )
         }
         _ => true,
     }
@@ -158,7 +163,9 @@ fn conflicts(scopes: &[&str]) -> bool {
 }
 
 fn push_selector_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let Some(selector) = spec.get("scopeSelector") else { return };
+    let Some(selector) = spec.get("scopeSelector") else {
+        return;
+    };
     let path = path.child("matchExpressions");
     let mut scopes = Vec::new();
     for term in items(selector, "matchExpressions") {
@@ -196,7 +203,11 @@ fn push_term_faults(spec: &Value, selector: &Value, term: &Value, path: &Path<'_
             errors.push(Error::invalid(&path.child("values"), &values.to_vec().into(), detail));
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        _ => errors.push(Error::invalid_str(&path.child("operator"), operator, "not a valid selector operator")),
+        _ => errors.push(Error::invalid_str(
+            &path.child("operator"),
+            operator,
+            "not a valid selector operator",
+        )),
     }
 }
 
@@ -212,8 +223,17 @@ mod tests {
     #[test]
     fn faults_of_quotas() {
         trial().expect_faults(&[
-            (named("a", json!({ "hard": { "pods": "1", "count/deployments.apps": "3", "requests.ex.test/g": "1" } })), &[]),
-            (named("a", json!({ "hard": { "pods": "1500m" } })), &[r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#]),
+            (
+                named(
+                    "a",
+                    json!({ "hard": { "pods": "1", "count/deployments.apps": "3", "requests.ex.test/g": "1" } }),
+                ),
+                &[],
+            ),
+            (
+                named("a", json!({ "hard": { "pods": "1500m" } })),
+                &[r#"spec.hard[pods]: Invalid value: "1500m": must be an integer"#],
+            ),
             (
                 named("a", json!({ "hard": { "cpu": "1" }, "scopes": ["BestEffort"] })),
                 &[r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#],
@@ -227,13 +247,18 @@ mod tests {
 
     #[test]
     fn scopes_do_not_change() {
-        let old = trial().create(named("a", json!({ "scopes": ["Terminating"] }))).expect("the quota is valid");
-        trial().expect_patch_faults(&old, &[
-            (json!({ "spec": { "hard": { "pods": "2" } } }), &[]),
-            (
-                json!({ "spec": { "scopes": ["BestEffort"] } }),
-                &[r#"spec.scopes: Invalid value: ["BestEffort"]: field is immutable"#],
-            ),
-        ]);
+        let old = trial()
+            .create(named("a", json!({ "scopes": ["Terminating"] })))
+            .expect("the quota is valid");
+        trial().expect_patch_faults(
+            &old,
+            &[
+                (json!({ "spec": { "hard": { "pods": "2" } } }), &[]),
+                (
+                    json!({ "spec": { "scopes": ["BestEffort"] } }),
+                    &[r#"spec.scopes: Invalid value: ["BestEffort"]: field is immutable"#],
+                ),
+            ],
+        );
     }
 }

@@ -29,19 +29,26 @@ const MAX_HINTS: usize = 8;
 pub(crate) fn kind() -> Kind {
     Kind::new(EndpointSlices).columns(vec![
         columns::name(),
-        column("AddressType", "string", documented(TYPE, "addressType"), |object| text(object, "addressType").into()),
+        column("AddressType", "string", documented(TYPE, "addressType"), |object| {
+            text(object, "addressType").into()
+        }),
         column("Ports", "string", documented(TYPE, "ports"), |object| {
-            let ports = items(object, "ports").iter().map(|port| match (number(port, "port"), text(port, "name")) {
-                (Some(port), _) => port.to_string(),
-                (None, "") => "*".to_owned(),
-                (None, name) => name.to_owned(),
-            });
+            let ports = items(object, "ports")
+                .iter()
+                .map(|port| match (number(port, "port"), text(port, "name")) {
+                    (Some(port), _) => port.to_string(),
+                    (None, "") => "*".to_owned(),
+                    (None, name) => name.to_owned(),
+                });
             // One port without number and name stands for all ports, which is shown as no port.
-            let is_open = matches!(items(object, "ports"), [port] if port.get("port").is_none() && text(port, "name").is_empty());
+            let is_open =
+                matches!(items(object, "ports"), [port] if port.get("port").is_none() && text(port, "name").is_empty());
             first_of(if is_open { Vec::new() } else { ports.collect() }).into()
         }),
         column("Endpoints", "string", documented(TYPE, "endpoints"), |object| {
-            let addresses = items(object, "endpoints").iter().flat_map(|endpoint| items(endpoint, "addresses"));
+            let addresses = items(object, "endpoints")
+                .iter()
+                .flat_map(|endpoint| items(endpoint, "addresses"));
             first_of(addresses.filter_map(Value::as_str).map(str::to_owned).collect()).into()
         }),
         columns::age(),
@@ -87,7 +94,10 @@ impl Strategy for EndpointSlices {
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let is_deprecated = text(new, "addressType") == "FQDN";
-        is_deprecated.then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned()).into_iter().collect()
+        is_deprecated
+            .then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned())
+            .into_iter()
+            .collect()
     }
 
     fn has_generation(&self) -> bool {
@@ -96,14 +106,21 @@ impl Strategy for EndpointSlices {
 
     fn is_new_generation(&self, new: &Value, old: &Value) -> bool {
         let metadata = |object: &Value, field: &str| object.get("metadata").and_then(|all| all.get(field)).cloned();
-        let relabelled = ["labels", "annotations"].iter().any(|field| metadata(new, field) != metadata(old, field));
+        let relabelled = ["labels", "annotations"]
+            .iter()
+            .any(|field| metadata(new, field) != metadata(old, field));
         differs_beyond_metadata_and_status(new, old) || relabelled
     }
 }
 
 /// Version 1 does not have the topology that was there before it.
 fn drop_topology(object: &mut Value) {
-    for endpoint in object.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+    for endpoint in object
+        .get_mut("endpoints")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         remove(endpoint, "deprecatedTopology");
     }
 }
@@ -127,17 +144,28 @@ fn push_endpoints_faults(object: &Value, old: &Value, kind: &str, errors: &mut E
         errors.push(Error::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
         return;
     }
-    let known: Vec<&Value> =
-        items(old, "endpoints").iter().flat_map(|endpoint| items(endpoint, "addresses")).collect();
+    let known: Vec<&Value> = items(old, "endpoints")
+        .iter()
+        .flat_map(|endpoint| items(endpoint, "addresses"))
+        .collect();
     for (index, endpoint) in endpoints.iter().enumerate() {
         let path = path.index(index);
-        push_addresses_faults(items(endpoint, "addresses"), kind, &known, &path.child("addresses"), errors);
+        push_addresses_faults(
+            items(endpoint, "addresses"),
+            kind,
+            &known,
+            &path.child("addresses"),
+            errors,
+        );
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
             push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
         }
         let topology = endpoint.get("deprecatedTopology").and_then(Value::as_object);
         let at = path.child("deprecatedTopology");
-        if let Some(count) = topology.map(serde_json::Map::len).filter(|count| *count > MAX_TOPOLOGY_LABELS) {
+        if let Some(count) = topology
+            .map(serde_json::Map::len)
+            .filter(|count| *count > MAX_TOPOLOGY_LABELS)
+        {
             errors.push(Error::too_many(&at, count, MAX_TOPOLOGY_LABELS));
         }
         errors.extend(validate_labels(topology, &at));
@@ -151,13 +179,7 @@ fn push_endpoints_faults(object: &Value, old: &Value, kind: &str, errors: &mut E
     }
 }
 
-fn push_addresses_faults(
-    addresses: &[Value],
-    kind: &str,
-    known: &[&Value],
-    path: &Path<'_>,
-    errors: &mut ErrorList,
-) {
+fn push_addresses_faults(addresses: &[Value], kind: &str, known: &[&Value], path: &Path<'_>, errors: &mut ErrorList) {
     if addresses.is_empty() {
         errors.push(Error::required(path, "must contain at least 1 address"));
     } else if addresses.len() > MAX_ADDRESSES {
@@ -203,13 +225,22 @@ fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         }
         match text(port, "protocol") {
             "SCTP" | "TCP" | "UDP" => {}
-            other => errors.push(Error::not_supported(&path.child("protocol"), other, &["SCTP", "TCP", "UDP"])),
+            other => errors.push(Error::not_supported(
+                &path.child("protocol"),
+                other,
+                &["SCTP", "TCP", "UDP"],
+            )),
         }
         if let Some(number) = number(port, "port") {
             push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
         }
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
-            push_invalid(errors, &path.child("appProtocol"), protocol, names::qualified_name(protocol));
+            push_invalid(
+                errors,
+                &path.child("appProtocol"),
+                protocol,
+                names::qualified_name(protocol),
+            );
         }
     }
 }
@@ -226,7 +257,16 @@ fn push_hints_faults(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Er
         if all.iter().take(index).any(|earlier| text(earlier, "name") == name) {
             errors.push(Error::duplicate(&at, &name.into()));
         }
-        push_invalid(errors, &at, name, if list == "forZones" { names::label_value(name) } else { names::dns1123_subdomain(name) });
+        push_invalid(
+            errors,
+            &at,
+            name,
+            if list == "forZones" {
+                names::label_value(name)
+            } else {
+                names::dns1123_subdomain(name)
+            },
+        );
     }
 }
 
@@ -239,9 +279,7 @@ mod tests {
 
     #[test]
     fn faults_of_slices() {
-        let slice = |kind: &str, endpoint: Value| {
-            json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] })
-        };
+        let slice = |kind: &str, endpoint: Value| json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] });
         Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_faults(&[
             (slice("IPv4", json!({ "addresses": ["10.0.0.1"] })), &[]),
             (

@@ -39,8 +39,12 @@ pub(crate) fn kind() -> Kind {
     let allowed = described("Calculated number of pods that may be disrupted at this time.");
     Kind::new(Budgets).columns(vec![
         columns::name(),
-        column("Min Available", "string", min, move |object| bound(object, "/spec/minAvailable")),
-        column("Max Unavailable", "string", max, move |object| bound(object, "/spec/maxUnavailable")),
+        column("Min Available", "string", min, move |object| {
+            bound(object, "/spec/minAvailable")
+        }),
+        column("Max Unavailable", "string", max, move |object| {
+            bound(object, "/spec/maxUnavailable")
+        }),
         column("Allowed Disruptions", "integer", allowed, |object| {
             integer_at(object, "/status/disruptionsAllowed").unwrap_or(0).into()
         }),
@@ -64,7 +68,11 @@ impl Strategy for Budgets {
         let spec = object.get("spec").unwrap_or(&none);
         if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
             let shown = internal::compact(Some(spec), Shape::Struct(SPEC));
-            errors.push(Error::invalid_shown(&path, shown, "minAvailable and maxUnavailable cannot be both set"));
+            errors.push(Error::invalid_shown(
+                &path,
+                shown,
+                "minAvailable and maxUnavailable cannot be both set",
+            ));
         }
         for field in ["minAvailable", "maxUnavailable"] {
             if let Some(value) = spec.get(field) {
@@ -76,7 +84,11 @@ impl Strategy for Budgets {
         let supported = ["AlwaysAllow", "IfHealthyBudget"];
         let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
         if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {
-            errors.push(Error::not_supported(&path.child("unhealthyPodEvictionPolicy"), policy, &supported));
+            errors.push(Error::not_supported(
+                &path.child("unhealthyPodEvictionPolicy"),
+                policy,
+                &supported,
+            ));
         }
         errors
     }
@@ -112,12 +124,20 @@ fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList
         let at = path.index(index);
         let kind = text(condition, "type");
         push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
-        if conditions.iter().take(index).any(|earlier| text(earlier, "type") == kind) {
+        if conditions
+            .iter()
+            .take(index)
+            .any(|earlier| text(earlier, "type") == kind)
+        {
             errors.push(Error::duplicate(&at.child("type"), &kind.into()));
         }
         let state = text(condition, "status");
         if !matches!(state, "True" | "False" | "Unknown") {
-            errors.push(Error::not_supported(&at.child("status"), state, &["False", "True", "Unknown"]));
+            errors.push(Error::not_supported(
+                &at.child("status"),
+                state,
+                &["False", "True", "Unknown"],
+            ));
         }
         push_negative_faults(condition, &at, &["observedGeneration"], errors);
         if text(condition, "lastTransitionTime").is_empty() {
@@ -165,7 +185,8 @@ mod tests {
             ),
         ]);
         let old = trial.create(named("a", json!({}))).expect("the budget is valid");
-        let condition = json!({ "type": "a", "status": "X", "reason": "R", "lastTransitionTime": "2024-01-01T00:00:00Z" });
+        let condition =
+            json!({ "type": "a", "status": "X", "reason": "R", "lastTransitionTime": "2024-01-01T00:00:00Z" });
         trial.expect_status_faults(&old, &[(
             json!({ "expectedPods": -1, "conditions": [condition] }),
             &[

@@ -32,25 +32,43 @@ pub(super) fn push_metric_faults(metric: &Value, path: &Path<'_>, errors: &mut E
     let sort = text(metric, "type");
     let expected = field_of(sort);
     if sort.is_empty() {
-        errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
+        errors.push(Error::required(
+            &path.child("type"),
+            "must specify a metric source type",
+        ));
     }
     if expected.is_none() {
         errors.push(Error::not_supported(&path.child("type"), sort, &KNOWN));
     }
-    let present: Vec<&str> = SORTS.iter().map(|(_, field)| *field).filter(|field| metric.get(field).is_some()).collect();
+    let present: Vec<&str> = SORTS
+        .iter()
+        .map(|(_, field)| *field)
+        .filter(|field| metric.get(field).is_some())
+        .collect();
     if let Some(field) = present.first() {
-        push_source_faults(field, metric.get(field).unwrap_or(&Value::Null), &path.child(field), errors);
+        push_source_faults(
+            field,
+            metric.get(field).unwrap_or(&Value::Null),
+            &path.child(field),
+            errors,
+        );
     }
     match expected {
         None => errors.push(Error::not_supported(&path.child("type"), sort, &KNOWN)),
         Some(expected) if !present.contains(&expected) => {
-            errors.push(Error::required(&path.child(expected), "must populate information for the given metric source"));
+            errors.push(Error::required(
+                &path.child(expected),
+                "must populate information for the given metric source",
+            ));
         }
         Some(_) => {}
     }
     if present.len() != 1 {
         for field in present.iter().filter(|field| Some(**field) != expected) {
-            errors.push(Error::forbidden(&path.child(field), "must populate the given metric source only"));
+            errors.push(Error::forbidden(
+                &path.child(field),
+                "must populate the given metric source only",
+            ));
         }
     }
 }
@@ -71,22 +89,36 @@ fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut
             errors.push(Error::required(&path.child("container"), "must specify a container"));
         }
     } else {
-        push_identifier_faults(source.get("metric").unwrap_or(&Value::Null), &path.child("metric"), errors);
+        push_identifier_faults(
+            source.get("metric").unwrap_or(&Value::Null),
+            &path.child("metric"),
+            errors,
+        );
     }
     push_target_faults(target, &target_path, errors);
     let missing = |name: &str, detail: &str| Error::required(&target_path.child(name), detail);
     match field {
         "object" if !has("value") && !has("averageValue") => {
-            errors.push(missing("averageValue", "must set either a target value or averageValue"));
+            errors.push(missing(
+                "averageValue",
+                "must set either a target value or averageValue",
+            ));
         }
         "external" if !has("value") && !has("averageValue") => {
-            errors.push(missing("averageValue", "must set either a target value for metric or a per-pod target"));
+            errors.push(missing(
+                "averageValue",
+                "must set either a target value for metric or a per-pod target",
+            ));
         }
         "external" if has("value") && has("averageValue") => {
             let detail = "may not set both a target value for metric and a per-pod target";
             errors.push(Error::forbidden(&target_path.child("value"), detail));
         }
-        "pods" if target.get("averageValue").is_none_or(|value| quantity(value).signum() <= 0) => {
+        "pods"
+            if target
+                .get("averageValue")
+                .is_none_or(|value| quantity(value).signum() <= 0) =>
+        {
             errors.push(missing("averageValue", "must specify a positive target averageValue"));
         }
         "resource" | "containerResource" => match (has("averageUtilization"), has("averageValue")) {
@@ -114,7 +146,10 @@ fn push_identifier_faults(metric: &Value, path: &Path<'_>, errors: &mut ErrorLis
 fn push_target_faults(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(target, "type");
     if sort.is_empty() {
-        errors.push(Error::required(&path.child("type"), "must specify a metric target type"));
+        errors.push(Error::required(
+            &path.child("type"),
+            "must specify a metric target type",
+        ));
     }
     if !matches!(sort, "Utilization" | "Value" | "AverageValue") {
         let detail = "must be either Utilization, Value, or AverageValue";
@@ -124,6 +159,10 @@ fn push_target_faults(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_positive_faults(target, "averageValue", path, errors);
     if let Some(utilization) = number(target, "averageUtilization").filter(|utilization| *utilization < 1) {
         let detail = "must be greater than 0";
-        errors.push(Error::invalid(&path.child("averageUtilization"), &utilization.into(), detail));
+        errors.push(Error::invalid(
+            &path.child("averageUtilization"),
+            &utilization.into(),
+            detail,
+        ));
     }
 }

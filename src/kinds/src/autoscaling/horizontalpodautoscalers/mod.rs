@@ -35,7 +35,9 @@ pub(crate) fn kind() -> Kind {
     Kind::new(Autoscalers).columns(vec![
         columns::name(),
         column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),
-        column("Targets", "string", documented(SPEC, "metrics"), |object| targets(object).into()),
+        column("Targets", "string", documented(SPEC, "metrics"), |object| {
+            targets(object).into()
+        }),
         column("MinPods", "string", documented(SPEC, "minReplicas"), min),
         column("MaxPods", "string", documented(SPEC, "maxReplicas"), |object| {
             integer_at(object, "/spec/maxReplicas").unwrap_or(0).into()
@@ -50,14 +52,18 @@ pub(crate) fn kind() -> Kind {
 /// What is measured and what is wanted, of the first metrics.
 fn targets(object: &Value) -> String {
     let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
-    let statuses = object.get("status").map_or(&[][..], |status| items(status, "currentMetrics"));
+    let statuses = object
+        .get("status")
+        .map_or(&[][..], |status| items(status, "currentMetrics"));
     if specs.is_empty() {
         return "<none>".to_owned();
     }
     let none = Value::Null;
-    let shown = specs.iter().take(SHOWN_METRICS).enumerate().map(|(index, spec)| {
-        target(spec, statuses.get(index).unwrap_or(&none))
-    });
+    let shown = specs
+        .iter()
+        .take(SHOWN_METRICS)
+        .enumerate()
+        .map(|(index, spec)| target(spec, statuses.get(index).unwrap_or(&none)));
     let shown = shown.collect::<Vec<_>>().join(", ");
     match specs.len().saturating_sub(SHOWN_METRICS) {
         0 => shown,
@@ -67,9 +73,14 @@ fn targets(object: &Value) -> String {
 
 fn target(spec: &Value, status: &Value) -> String {
     let kind = text(spec, "type");
-    let Some(field) = metrics::field_of(kind) else { return "<unknown type>".to_owned() };
+    let Some(field) = metrics::field_of(kind) else {
+        return "<unknown type>".to_owned();
+    };
     let at = |value: &Value, part: &str, name: &str| {
-        let number = value.get(field).and_then(|source| source.get(part)).and_then(|part| part.get(name))?;
+        let number = value
+            .get(field)
+            .and_then(|source| source.get(part))
+            .and_then(|part| part.get(name))?;
         Some(number.as_str().map_or_else(|| format!("{number}%"), str::to_owned))
     };
     let pair = |name: &str| {
@@ -100,12 +111,14 @@ impl Strategy for Autoscalers {
             spec.insert("metrics".into(), json!([{ "type": "Resource", "resource": cpu }]));
         }
         if let Some(behavior) = spec.get_mut("behavior") {
-            let every_15_seconds = |kind: &str, value: i64| json!({ "type": kind, "value": value, "periodSeconds": 15 });
+            let every_15_seconds =
+                |kind: &str, value: i64| json!({ "type": kind, "value": value, "periodSeconds": 15 });
             let percent = every_15_seconds("Percent", 100);
             let up = struct_mut(behavior, "scaleUp");
             up.entry("stabilizationWindowSeconds").or_insert_with(|| 0.into());
             up.entry("selectPolicy").or_insert_with(|| "Max".into());
-            up.entry("policies").or_insert_with(|| json!([every_15_seconds("Pods", 4), percent.clone()]));
+            up.entry("policies")
+                .or_insert_with(|| json!([every_15_seconds("Pods", 4), percent.clone()]));
             let down = struct_mut(behavior, "scaleDown");
             down.entry("selectPolicy").or_insert_with(|| "Max".into());
             down.entry("policies").or_insert_with(|| json!([percent]));
@@ -135,7 +148,12 @@ impl Strategy for Autoscalers {
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);
-        push_negative_faults(status, &Path::new("status"), &["currentReplicas", "desiredReplicas"], &mut errors);
+        push_negative_faults(
+            status,
+            &Path::new("status"),
+            &["currentReplicas", "desiredReplicas"],
+            &mut errors,
+        );
         errors
     }
 }
@@ -151,7 +169,10 @@ mod tests {
 
     fn autoscaler(patch: &Value) -> Value {
         let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "d" });
-        named("a", merged(&json!({ "maxReplicas": 3, "scaleTargetRef": target }), patch))
+        named(
+            "a",
+            merged(&json!({ "maxReplicas": 3, "scaleTargetRef": target }), patch),
+        )
     }
 
     #[test]
@@ -199,9 +220,15 @@ mod tests {
         let shown = old_style.shown(&stored);
         assert_eq!(shown["spec"]["targetCPUUtilizationPercentage"], 70);
         let annotation = &shown["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"];
-        assert_eq!(annotation, r#"[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"5"}}]"#);
+        assert_eq!(
+            annotation,
+            r#"[{"type":"Pods","pods":{"metricName":"q","targetAverageValue":"5"}}]"#
+        );
         let back = old_style.decode(shown);
-        let kinds: Vec<&str> = items(&back["spec"], "metrics").iter().map(|metric| text(metric, "type")).collect();
+        let kinds: Vec<&str> = items(&back["spec"], "metrics")
+            .iter()
+            .map(|metric| text(metric, "type"))
+            .collect();
         assert_eq!(kinds, ["Pods", "Resource"]);
         assert!(back["metadata"]["annotations"].is_null());
     }

@@ -20,16 +20,22 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const RULES: &[Field] = &[
     ("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::Plain),
     ("SelectPolicy", "selectPolicy", Shape::Plain),
-    ("Policies", "policies", Shape::List(&[
-        ("Type", "type", Shape::Text),
-        ("Value", "value", Shape::Number),
-        ("PeriodSeconds", "periodSeconds", Shape::Number),
-    ])),
+    (
+        "Policies",
+        "policies",
+        Shape::List(&[
+            ("Type", "type", Shape::Text),
+            ("Value", "value", Shape::Number),
+            ("PeriodSeconds", "periodSeconds", Shape::Number),
+        ]),
+    ),
     ("Tolerance", "tolerance", Shape::Plain),
 ];
 /// `autoscaling.HorizontalPodAutoscalerBehavior`.
-const BEHAVIOR_SHAPE: &[Field] =
-    &[("ScaleUp", "scaleUp", Shape::Pointer(RULES)), ("ScaleDown", "scaleDown", Shape::Pointer(RULES))];
+const BEHAVIOR_SHAPE: &[Field] = &[
+    ("ScaleUp", "scaleUp", Shape::Pointer(RULES)),
+    ("ScaleDown", "scaleDown", Shape::Pointer(RULES)),
+];
 
 /// The names that the numbers of a metric have in the annotations of version 1: those wanted, those measured.
 struct Words {
@@ -64,11 +70,18 @@ impl Conversion for V1 {
         let cpu = cpu.map(|percent| json!({ "type": "Utilization", "averageUtilization": percent }));
         let cpu = cpu.map(|target| json!({ "type": "Resource", "resource": { "name": "cpu", "target": target } }));
         let others = list(METRICS).unwrap_or_default();
-        let metrics: Vec<Value> = others.iter().map(|metric| from_words(metric, &WANTED)).chain(cpu).collect();
+        let metrics: Vec<Value> = others
+            .iter()
+            .map(|metric| from_words(metric, &WANTED))
+            .chain(cpu)
+            .collect();
         if !metrics.is_empty() {
             spec.insert("metrics".into(), metrics.into());
         }
-        let behavior = saved.get(BEHAVIOR).and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
+        let behavior = saved
+            .get(BEHAVIOR)
+            .and_then(Value::as_str)
+            .and_then(|text| serde_json::from_str(text).ok());
         if let Some(behavior) = behavior {
             spec.insert("behavior".into(), uncapitalized(behavior));
         }
@@ -92,7 +105,9 @@ impl Conversion for V1 {
         let spec = struct_mut(object, "spec");
         let metrics = spec.remove("metrics").unwrap_or(Value::Null);
         let metrics = metrics.as_array().map_or(&[][..], Vec::as_slice);
-        let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics.iter().partition(|metric| cpu_percent(metric, &WANTED).is_some());
+        let (cpu, others): (Vec<&Value>, Vec<&Value>) = metrics
+            .iter()
+            .partition(|metric| cpu_percent(metric, &WANTED).is_some());
         if let Some(percent) = cpu.first().and_then(|metric| cpu_percent(metric, &WANTED)) {
             spec.insert("targetCPUUtilizationPercentage".into(), percent.clone());
         }
@@ -100,7 +115,10 @@ impl Conversion for V1 {
             saved.insert(METRICS.into(), shown_metrics(&others, &WANTED).into());
         }
         if let Some(behavior) = spec.remove("behavior") {
-            saved.insert(BEHAVIOR.into(), internal::compact(Some(&behavior), Shape::Struct(BEHAVIOR_SHAPE)).into());
+            saved.insert(
+                BEHAVIOR.into(),
+                internal::compact(Some(&behavior), Shape::Struct(BEHAVIOR_SHAPE)).into(),
+            );
         }
         let status = struct_mut(object, "status");
         let measured = status.remove("currentMetrics").unwrap_or(Value::Null);
@@ -126,7 +144,10 @@ impl Conversion for V1 {
 /// Takes the annotations of this conversion away.
 fn take_annotations(object: &mut Value) -> Map<String, Value> {
     let mut taken = Map::new();
-    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else {
+    let Some(annotations) = object
+        .pointer_mut("/metadata/annotations")
+        .and_then(Value::as_object_mut)
+    else {
         return taken;
     };
     for name in [METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR] {
@@ -141,8 +162,13 @@ fn take_annotations(object: &mut Value) -> Map<String, Value> {
 }
 
 fn cpu_percent<'a>(metric: &'a Value, words: &Words) -> Option<&'a Value> {
-    let resource = metric.get("resource").filter(|resource| text(resource, "name") == "cpu")?;
-    resource.get(words.part)?.get("averageUtilization").filter(|_| text(metric, "type") == "Resource")
+    let resource = metric
+        .get("resource")
+        .filter(|resource| text(resource, "name") == "cpu")?;
+    resource
+        .get(words.part)?
+        .get("averageUtilization")
+        .filter(|_| text(metric, "type") == "Resource")
 }
 
 /// A metric of version 2 from what an annotation says.
@@ -177,8 +203,14 @@ fn numbers_from_words(source: &Value, words: &Words) -> Value {
     let mut numbers = Map::new();
     let average = source.get(words.average).or_else(|| source.get("averageValue"));
     let zero = Value::from("0");
-    let value = source.get(words.value).filter(|value| average.is_none() || **value != zero);
-    let given = [("averageUtilization", source.get(words.utilization)), ("averageValue", average), ("value", value)];
+    let value = source
+        .get(words.value)
+        .filter(|value| average.is_none() || **value != zero);
+    let given = [
+        ("averageUtilization", source.get(words.utilization)),
+        ("averageValue", average),
+        ("value", value),
+    ];
     let mut sort = "Value";
     for (name, number) in given.into_iter().rev() {
         let Some(number) = number else { continue };
@@ -222,21 +254,47 @@ fn source_fields(sort: &str, source: &Value, words: &Words) -> Vec<Option<String
     let always = |name: &str, from: &str| entry(name, Some(numbers.get(from).unwrap_or(&zero)));
     let metric = source.get("metric").unwrap_or(&Value::Null);
     let metric_name = || entry("metricName", Some(&Value::from(text(metric, "name"))));
-    let selector = |name: &str| metric.get("selector").map(|selector| format!(r#""{name}":{}"#, shown_selector(selector)));
-    let average = |is_wanted: bool| if is_wanted { number(words.average, "averageValue") } else { always(words.average, "averageValue") };
+    let selector = |name: &str| {
+        metric
+            .get("selector")
+            .map(|selector| format!(r#""{name}":{}"#, shown_selector(selector)))
+    };
+    let average = |is_wanted: bool| {
+        if is_wanted {
+            number(words.average, "averageValue")
+        } else {
+            always(words.average, "averageValue")
+        }
+    };
     let is_wanted = words.part == WANTED.part;
     match sort {
         "object" => vec![
-            Some(format!(r#""target":{}"#, shown_reference(source.get("describedObject").unwrap_or(&Value::Null)))),
+            Some(format!(
+                r#""target":{}"#,
+                shown_reference(source.get("describedObject").unwrap_or(&Value::Null))
+            )),
             metric_name(),
             always(words.value, "value"),
             selector("selector"),
             number("averageValue", "averageValue"),
         ],
-        "pods" => vec![metric_name(), always(words.average, "averageValue"), selector("selector")],
+        "pods" => vec![
+            metric_name(),
+            always(words.average, "averageValue"),
+            selector("selector"),
+        ],
         "external" => {
-            let value = if is_wanted { number(words.value, "value") } else { always(words.value, "value") };
-            vec![metric_name(), selector("metricSelector"), value, number(words.average, "averageValue")]
+            let value = if is_wanted {
+                number(words.value, "value")
+            } else {
+                always(words.value, "value")
+            };
+            vec![
+                metric_name(),
+                selector("metricSelector"),
+                value,
+                number(words.average, "averageValue"),
+            ]
         }
         _ => vec![
             entry("name", source.get("name")),
@@ -260,11 +318,13 @@ fn shown_reference(reference: &Value) -> String {
 fn shown_conditions(conditions: &Value) -> String {
     let holder = json!({ "conditions": conditions });
     let shown = items(&holder, "conditions").iter().map(|condition| {
-        let fields = ["type", "status", "lastTransitionTime", "reason", "message"].into_iter().filter_map(|name| {
-            let value = condition.get(name)?;
-            let is_empty = matches!(name, "reason" | "message") && value.as_str() == Some("");
-            (!is_empty).then(|| format!(r#""{name}":{value}"#))
-        });
+        let fields = ["type", "status", "lastTransitionTime", "reason", "message"]
+            .into_iter()
+            .filter_map(|name| {
+                let value = condition.get(name)?;
+                let is_empty = matches!(name, "reason" | "message") && value.as_str() == Some("");
+                (!is_empty).then(|| format!(r#""{name}":{value}"#))
+            });
         format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
     });
     format!("[{}]", shown.collect::<Vec<_>>().join(","))
@@ -274,11 +334,17 @@ fn shown_conditions(conditions: &Value) -> String {
 fn uncapitalized(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| {
-                let mut letters = name.chars();
-                let first = letters.next().map(|first| first.to_ascii_lowercase());
-                (first.into_iter().chain(letters).collect::<String>(), uncapitalized(value))
-            });
+            let fields = fields
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| {
+                    let mut letters = name.chars();
+                    let first = letters.next().map(|first| first.to_ascii_lowercase());
+                    (
+                        first.into_iter().chain(letters).collect::<String>(),
+                        uncapitalized(value),
+                    )
+                });
             Value::Object(fields.collect())
         }
         Value::Array(items) => items.into_iter().map(uncapitalized).collect(),

@@ -22,7 +22,11 @@ pub(super) fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut E
     let path = Path::new("spec");
     let min = number(spec, "minReplicas");
     let max = number(spec, "maxReplicas").unwrap_or(0);
-    let floor = if old.is_some_and(|old| number(old, "minReplicas") == Some(0)) { 0 } else { 1 };
+    let floor = if old.is_some_and(|old| number(old, "minReplicas") == Some(0)) {
+        0
+    } else {
+        1
+    };
     if let Some(min) = min.filter(|min| *min < floor) {
         let detail = format!("must be greater than or equal to {floor}");
         errors.push(Error::invalid(&path.child("minReplicas"), &min.into(), &detail));
@@ -34,7 +38,11 @@ pub(super) fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut E
         errors.push(Error::invalid(&at, &max.into(), "must be greater than or equal to 1"));
     }
     if min.is_some_and(|min| max < min) {
-        errors.push(Error::invalid(&at, &max.into(), "must be greater than or equal to `minReplicas`"));
+        errors.push(Error::invalid(
+            &at,
+            &max.into(),
+            "must be greater than or equal to `minReplicas`",
+        ));
     }
     let reference = spec.get("scaleTargetRef").unwrap_or(&Value::Null);
     let is_kept = old.is_some_and(|old| old.get("scaleTargetRef") == Some(reference));
@@ -79,7 +87,11 @@ pub(super) fn push_reference_faults(reference: &Value, rule: ApiVersion, path: &
         return;
     }
     if parsed.is_none() && !version.is_empty() {
-        errors.push(Error::invalid_str(&at, version, &format!("unexpected GroupVersion string: {version}")));
+        errors.push(Error::invalid_str(
+            &at,
+            version,
+            &format!("unexpected GroupVersion string: {version}"),
+        ));
     } else if rule == ApiVersion::WithGroup && !has_group {
         errors.push(Error::invalid_str(&at, version, "apiVersion must specify API group"));
     }
@@ -90,7 +102,9 @@ fn push_metrics_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, metric) in all.iter().enumerate() {
         metrics::push_metric_faults(metric, &path.index(index), errors);
     }
-    let tells_of_need = all.iter().any(|metric| matches!(text(metric, "type"), "Object" | "External"));
+    let tells_of_need = all
+        .iter()
+        .any(|metric| matches!(text(metric, "type"), "Object" | "External"));
     if number(spec, "minReplicas") == Some(0) && !tells_of_need {
         let detail = "must specify at least one Object or External metric to support scaling to zero replicas";
         errors.push(Error::forbidden(path, detail));
@@ -101,7 +115,11 @@ fn push_rules_faults(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("stabilizationWindowSeconds");
     match number(rules, "stabilizationWindowSeconds") {
         Some(seconds) if seconds < 0 => {
-            errors.push(Error::invalid(&at, &seconds.into(), "must be greater than or equal to zero"));
+            errors.push(Error::invalid(
+                &at,
+                &seconds.into(),
+                "must be greater than or equal to zero",
+            ));
         }
         Some(seconds) if seconds > MAX_WINDOW_SECONDS => {
             let detail = format!("must be less than or equal to {MAX_WINDOW_SECONDS}");
@@ -111,7 +129,11 @@ fn push_rules_faults(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let select = rules.get("selectPolicy").and_then(Value::as_str);
     if let Some(select) = select.filter(|select| !SELECT_POLICIES.contains(select)) {
-        errors.push(Error::not_supported(&path.child("selectPolicy"), select, &SELECT_POLICIES));
+        errors.push(Error::not_supported(
+            &path.child("selectPolicy"),
+            select,
+            &SELECT_POLICIES,
+        ));
     }
     let at = path.child("policies");
     if items(rules, "policies").is_empty() {
@@ -133,7 +155,11 @@ fn push_policy_faults(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["value", "periodSeconds"] {
         let value = number(policy, field).unwrap_or(0);
         if value <= 0 {
-            errors.push(Error::invalid(&path.child(field), &value.into(), "must be greater than zero"));
+            errors.push(Error::invalid(
+                &path.child(field),
+                &value.into(),
+                "must be greater than zero",
+            ));
         }
     }
     if let Some(seconds) = number(policy, "periodSeconds").filter(|seconds| *seconds > MAX_PERIOD_SECONDS) {

@@ -18,7 +18,9 @@ pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
 /// The first index that two lists share. What is malformed is passed over: the lists' own checks tell of it.
 pub(super) fn first_shared(completed: &str, failed: &str, completions: i64) -> Option<i64> {
     let parsed = |list: &str| -> Vec<(i64, i64)> {
-        list.split(',').filter_map(|fragment| interval(fragment, completions).ok()).collect()
+        list.split(',')
+            .filter_map(|fragment| interval(fragment, completions).ok())
+            .collect()
     };
     let (completed, failed) = (parsed(completed), parsed(failed));
     let (mut left, mut right) = (completed.iter().peekable(), failed.iter().peekable());
@@ -45,8 +47,14 @@ fn interval(fragment: &str, completions: i64) -> Result<(i64, i64), String> {
         ));
     }
     let index = |text: &str| {
-        let value: i64 = text.parse().map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
-        if value >= completions { Err(format!("too large index: {text:?}")) } else { Ok(value) }
+        let value: i64 = text
+            .parse()
+            .map_err(|_| format!("cannot convert string to integer for index: {text:?}"))?;
+        if value >= completions {
+            Err(format!("too large index: {text:?}"))
+        } else {
+            Ok(value)
+        }
     };
     let first = index(low)?;
     let Some(high) = high else { return Ok((first, first)) };
@@ -72,8 +80,10 @@ mod tests {
             ("x", Err("cannot convert string to integer for index: \"x\"")),
             (
                 "1-2-3",
-                Err("the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts \
-                     separated by '-'"),
+                Err(
+                    "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts \
+                     separated by '-'",
+                ),
             ),
         ];
         for (list, expected) in cases {

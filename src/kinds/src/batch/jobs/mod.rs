@@ -42,8 +42,12 @@ pub(crate) fn kind() -> Kind {
     Kind::new(Jobs)
         .columns(vec![
             columns::name(),
-            column("Status", "string", described("Status of the job."), |object| state(object).into()),
-            column("Completions", "string", documented(STATUS, "succeeded"), |object| completions(object).into()),
+            column("Status", "string", described("Status of the job."), |object| {
+                state(object).into()
+            }),
+            column("Completions", "string", documented(STATUS, "succeeded"), |object| {
+                completions(object).into()
+            }),
             duration_column(),
             columns::age(),
             containers,
@@ -56,7 +60,11 @@ pub(crate) fn kind() -> Kind {
 }
 
 fn state(object: &Value) -> &'static str {
-    let is = |condition: &str| object.get("status").is_some_and(|status| status::is_true(status, condition));
+    let is = |condition: &str| {
+        object
+            .get("status")
+            .is_some_and(|status| status::is_true(status, condition))
+    };
     let deleted = object.pointer("/metadata/deletionTimestamp").is_some();
     let states = [
         (is("Complete"), "Complete"),
@@ -66,7 +74,10 @@ fn state(object: &Value) -> &'static str {
         (is("FailureTarget"), "FailureTarget"),
         (is("SuccessCriteriaMet"), "SuccessCriteriaMet"),
     ];
-    states.iter().find(|(holds, _)| *holds).map_or("Running", |(_, name)| name)
+    states
+        .iter()
+        .find(|(holds, _)| *holds)
+        .map_or("Running", |(_, name)| name)
 }
 
 fn completions(object: &Value) -> String {
@@ -91,7 +102,12 @@ fn duration_column() -> Column {
     };
     Column {
         cell: Arc::new(move |object, now| Value::from(duration(object, now))),
-        ..column("Duration", "string", described("Time required to complete the job."), |_| Value::Null)
+        ..column(
+            "Duration",
+            "string",
+            described("Time required to complete the job."),
+            |_| Value::Null,
+        )
     }
 }
 
@@ -104,11 +120,19 @@ impl Strategy for Jobs {
             set_default(spec, "completions", 1);
         }
         set_default(spec, "parallelism", 1);
-        let backoff = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+        let backoff = if spec.contains_key("backoffLimitPerIndex") {
+            i32::MAX
+        } else {
+            6
+        };
         set_default(spec, "backoffLimit", backoff);
         set_default(spec, "completionMode", "NonIndexed");
         set_default(spec, "suspend", false);
-        let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+        let replacement = if spec.contains_key("podFailurePolicy") {
+            "Failed"
+        } else {
+            "TerminatingOrFailed"
+        };
         set_default(spec, "podReplacementPolicy", replacement);
         set_default(spec, "manualSelector", false);
         default_template(spec);
@@ -138,7 +162,9 @@ impl Strategy for Jobs {
         let prefixed = old_label(NAME_LABELS[1]) && old_label(UID_LABELS[1]);
         let suspended = is_true_at(old, "/spec/suspend");
         let idle = old.pointer("/status/startTime").is_none()
-            || old.get("status").is_some_and(|status| status::is_true(status, "Suspended"));
+            || old
+                .get("status")
+                .is_some_and(|status| status::is_true(status, "Suspended"));
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = ErrorList::new();
         push_job_faults(new, prefixed, &mut errors);
@@ -183,8 +209,12 @@ impl Strategy for Jobs {
 
 /// A job without labels has those of its template.
 fn label_like_template(object: &mut Value) {
-    let labels = object.pointer("/spec/template/metadata/labels").and_then(Value::as_object);
-    let Some(labels) = labels.filter(|labels| !labels.is_empty()).cloned() else { return };
+    let labels = object
+        .pointer("/spec/template/metadata/labels")
+        .and_then(Value::as_object);
+    let Some(labels) = labels.filter(|labels| !labels.is_empty()).cloned() else {
+        return;
+    };
     let own = object.pointer("/metadata/labels").and_then(Value::as_object);
     if own.is_none_or(serde_json::Map::is_empty) {
         struct_mut(object, "metadata").insert("labels".into(), labels.into());
@@ -217,7 +247,9 @@ fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
     push_generated_faults(object, prefixed, errors);
     let spec = object.get("spec").unwrap_or(&Value::Null);
     spec::push_spec_faults(spec, &Path::new("spec"), errors);
-    let last_index = number(spec, "completions").filter(|count| *count > 0).map(|count| count - 1);
+    let last_index = number(spec, "completions")
+        .filter(|count| *count > 0)
+        .map(|count| count - 1);
     if let Some(last) = last_index.filter(|_| text(spec, "completionMode") == "Indexed") {
         let name = text_at(object, "/metadata/name");
         let host = format!("{name}-{last}");
@@ -231,9 +263,16 @@ fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
 /// A selector that is not the client's own must be the generated one.
 fn push_generated_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
     let selector = object.pointer("/spec/selector");
-    let Some(selector) = selector.filter(|_| !is_true_at(object, "/spec/manualSelector")) else { return };
+    let Some(selector) = selector.filter(|_| !is_true_at(object, "/spec/manualSelector")) else {
+        return;
+    };
     let (name, uid) = (text_at(object, "/metadata/name"), text_at(object, "/metadata/uid"));
-    let wanted = [(UID_LABELS[0], uid), (NAME_LABELS[0], name), (UID_LABELS[1], uid), (NAME_LABELS[1], name)];
+    let wanted = [
+        (UID_LABELS[0], uid),
+        (NAME_LABELS[0], name),
+        (UID_LABELS[1], uid),
+        (NAME_LABELS[1], name),
+    ];
     let wanted = wanted.get(..if prefixed { 4 } else { 2 }).unwrap_or_default();
     let path = Path::new("spec.template.metadata.labels");
     for (label, expected) in wanted {
@@ -247,11 +286,17 @@ fn push_generated_faults(object: &Value, prefixed: bool, errors: &mut ErrorList)
             Some(_) => {}
         }
     }
-    let labels: serde_json::Map<String, Value> =
-        wanted.iter().map(|(label, value)| ((*label).to_owned(), Value::from(*value))).collect();
+    let labels: serde_json::Map<String, Value> = wanted
+        .iter()
+        .map(|(label, value)| ((*label).to_owned(), Value::from(*value)))
+        .collect();
     let compiled = compile_label_selector(selector.as_object());
     if compiled.is_ok_and(|compiled| !compiled.matches(Some(&labels))) {
         let detail = "`selector` not auto-generated";
-        errors.push(Error::invalid_shown(&Path::new("spec.selector"), shown_selector(selector), detail));
+        errors.push(Error::invalid_shown(
+            &Path::new("spec.selector"),
+            shown_selector(selector),
+            detail,
+        ));
     }
 }

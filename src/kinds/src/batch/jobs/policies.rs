@@ -22,24 +22,37 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// `batch.PodFailurePolicy`.
-pub(super) const FAILURE_POLICY: &[Field] = &[("Rules", "rules", Shape::List(&[
-    ("Action", "action", Shape::Text),
-    ("OnExitCodes", "onExitCodes", Shape::Pointer(&[
-        ("ContainerName", "containerName", Shape::Plain),
-        ("Operator", "operator", Shape::Text),
-        ("Values", "values", Shape::Plain),
-    ])),
-    ("OnPodConditions", "onPodConditions", Shape::List(&[
-        ("Type", "type", Shape::Text),
-        ("Status", "status", Shape::Text),
-    ])),
-]))];
+pub(super) const FAILURE_POLICY: &[Field] = &[(
+    "Rules",
+    "rules",
+    Shape::List(&[
+        ("Action", "action", Shape::Text),
+        (
+            "OnExitCodes",
+            "onExitCodes",
+            Shape::Pointer(&[
+                ("ContainerName", "containerName", Shape::Plain),
+                ("Operator", "operator", Shape::Text),
+                ("Values", "values", Shape::Plain),
+            ]),
+        ),
+        (
+            "OnPodConditions",
+            "onPodConditions",
+            Shape::List(&[("Type", "type", Shape::Text), ("Status", "status", Shape::Text)]),
+        ),
+    ]),
+)];
 
 /// `batch.SuccessPolicy`.
-pub(super) const SUCCESS_POLICY: &[Field] = &[("Rules", "rules", Shape::List(&[
-    ("SucceededIndexes", "succeededIndexes", Shape::Plain),
-    ("SucceededCount", "succeededCount", Shape::Plain),
-]))];
+pub(super) const SUCCESS_POLICY: &[Field] = &[(
+    "Rules",
+    "rules",
+    Shape::List(&[
+        ("SucceededIndexes", "succeededIndexes", Shape::Plain),
+        ("SucceededCount", "succeededCount", Shape::Plain),
+    ]),
+)];
 
 /// Faults of all policies of a job's spec.
 pub(super) fn push_policy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -56,10 +69,18 @@ pub(super) fn push_policy_faults(spec: &Value, path: &Path<'_>, errors: &mut Err
             errors.push(Error::invalid_shown(&at, shown, "requires indexed completion mode"));
         }
     }
-    let supported: &[&str] = if failure.is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+    let supported: &[&str] = if failure.is_some() {
+        &["Failed"]
+    } else {
+        &["Failed", "TerminatingOrFailed"]
+    };
     let replacement = spec.get("podReplacementPolicy").and_then(Value::as_str);
     if let Some(replacement) = replacement.filter(|policy| !supported.contains(policy)) {
-        errors.push(Error::not_supported(&path.child("podReplacementPolicy"), replacement, supported));
+        errors.push(Error::not_supported(
+            &path.child("podReplacementPolicy"),
+            replacement,
+            supported,
+        ));
     }
 }
 
@@ -94,7 +115,11 @@ fn push_rule_faults(spec: &Value, rule: &Value, containers: &[&str], path: &Path
     let (action, at) = (text(rule, "action"), path.child("action"));
     if action == "FailIndex" {
         if spec.get("backoffLimitPerIndex").is_none() {
-            errors.push(Error::invalid_str(&at, action, "requires the backoffLimitPerIndex to be set"));
+            errors.push(Error::invalid_str(
+                &at,
+                action,
+                "requires the backoffLimitPerIndex to be set",
+            ));
         }
     } else {
         push_one_of(errors, &at, action, &ACTIONS);
@@ -141,7 +166,11 @@ fn push_exit_code_faults(codes: &Value, containers: &[&str], path: &Path<'_>, er
     let numbers: Vec<i64> = given.iter().filter_map(Value::as_i64).collect();
     for (index, (number, value)) in numbers.iter().zip(given).enumerate() {
         if operator == "In" && *number == 0 {
-            errors.push(Error::invalid(&at.index(index), value, "must not be 0 for the In operator"));
+            errors.push(Error::invalid(
+                &at.index(index),
+                value,
+                "must not be 0 for the In operator",
+            ));
         }
         if numbers.iter().take(index).any(|earlier| earlier == number) {
             errors.push(Error::duplicate(&at.index(index), value));
@@ -155,7 +184,10 @@ fn push_exit_code_faults(codes: &Value, containers: &[&str], path: &Path<'_>, er
 fn push_success_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(policy, "rules");
     if rules.is_empty() {
-        errors.push(Error::required(path, "at least one rules must be specified when the successPolicy is specified"));
+        errors.push(Error::required(
+            path,
+            "at least one rules must be specified when the successPolicy is specified",
+        ));
     }
     if rules.len() > MAX_RULES {
         errors.push(Error::too_many(path, rules.len(), MAX_RULES));
@@ -167,7 +199,10 @@ fn push_success_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &m
 }
 
 fn push_success_rule_faults(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut ErrorList) {
-    let (count, indexes) = (number(rule, "succeededCount"), rule.get("succeededIndexes").and_then(Value::as_str));
+    let (count, indexes) = (
+        number(rule, "succeededCount"),
+        rule.get("succeededIndexes").and_then(Value::as_str),
+    );
     if count.is_none() && indexes.is_none() {
         let detail = "at least one of succeededCount or succeededIndexes must be specified";
         errors.push(Error::required(path, detail));
@@ -181,7 +216,11 @@ fn push_success_rule_faults(rule: &Value, completions: i64, path: &Path<'_>, err
         match indexes::count(indexes, completions) {
             Ok(count) => total = count,
             Err(why) => {
-                errors.push(Error::invalid_str(&at, indexes, &format!("error parsing succeededIndexes: {why}")));
+                errors.push(Error::invalid_str(
+                    &at,
+                    indexes,
+                    &format!("error parsing succeededIndexes: {why}"),
+                ));
             }
         }
     }

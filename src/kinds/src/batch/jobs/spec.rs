@@ -36,10 +36,21 @@ pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut E
     push_common_faults(spec, path, errors);
     if let Some(selector) = spec.get("selector") {
         let detail = "`selector` will be auto-generated";
-        errors.push(Error::invalid_shown(&path.child("selector"), shown_selector(selector), detail));
+        errors.push(Error::invalid_shown(
+            &path.child("selector"),
+            shown_selector(selector),
+            detail,
+        ));
     }
-    if let Some(manual) = spec.get("manualSelector").filter(|manual| **manual == Value::Bool(true)) {
-        errors.push(not_supported_value(&path.child("manualSelector"), manual, &["nil", "false"]));
+    if let Some(manual) = spec
+        .get("manualSelector")
+        .filter(|manual| **manual == Value::Bool(true))
+    {
+        errors.push(not_supported_value(
+            &path.child("manualSelector"),
+            manual,
+            &["nil", "false"],
+        ));
     }
 }
 
@@ -55,7 +66,10 @@ fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     ];
     push_negative_faults(spec, path, &counters, errors);
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
-        errors.push(Error::required(&path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"));
+        errors.push(Error::required(
+            &path.child("backoffLimitPerIndex"),
+            "when maxFailedIndexes is specified",
+        ));
     }
     if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
         let at = path.child("managedBy");
@@ -78,12 +92,20 @@ fn push_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         None | Some("NonIndexed") => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(value) = spec.get(field) {
-                    errors.push(Error::invalid(&path.child(field), value, "requires indexed completion mode"));
+                    errors.push(Error::invalid(
+                        &path.child(field),
+                        value,
+                        "requires indexed completion mode",
+                    ));
                 }
             }
         }
         Some(other) => {
-            errors.push(Error::not_supported(&path.child("completionMode"), other, &["NonIndexed", "Indexed"]));
+            errors.push(Error::not_supported(
+                &path.child("completionMode"),
+                other,
+                &["NonIndexed", "Indexed"],
+            ));
         }
     }
 }
@@ -92,7 +114,10 @@ fn push_indexed_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (completions, parallelism) = (number(spec, "completions"), number(spec, "parallelism"));
     let max_failed = number(spec, "maxFailedIndexes");
     if completions.is_none() {
-        errors.push(Error::required(&path.child("completions"), "when completion mode is Indexed"));
+        errors.push(Error::required(
+            &path.child("completions"),
+            "when completion mode is Indexed",
+        ));
     }
     if let Some(parallelism) = parallelism.filter(|count| *count > MANY) {
         let detail = format!("must be less than or equal to {MANY} when completion mode is Indexed");
@@ -100,10 +125,18 @@ fn push_indexed_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let at = path.child("maxFailedIndexes");
     if let Some(max_failed) = max_failed.filter(|failed| completions.is_some_and(|count| *failed > count)) {
-        errors.push(Error::invalid(&at, &max_failed.into(), "must be less than or equal to completions"));
+        errors.push(Error::invalid(
+            &at,
+            &max_failed.into(),
+            "must be less than or equal to completions",
+        ));
     }
     if let Some(max_failed) = max_failed.filter(|failed| *failed > MANY) {
-        errors.push(Error::invalid(&at, &max_failed.into(), &format!("must be less than or equal to {MANY}")));
+        errors.push(Error::invalid(
+            &at,
+            &max_failed.into(),
+            &format!("must be less than or equal to {MANY}"),
+        ));
     }
     if completions.is_none_or(|count| count <= MANY) || spec.get("backoffLimitPerIndex").is_none() {
         return;
@@ -153,15 +186,23 @@ pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: b
     push("selector", &shown_selector);
     let template = spec.get("template").unwrap_or(&none);
     let old_template = old_spec.get("template").unwrap_or(&none);
-    let reference = if scheduling_is_open { opened(old_template, template) } else { old_template.clone() };
+    let reference = if scheduling_is_open {
+        opened(old_template, template)
+    } else {
+        old_template.clone()
+    };
     if *template != reference {
         push("template", &|template| layout::compact("PodTemplateSpec", template));
     }
     push("completionMode", &Value::to_string);
-    push("podFailurePolicy", &|policy| internal::compact(Some(policy), Shape::Pointer(FAILURE_POLICY)));
+    push("podFailurePolicy", &|policy| {
+        internal::compact(Some(policy), Shape::Pointer(FAILURE_POLICY))
+    });
     push("backoffLimitPerIndex", &Value::to_string);
     push("managedBy", &Value::to_string);
-    push("successPolicy", &|policy| internal::compact(Some(policy), Shape::Pointer(SUCCESS_POLICY)));
+    push("successPolicy", &|policy| {
+        internal::compact(Some(policy), Shape::Pointer(SUCCESS_POLICY))
+    });
 }
 
 /// Completions of an indexed job may change along with the parallelism.
@@ -175,7 +216,11 @@ fn push_completions_change(spec: &Value, old: &Value, errors: &mut ErrorList) {
     if text(spec, "completionMode") != "Indexed" {
         errors.push(Error::invalid(&path, shown, "field is immutable"));
     } else if count.is_some() && count != spec.get("parallelism") {
-        errors.push(Error::invalid(&path, shown, "can only be modified in tandem with spec.parallelism"));
+        errors.push(Error::invalid(
+            &path,
+            shown,
+            "can only be modified in tandem with spec.parallelism",
+        ));
     }
 }
 
@@ -187,7 +232,9 @@ fn opened(old: &Value, new: &Value) -> Value {
         keep_field(metadata, from, "annotations");
         keep_field(metadata, from, "labels");
     }
-    let (Some(pod), from) = (opened.get_mut("spec"), new.get("spec").unwrap_or(&none)) else { return opened };
+    let (Some(pod), from) = (opened.get_mut("spec"), new.get("spec").unwrap_or(&none)) else {
+        return opened;
+    };
     for field in ["nodeSelector", "tolerations", "schedulingGates"] {
         keep_field(pod, from, field);
     }

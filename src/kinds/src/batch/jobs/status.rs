@@ -12,7 +12,10 @@ use crate::{
     values::{items, text, text_at},
 };
 
-const UNCOUNTED: &[Field] = &[("Succeeded", "succeeded", Shape::Plain), ("Failed", "failed", Shape::Plain)];
+const UNCOUNTED: &[Field] = &[
+    ("Succeeded", "succeeded", Shape::Plain),
+    ("Failed", "failed", Shape::Plain),
+];
 
 /// A status with what its job wants.
 #[derive(Clone, Copy)]
@@ -24,7 +27,10 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn of(object: &'a Value) -> Self {
         let part = |name: &str| object.get(name).unwrap_or(&Value::Null);
-        Self { spec: part("spec"), status: part("status") }
+        Self {
+            spec: part("spec"),
+            status: part("status"),
+        }
     }
 
     fn is(self, condition: &str) -> bool {
@@ -46,7 +52,9 @@ impl<'a> Job<'a> {
 
 /// Whether a status has a condition that is true.
 pub(super) fn is_true(status: &Value, condition: &str) -> bool {
-    items(status, "conditions").iter().any(|item| text(item, "type") == condition && text(item, "status") == "True")
+    items(status, "conditions")
+        .iter()
+        .any(|item| text(item, "type") == condition && text(item, "status") == "True")
 }
 
 /// What a write changes.
@@ -72,7 +80,10 @@ impl Changes<'_> {
 
 /// Faults of a new status.
 pub(super) fn push_status_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let changes = Changes { new: Job::of(new), old: Job::of(old) };
+    let changes = Changes {
+        new: Job::of(new),
+        old: Job::of(old),
+    };
     let path = Path::new("status");
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
     push_negative_faults(changes.new.status, &path, &counters, errors);
@@ -90,7 +101,9 @@ fn condition_fault(path: &Path<'_>, detail: &str) -> Error {
 }
 
 fn push_uncounted_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let Some(uncounted) = status.get("uncountedTerminatedPods") else { return };
+    let Some(uncounted) = status.get("uncountedTerminatedPods") else {
+        return;
+    };
     let mut seen = Vec::new();
     for list in ["succeeded", "failed"] {
         let path = path.child(list);
@@ -112,11 +125,17 @@ fn push_completion_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
     let at = path.child("completionTime");
     let completed = job.status.get("completionTime");
     if (changes.condition("Complete") || changes.condition("Failed")) && job.is("Complete") && job.is("Failed") {
-        errors.push(condition_fault(path, "cannot set Complete=True and Failed=true conditions"));
+        errors.push(condition_fault(
+            path,
+            "cannot set Complete=True and Failed=true conditions",
+        ));
     }
     let target_changed = changes.condition("Complete") || changes.condition("FailureTarget");
     if target_changed && job.is("Complete") && job.is("FailureTarget") {
-        errors.push(condition_fault(path, "cannot set Complete=True and FailureTarget=true conditions"));
+        errors.push(condition_fault(
+            path,
+            "cannot set Complete=True and FailureTarget=true conditions",
+        ));
     }
     if changes.condition("Complete") || changes.field("completionTime") {
         match completed {
@@ -131,10 +150,16 @@ fn push_completion_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
         }
     }
     let time = |name: &str| text(job.status, name).parse::<Timestamp>().ok();
-    let is_early = time("startTime").zip(time("completionTime")).is_some_and(|(start, end)| end < start);
+    let is_early = time("startTime")
+        .zip(time("completionTime"))
+        .is_some_and(|(start, end)| end < start);
     if (changes.field("startTime") || changes.field("completionTime")) && is_early {
         let shown = completed.unwrap_or(&Value::Null);
-        errors.push(Error::invalid(&at, shown, "completionTime cannot be set before startTime"));
+        errors.push(Error::invalid(
+            &at,
+            shown,
+            "completionTime cannot be set before startTime",
+        ));
     }
     if changes.condition("Failed") && job.is("Failed") && !job.is("FailureTarget") {
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
@@ -153,10 +178,17 @@ fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
     }
     let active = number(job.status, "active").unwrap_or(0);
     if (changes.finished() || changes.field("active")) && active > 0 {
-        errors.push(Error::invalid(&path.child("active"), &active.into(), "active>0 is invalid for finished job"));
+        errors.push(Error::invalid(
+            &path.child("active"),
+            &active.into(),
+            "active>0 is invalid for finished job",
+        ));
     }
     if (changes.finished() || changes.field("startTime")) && job.status.get("startTime").is_none() {
-        errors.push(Error::required(&path.child("startTime"), "startTime is required for finished job"));
+        errors.push(Error::required(
+            &path.child("startTime"),
+            "startTime is required for finished job",
+        ));
     }
     let uncounted = job.status.get("uncountedTerminatedPods");
     let is_left = |pods: &&Value| !items(pods, "failed").is_empty() || !items(pods, "succeeded").is_empty();
@@ -164,7 +196,11 @@ fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
     if let Some(pods) = uncounted.filter(is_left).filter(|_| may_tell) {
         let shown = internal::compact(Some(pods), Shape::Pointer(UNCOUNTED));
         let detail = "uncountedTerminatedPods needs to be empty for finished job";
-        errors.push(Error::invalid_shown(&path.child("uncountedTerminatedPods"), shown, detail));
+        errors.push(Error::invalid_shown(
+            &path.child("uncountedTerminatedPods"),
+            shown,
+            detail,
+        ));
     }
 }
 
@@ -176,13 +212,22 @@ fn push_index_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorLi
     let (at_completed, at_failed) = (path.child("completedIndexes"), path.child("failedIndexes"));
     let (completed_changed, failed_changed) = (changes.field("completedIndexes"), changes.field("failedIndexes"));
     if let Some(completions) = job.completions() {
-        if let Some(why) = indexes::count(completed, completions).err().filter(|_| completed_changed) {
+        if let Some(why) = indexes::count(completed, completions)
+            .err()
+            .filter(|_| completed_changed)
+        {
             let detail = format!("error parsing completedIndexes: {why}");
             errors.push(Error::invalid_str(&at_completed, completed, &detail));
         }
-        let parsed = failed.filter(|_| failed_changed && per_index).map(|list| (list, indexes::count(list, completions)));
+        let parsed = failed
+            .filter(|_| failed_changed && per_index)
+            .map(|list| (list, indexes::count(list, completions)));
         if let Some((list, Err(why))) = parsed {
-            errors.push(Error::invalid_str(&at_failed, list, &format!("error parsing failedIndexes: {why}")));
+            errors.push(Error::invalid_str(
+                &at_failed,
+                list,
+                &format!("error parsing failedIndexes: {why}"),
+            ));
         }
     }
     if completed_changed && !completed.is_empty() && !job.is_indexed() {
@@ -193,7 +238,9 @@ fn push_index_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorLi
         let detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null";
         errors.push(Error::invalid_str(&at_failed, failed, detail));
     }
-    let lists = failed.zip(job.completions()).filter(|_| completed_changed || failed_changed);
+    let lists = failed
+        .zip(job.completions())
+        .filter(|_| completed_changed || failed_changed);
     if let Some((failed, completions)) = lists
         && let Some(shared) = indexes::first_shared(completed, failed, completions)
     {
@@ -207,14 +254,25 @@ fn push_running_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Error
     let count = |name: &str| number(job.status, name).unwrap_or(0);
     if (changes.finished() || changes.field("terminating")) && count("terminating") > 0 && job.is_finished() {
         let detail = "terminating>0 is invalid for finished job";
-        errors.push(Error::invalid(&path.child("terminating"), &count("terminating").into(), detail));
+        errors.push(Error::invalid(
+            &path.child("terminating"),
+            &count("terminating").into(),
+            detail,
+        ));
     }
     let ready = number(job.status, "ready").filter(|ready| *ready > count("active"));
     if let Some(ready) = ready.filter(|_| changes.field("ready") || changes.field("active")) {
-        errors.push(Error::invalid(&path.child("ready"), &ready.into(), "cannot set more ready pods than active"));
+        errors.push(Error::invalid(
+            &path.child("ready"),
+            &ready.into(),
+            "cannot set more ready pods than active",
+        ));
     }
     if job.is("SuccessCriteriaMet") {
-        for failure in ["Failed", "FailureTarget"].into_iter().filter(|failure| job.is(failure)) {
+        for failure in ["Failed", "FailureTarget"]
+            .into_iter()
+            .filter(|failure| job.is(failure))
+        {
             let detail = format!("cannot set SuccessCriteriaMet=True and {failure}=true conditions");
             errors.push(condition_fault(path, &detail));
         }
@@ -242,11 +300,18 @@ fn push_transition_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
     }
     let (completed, before) = (job.status.get("completionTime"), old.status.get("completionTime"));
     if let Some(time) = completed.filter(|time| before.is_some_and(|before| before != *time)) {
-        errors.push(Error::invalid(&path.child("completionTime"), time, "completionTime cannot be mutated"));
+        errors.push(Error::invalid(
+            &path.child("completionTime"),
+            time,
+            "completionTime cannot be mutated",
+        ));
     }
     push_start_faults(changes, &path.child("startTime"), errors);
     if old.is("SuccessCriteriaMet") && !job.is("SuccessCriteriaMet") {
-        errors.push(condition_fault(path, "cannot disable the SuccessCriteriaMet=True condition"));
+        errors.push(condition_fault(
+            path,
+            "cannot disable the SuccessCriteriaMet=True condition",
+        ));
     }
     if old.is("Complete") && !old.is("SuccessCriteriaMet") && job.is("SuccessCriteriaMet") {
         let detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";

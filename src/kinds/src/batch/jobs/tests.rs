@@ -23,28 +23,45 @@ fn pods_of_a_job_are_its_own() {
     });
     assert_eq!(stored["spec"]["template"]["metadata"]["labels"], labels);
     assert_eq!(stored["metadata"]["labels"], labels);
-    assert_eq!(stored["spec"]["selector"], json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": "u-1" } }));
+    assert_eq!(
+        stored["spec"]["selector"],
+        json!({ "matchLabels": { "batch.kubernetes.io/controller-uid": "u-1" } })
+    );
 }
 
 #[test]
 fn defaults_depend_on_each_other() {
     let cases = [
-        (json!({}), json!({ "completions": 1, "parallelism": 1, "backoffLimit": 6 })),
+        (
+            json!({}),
+            json!({ "completions": 1, "parallelism": 1, "backoffLimit": 6 }),
+        ),
         (json!({ "parallelism": 3 }), json!({ "parallelism": 3 })),
-        (json!({ "backoffLimitPerIndex": 1 }), json!({ "backoffLimit": 2_147_483_647 })),
-        (json!({ "podFailurePolicy": { "rules": [] } }), json!({ "podReplacementPolicy": "Failed" })),
+        (
+            json!({ "backoffLimitPerIndex": 1 }),
+            json!({ "backoffLimit": 2_147_483_647 }),
+        ),
+        (
+            json!({ "podFailurePolicy": { "rules": [] } }),
+            json!({ "podReplacementPolicy": "Failed" }),
+        ),
     ];
     for (given, expected) in cases {
         let spec = trial().decode(job(&given))["spec"].clone();
         assert_eq!(merged(&spec, &expected), spec, "{given}");
     }
-    assert!(trial().decode(job(&json!({ "parallelism": 3 })))["spec"].get("completions").is_none());
+    assert!(
+        trial().decode(job(&json!({ "parallelism": 3 })))["spec"]
+            .get("completions")
+            .is_none()
+    );
 }
 
 #[test]
 fn faults_of_the_spec() {
     let rules = |rule: Value| json!({ "podFailurePolicy": { "rules": [rule] } });
-    let succeed = |rule: Value| json!({ "completionMode": "Indexed", "completions": 3, "successPolicy": { "rules": [rule] } });
+    let succeed =
+        |rule: Value| json!({ "completionMode": "Indexed", "completions": 3, "successPolicy": { "rules": [rule] } });
     let cases: [(Value, &[&str]); 9] = [
         (json!({}), &[]),
         (
@@ -75,7 +92,9 @@ fn faults_of_the_spec() {
             ],
         ),
         (
-            rules(json!({ "action": "", "onExitCodes": { "operator": "In", "values": [3, 0, 3], "containerName": "z" } })),
+            rules(
+                json!({ "action": "", "onExitCodes": { "operator": "In", "values": [3, 0, 3], "containerName": "z" } }),
+            ),
             &[
                 r#"spec.podFailurePolicy.rules[0].action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]"#,
                 r#"spec.podFailurePolicy.rules[0].onExitCodes.containerName: Invalid value: "z": must be one of the container or initContainer names in the pod template"#,
@@ -93,11 +112,15 @@ fn faults_of_the_spec() {
         ),
         (
             succeed(json!({ "succeededIndexes": "2-9" })),
-            &[r#"spec.successPolicy.rules[0].succeededIndexes: Invalid value: "2-9": error parsing succeededIndexes: too large index: "9""#],
+            &[
+                r#"spec.successPolicy.rules[0].succeededIndexes: Invalid value: "2-9": error parsing succeededIndexes: too large index: "9""#,
+            ],
         ),
         (
             succeed(json!({ "succeededIndexes": "0-1", "succeededCount": 3 })),
-            &["spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)"],
+            &[
+                "spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of indexes in the specified succeededIndexes field)",
+            ],
         ),
     ];
     trial().expect_faults(&cases.map(|(patch, faults)| (job(&patch), faults)));
@@ -106,7 +129,9 @@ fn faults_of_the_spec() {
 #[test]
 fn suspended_jobs_may_be_scheduled_anew() {
     let trial = trial();
-    let old = trial.create(job(&json!({ "suspend": true }))).expect("the job is valid");
+    let old = trial
+        .create(job(&json!({ "suspend": true })))
+        .expect("the job is valid");
     let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
     let faults = |spec: Value| trial.patch(&old, &template(spec)).err().unwrap_or_default().len();
     assert_eq!(faults(json!({ "nodeSelector": { "a": "b" } })), 0);
@@ -118,19 +143,24 @@ fn suspended_jobs_may_be_scheduled_anew() {
 #[test]
 fn completions_of_indexed_jobs_change_with_the_parallelism() {
     let trial = trial();
-    let old = trial.create(job(&json!({ "completionMode": "Indexed", "completions": 2, "parallelism": 2 })));
+    let old = trial.create(job(
+        &json!({ "completionMode": "Indexed", "completions": 2, "parallelism": 2 }),
+    ));
     let old = old.expect("the job is valid");
-    trial.expect_patch_faults(&old, &[
-        (json!({ "spec": { "completions": 3, "parallelism": 3 } }), &[]),
-        (
-            json!({ "spec": { "completions": 3 } }),
-            &["spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"],
-        ),
-        (
-            json!({ "spec": { "completionMode": "NonIndexed" } }),
-            &[r#"spec.completionMode: Invalid value: "NonIndexed": field is immutable"#],
-        ),
-    ]);
+    trial.expect_patch_faults(
+        &old,
+        &[
+            (json!({ "spec": { "completions": 3, "parallelism": 3 } }), &[]),
+            (
+                json!({ "spec": { "completions": 3 } }),
+                &["spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism"],
+            ),
+            (
+                json!({ "spec": { "completionMode": "NonIndexed" } }),
+                &[r#"spec.completionMode: Invalid value: "NonIndexed": field is immutable"#],
+            ),
+        ],
+    );
 }
 
 #[test]
@@ -155,11 +185,14 @@ fn a_status_cannot_contradict_itself() {
     ]);
     let started = trial.status(&old, json!({ "failed": 2, "startTime": "2024-01-01T00:00:00Z" }));
     let started = started.expect("the status is consistent");
-    trial.expect_status_faults(&started, &[(
-        json!({ "failed": 1 }),
-        &[
-            "status.failed: Invalid value: 1: cannot decrease the failed counter",
-            "status.startTime: Required value: startTime cannot be removed for unsuspended job",
-        ],
-    )]);
+    trial.expect_status_faults(
+        &started,
+        &[(
+            json!({ "failed": 1 }),
+            &[
+                "status.failed: Invalid value: 1: cannot decrease the failed counter",
+                "status.startTime: Required value: startTime cannot be removed for unsuspended job",
+            ],
+        )],
+    );
 }

@@ -37,13 +37,16 @@ pub(crate) fn kind() -> Kind {
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
-    Kind::new(Pods).columns(columns::columns()).row_conditions(columns::row_conditions).selectable(vec![
-        node,
-        selectable("spec.hostNetwork", |pod| {
-            is_true_at(pod, "/spec/hostNetwork").to_string()
-        }),
-        selectable("status.podIPs", |pod| status::addresses(pod, "podIPs").join(",")),
-    ])
+    Kind::new(Pods)
+        .columns(columns::columns())
+        .row_conditions(columns::row_conditions)
+        .selectable(vec![
+            node,
+            selectable("spec.hostNetwork", |pod| {
+                is_true_at(pod, "/spec/hostNetwork").to_string()
+            }),
+            selectable("status.podIPs", |pod| status::addresses(pod, "podIPs").join(",")),
+        ])
 }
 
 struct Pods;

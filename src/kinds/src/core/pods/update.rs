@@ -126,7 +126,12 @@ fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
         push_gated_faults(&mut munged, old, path, errors);
     }
     if without_empty(&munged) != without_empty(old) {
-        let lines = |spec: &Value| layout::indented("PodSpec", spec).lines().map(str::to_owned).collect::<Vec<_>>();
+        let lines = |spec: &Value| {
+            layout::indented("PodSpec", spec)
+                .lines()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         let changes = diff::unified(&lines(old), &lines(&munged));
         errors.push(Error::forbidden(path, &format!("{UPDATABLE}\n{changes}")));
     }
