@@ -13,7 +13,7 @@
 //! ```
 //!
 //! What follows a `$` line, up to a blank line and the next `$` or `#`, is what the command must print, on either
-//! stream, after [`normal`] took out what varies. Each script runs in a namespace of its own that is the default of its
+//! stream, after `normal` took out what varies. Each script runs in a namespace of its own that is the default of its
 //! kubeconfig, in a scratch copy of `tests/kubectl/manifests`. With `UPDATE_EXPECT=1` the script is rewritten with what
 //! was printed.
 

@@ -1,6 +1,6 @@
 //! Subresources with rules of a kind's own, beside `/status`, `/scale` and `/finalize`.
 //!
-//! A kind names them through [`Strategy::subresource`](crate::Strategy::subresource). A *part* is the object itself, of
+//! A kind names them through [`crate::Strategy::subresource`]. A *part* is the object itself, of
 //! which only some fields can be changed; a *command* is POSTed and does something to the object; a *connection* leads
 //! to somebody else, such as the kubelet that runs a pod.
 

@@ -1,7 +1,7 @@
 //! Replays recorded exchanges against a server and tells which scenarios do not match, and how.
 //!
 //! A file holds one scenario a line; a scenario is a list of steps, each a request with the answer that kube-apiserver
-//! gave. Both answers are normalised before they are compared, see [`normal`]. `tests/reference/README.md` explains the
+//! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
 //! format.
 
 pub mod known;

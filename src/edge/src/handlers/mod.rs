@@ -1,6 +1,6 @@
 //! What is done with objects, one file a verb.
 //!
-//! [`crate::routes::resources`] finds the resource and calls the verb. Each first agrees on the form of the answer, then
+//! `routes::resources` finds the resource and calls the verb. Each first agrees on the form of the answer, then
 //! reads options and body, then asks the registry.
 
 pub(crate) mod command;

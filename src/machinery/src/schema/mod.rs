@@ -2,7 +2,7 @@
 //!
 //! [`TypeTable`] is the data; it is made once at start for the built-in kinds and, later, for custom
 //! resources. The rest is the engine:
-//! - [`decode`] holds a freshly parsed value against its type, as Go's strict decoding into a struct does;
+//! - [`decode()`] holds a freshly parsed value against its type, as Go's strict decoding into a struct does;
 //! - [`apply_defaults`] fills in what the client left out;
 //! - [`ordered_json`] prints a value as Go would, for messages;
 //! - [`paths`] reads and writes fields by dotted path.
