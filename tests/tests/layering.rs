@@ -104,16 +104,9 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
-/// Which direct dependencies are looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Needs {
-    All,
-    /// Without what only tests need.
-    Shipped,
-}
-
-/// Every crate's direct dependencies by the room's name.
-fn dependencies(which: Needs) -> BTreeMap<String, BTreeSet<String>> {
+/// Every crate's direct dependencies by the room's name, without what only its tests need: a test may set up real
+/// things of any room.
+fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let room = |name: &str| name.strip_prefix("trireme-").unwrap_or(name).to_owned();
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
@@ -122,7 +115,7 @@ fn dependencies(which: Needs) -> BTreeMap<String, BTreeSet<String>> {
         .map(|package| {
             let name = room(package["name"].as_str().expect("a name"));
             let needs = package["dependencies"].as_array().expect("dependencies");
-            let needs = needs.iter().filter(|need| which == Needs::All || need["kind"] != "dev");
+            let needs = needs.iter().filter(|need| need["kind"] != "dev");
             let needs = needs.map(|need| need["name"].as_str().expect("a name"));
             // A crate may name itself to switch on a feature for its own tests.
             let needs = needs.map(room).filter(|need| *need != name).collect();
@@ -133,7 +126,7 @@ fn dependencies(which: Needs) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn rooms_depend_on_allowed_rooms_only() {
-    let dependencies = dependencies(Needs::All);
+    let dependencies = dependencies();
     let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
     let mut faults = Vec::new();
     for (room, needs) in &dependencies {
@@ -167,7 +160,7 @@ fn rooms_depend_on_allowed_rooms_only() {
 #[test]
 fn libraries_are_named_where_they_belong_only() {
     let mut faults = Vec::new();
-    for (room, needs) in dependencies(Needs::Shipped) {
+    for (room, needs) in dependencies() {
         for (library, rooms, why) in LIBRARIES {
             // The composition root lists what it hands on; the outer crates are clients.
             if needs.contains(*library) && !rooms.contains(&room.as_str()) && !OUTSIDE.contains(&room.as_str()) {
@@ -193,7 +186,7 @@ const IMPURE: &[&str] = &[
 
 #[test]
 fn machinery_is_pure() {
-    let dependencies = dependencies(Needs::Shipped);
+    let dependencies = dependencies();
     let impure: Vec<&String> = dependencies["machinery"]
         .iter()
         .filter(|need| IMPURE.contains(&need.as_str()))
