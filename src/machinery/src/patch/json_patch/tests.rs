@@ -33,7 +33,7 @@ fn operations_apply() {
         {"a":[1,2,3]} + {"op":"remove","path":"/a/-4"} = no
         {"a":1} + {"op":"replace","path":"/a","value":2} = {"a":2}
         {"a":null} + {"op":"replace","path":"/a","value":2} = {"a":2}
-        {"a":1} + {"op":"replace","path":"/b","value":2} = no
+        {"a":1} + {"op":"replace","path":"/b","value":2} = {"a":1,"b":2}
         {"a":[1]} + {"op":"replace","path":"/a/0","value":2} = {"a":[2]}
         {"a":1} + {"op":"replace","path":"","value":{"b":1}} = {"b":1}
         {"a":1} + {"op":"replace","path":"","value":1} = no

@@ -48,7 +48,7 @@ fn a_kind_may_insist_on_a_revision() {
         )
         .await;
         bench.made("a", json!({}), json!({})).await;
-        let told = "Thing.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified \
+        let told = "things.example.com \"a\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified \
                     for an update";
         let put = bench.put("a", thing("a", json!({}), json!({"data": {"k": "v"}}))).await;
         assert_eq!(refused(put), (Reason::Invalid, told.to_owned()));
