@@ -139,9 +139,26 @@ impl EtcdProcess {
         self.wait_for(store).await
     }
 
-    /// Freezes the process: its connections stay open and silent.
+    /// Freezes the process: its connections stay open and silent. On return every thread has stopped.
     pub fn pause(&self) -> Result<(), StorageError> {
-        self.signal("STOP")
+        self.signal("STOP")?;
+        while !self.is_frozen() {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel says of every thread that it is stopped, or the process is gone.
+    fn is_frozen(&self) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid())) else {
+            return true;
+        };
+        threads.flatten().all(|thread| {
+            let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses and may hold anything.
+            stat.rsplit_once(") ")
+                .is_none_or(|(_, rest)| rest.starts_with(['T', 't']))
+        })
     }
 
     /// Lets a frozen process go on.
