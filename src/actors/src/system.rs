@@ -265,6 +265,8 @@ impl Inner {
             return Err(SpawnError::ShuttingDown);
         }
         let name = member.vitals().name();
+        // Whoever waited for an actor's end may take its place before its parent has struck it off.
+        roster.members.retain(|other| !other.vitals().gone.is_cancelled());
         if roster.members.iter().any(|other| other.vitals().name() == name) {
             return Err(SpawnError::Duplicate(name));
         }
@@ -276,14 +278,14 @@ impl Inner {
 /// Takes an actor off the roster when its parent ends.
 struct Delist {
     system: Weak<Inner>,
-    name: String,
+    vitals: Arc<Vitals>,
 }
 
 impl Delist {
     fn new<A: Actor>(system: &Arc<Inner>, shared: &Shared<A>) -> Self {
         Self {
             system: Arc::downgrade(system),
-            name: shared.vitals.name(),
+            vitals: Arc::clone(&shared.vitals),
         }
     }
 }
@@ -294,7 +296,7 @@ impl Drop for Delist {
             system
                 .roster()
                 .members
-                .retain(|member| member.vitals().name() != self.name);
+                .retain(|member| !std::ptr::eq(member.vitals(), &*self.vitals));
         }
     }
 }

@@ -59,6 +59,20 @@ fn the_roster_shows_who_lives() {
 }
 
 #[test]
+fn a_place_is_free_as_soon_as_its_actor_has_stopped() {
+    run(worker::topology(), |kit| async move {
+        for _ in 0..500 {
+            let (owned, worker) = worker::spawn(&kit, "");
+            assert_eq!(worker.ask(Count()).await, Ok(1));
+            owned.stop().await;
+        }
+        let (_owned, worker) = worker::spawn(&kit, "");
+        assert_eq!(worker.ask(Count()).await, Ok(1));
+        assert_eq!(kit.system.snapshot().len(), 1, "the last one stays on the roster");
+    });
+}
+
+#[test]
 fn what_does_not_end_is_named() {
     run(worker::topology(), |kit| async move {
         let (_owned, worker) = worker::spawn(&kit, "");
