@@ -21,6 +21,9 @@ use trireme_actors::Clock;
 use crate::app::App;
 use crate::settings::{Invocation, Settings};
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// `EX_USAGE` of sysexits.h: the settings are wrong, a restart will not help.
 const EXIT_USAGE: u8 = 64;
 const EXIT_FAILED: u8 = 1;
