@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    Conversion, ResourceInfo, SelectableField, ServedVersion,
+    Conversion, ResourceInfo, SelectableField, SelectableFields, ServedVersion,
     allocate::{AddressAllocator, PortAllocator},
 };
 
@@ -216,7 +216,7 @@ fn newer_events() -> impl Iterator<Item = ServedVersion> {
         })
 }
 
-fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<SelectableField> {
+fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> SelectableFields {
     let fields =
         row.selectable.iter().map(
             |field| match own.iter().position(|candidate| *candidate.label == *field.label) {
@@ -224,9 +224,8 @@ fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> Vec<Selectab
                 None => at_path(&field.label, &field.path),
             },
         );
-    let mut fields: Vec<SelectableField> = fields.collect();
-    fields.extend(own);
-    fields
+    let fields: Vec<SelectableField> = fields.collect();
+    fields.into_iter().chain(own).collect()
 }
 
 /// A selectable field that is what stands at a dotted path, as text.
@@ -239,7 +238,62 @@ fn at_path(label: &str, path: &str) -> SelectableField {
     };
     SelectableField {
         label: label.into(),
+        parts: vec![path.into()],
         read: Arc::new(read),
         indexed: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use trireme_registry::Item;
+
+    use super::*;
+    use crate::testing::settings;
+
+    /// A text, or a text where a list of addresses is looked for, at each part that a field is read from.
+    fn sample(info: &ResourceInfo) -> Value {
+        let mut object = json!({
+            "apiVersion": info.stored().group_version.to_string(),
+            "kind": &*info.kind,
+            "metadata": {"namespace": if info.namespaced { "ns" } else { "" }, "name": "a", "uid": "u"},
+            "rest": {"a": [1, {"b": null}]},
+        });
+        let fields = info.selectable.iter().filter(|field| *field.label != *"name");
+        for part in fields.flat_map(|field| &field.parts) {
+            let mut place = &mut object;
+            for name in part.split('.') {
+                place = &mut place[name];
+            }
+            *place = match &**part {
+                "spec.unschedulable" | "spec.hostNetwork" => json!(true),
+                "status.succeeded" | "status.replicas" => json!(3),
+                "status.podIPs" => json!([{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]),
+                other => json!(format!("value of {other}")),
+            };
+        }
+        object
+    }
+
+    #[test]
+    fn every_field_is_read_from_the_parts_that_it_names() {
+        let (_dir, settings) = settings();
+        let mut fields = 0;
+        for info in resources(&settings) {
+            let object = sample(&info);
+            let item = Item::from_object(&info, &object).expect("it is an object of the resource");
+            let fields_of_item = info.selectable.iter().zip(&item.fields);
+            for (field, value) in fields_of_item.filter(|(field, _)| *field.label != *"name") {
+                let label = format!("{} {}", info.resource, field.label);
+                assert_eq!(**value, (field.read)(&object), "{label}");
+                assert!(
+                    !value.is_empty() && **value != *"false",
+                    "{label} is read from elsewhere"
+                );
+                fields += 1;
+            }
+        }
+        assert!(fields > 20, "{fields} fields");
     }
 }

@@ -58,10 +58,12 @@ impl Kind {
     }
 }
 
-/// A selectable field whose value is not simply what stands at its path.
-pub(crate) fn selectable(label: &str, read: fn(&Value) -> String) -> SelectableField {
+/// A selectable field whose value is not simply what stands at its path, with the parts of the object that it is read
+/// from.
+pub(crate) fn selectable(label: &str, parts: &[&str], read: fn(&Value) -> String) -> SelectableField {
     SelectableField {
         label: label.into(),
+        parts: parts.iter().map(|&part| part.into()).collect(),
         read: Arc::new(read),
         indexed: false,
     }

@@ -1,17 +1,22 @@
 //! For the tests of kinds: puts objects through a kind's hooks in the order in which the registry does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use trireme_machinery::{
     GroupVersion,
     field::ErrorList,
     schema::{self, TypeId},
 };
-use trireme_registry::{Conversion, Strategy, WriteContext};
+use trireme_registry::{
+    Conversion, Strategy, WriteContext,
+    allocate::{AddressAllocator, PortAllocator},
+};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
-use crate::{data, kind::Kind};
+use crate::{builtin::Settings, data, kind::Kind};
 
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
@@ -194,4 +199,29 @@ pub(crate) fn template() -> Value {
 /// A selector of `app: x`.
 pub(crate) fn selector() -> Value {
     json!({ "matchLabels": { "app": "x" } })
+}
+
+/// Settings of a server whose allocators have little to give, over a store of its own.
+pub(crate) fn settings() -> (TempDir, Settings) {
+    let dir = TempDir::new().expect("a directory");
+    let options = EmbeddedOptions {
+        fsync: false,
+        ..EmbeddedOptions::default()
+    };
+    let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
+    let settings = Settings {
+        storage_root: "/registry".to_owned(),
+        event_ttl: Duration::from_secs(3600),
+        addresses: AddressAllocator::new(
+            store.clone(),
+            "/registry/ipaddresses",
+            "10.0.0.0/29".parse().expect("a range"),
+        ),
+        ports: PortAllocator::new(
+            store,
+            "/registry/ranges/servicenodeports",
+            "30000-30002".parse().expect("a range"),
+        ),
+    };
+    (dir, settings)
 }

@@ -20,11 +20,12 @@ use trireme_storage::{
 
 use crate::{
     encode,
-    info::{Conversion, ResourceInfo, SelectableField, ServedVersion},
+    info::{Conversion, ResourceInfo, ServedVersion},
     item::Item,
     read_index::ReadIndexHandle,
     reads::Reader,
     request::{GetRequest, ListRequest, Target, WatchRequest, WatchStart},
+    selectable::{SelectableField, SelectableFields},
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
     strategy::Strategy,
     watch_cache::OwnedWatchCache,
@@ -81,7 +82,7 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource
             conversion: None,
         }],
         types: &TYPES.0,
-        selectable: Vec::new(),
+        selectable: SelectableFields::default(),
         has_status: false,
         scale: None,
         columns: Vec::new(),
@@ -102,11 +103,12 @@ pub(crate) fn pods() -> ResourceInfo {
             .to_owned()
     };
     ResourceInfo {
-        selectable: vec![SelectableField {
+        selectable: SelectableFields::from_iter([SelectableField {
             label: "spec.nodeName".into(),
+            parts: vec!["spec.nodeName".into()],
             read: Arc::new(node),
             indexed: true,
-        }],
+        }]),
         ..resource("", "pods", "Pod", true)
     }
 }

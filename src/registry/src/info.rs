@@ -8,7 +8,10 @@ use trireme_machinery::{
     schema::{TypeId, TypeTable},
 };
 
-use crate::strategy::{SideEffects, Strategy};
+use crate::{
+    selectable::SelectableFields,
+    strategy::{SideEffects, Strategy},
+};
 
 /// Everything that the generic machinery needs to serve a resource. Built-in kinds and custom resources compile to
 /// this same form.
@@ -31,7 +34,7 @@ pub struct ResourceInfo {
     /// The types that the versions' schemas are part of.
     pub types: &'static TypeTable,
     /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`.
-    pub selectable: Vec<SelectableField>,
+    pub selectable: SelectableFields,
     /// Whether `/status` is served.
     pub has_status: bool,
     /// Where `/scale` reads and writes, if it is served.
@@ -66,18 +69,6 @@ pub trait Conversion: Send + Sync {
     fn to_stored(&self, object: &mut Value);
     /// From the stored version to the served one.
     fn to_served(&self, object: &mut Value);
-}
-
-/// A field that selectors may name.
-#[derive(Clone)]
-pub struct SelectableField {
-    /// As the client writes it: `spec.nodeName`.
-    pub label: Arc<str>,
-    /// Reads the value from the object, which comes without its metadata; absent fields read as the empty string. A
-    /// field labelled `name` always is the object's name.
-    pub read: Arc<dyn Fn(&Value) -> String + Send + Sync>,
-    /// Whether watchers that select on this field are woken by its value (`spec.nodeName` of pods).
-    pub indexed: bool,
 }
 
 /// Where the scale subresource finds its parts, in dotted form.

@@ -5,15 +5,11 @@
 //! what others stored in another layout or version is encoded anew. What cannot be read is a typed error: the caller
 //! leaves such an object out and says so, since one bad entry must not take a whole resource down.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{
-    Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
-};
 use serde_json::Value;
-use trireme_machinery::{Object, json};
+use trireme_machinery::json;
 use trireme_storage::Revision;
 
 use crate::{
@@ -21,6 +17,7 @@ use crate::{
     event::EventKind,
     info::ResourceInfo,
     item::{Item, ItemKey, make_line},
+    selectable::Head,
 };
 
 /// Why a stored entry is not an object of the resource.
@@ -43,25 +40,6 @@ pub enum ItemError {
         /// Its `kind`.
         kind: String,
     },
-}
-
-#[derive(Deserialize)]
-struct Head<'a> {
-    #[serde(rename = "apiVersion", borrow)]
-    api_version: Cow<'a, str>,
-    #[serde(borrow)]
-    kind: Cow<'a, str>,
-    metadata: Metadata,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(default)]
-    uid: Option<Box<str>>,
-    #[serde(default)]
-    labels: Option<BTreeMap<Box<str>, Option<Box<str>>>>,
-    #[serde(rename = "resourceVersion", default)]
-    resource_version: Option<IgnoredAny>,
 }
 
 impl Item {
@@ -88,16 +66,19 @@ impl Item {
         revision: Revision,
     ) -> Result<Self, ItemError> {
         let (key, namespace_len) = item_key(info, key)?;
-        let head: Head<'_> = serde_json::from_slice(value).map_err(ItemError::Undecodable)?;
+        let head = Head::read(&info.selectable, value).map_err(ItemError::Undecodable)?;
         let canonical = is_stored_version(info, &head) && head.metadata.resource_version.is_none();
         let body = if canonical { canonical_body(value, &head) } else { None };
-        let (line, bytes, body) = match body {
-            Some(body) => splice(line_kind, value, body, revision),
+        let ((line, bytes, body), fields) = match body {
+            Some(body) => (
+                splice(line_kind, value, body, revision),
+                info.selectable.values(&head.selected),
+            ),
             None => encode_anew(line_kind, info, &head, value, revision)?,
         };
         let labels = head.metadata.labels.unwrap_or_default();
         Ok(Self {
-            fields: read_fields(info, &bytes)?,
+            fields,
             bytes,
             body,
             revision,
@@ -157,7 +138,10 @@ fn canonical_body(value: &[u8], head: &Head<'_>) -> Option<usize> {
     Some(value.len() - rest.len())
 }
 
-fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> (Bytes, Bytes, usize) {
+/// The watch line, the object within it, and where the object's `"metadata"` begins.
+type Encoded = (Bytes, Bytes, usize);
+
+fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> Encoded {
     let (before, after) = value.split_at(body);
     let fields = after.get(br#""metadata":{"#.len()..).unwrap_or_default();
     let digits = revision.to_string();
@@ -178,7 +162,7 @@ fn encode_anew(
     head: &Head<'_>,
     value: &[u8],
     revision: Revision,
-) -> Result<(Bytes, Bytes, usize), ItemError> {
+) -> Result<(Encoded, Box<[Box<str>]>), ItemError> {
     let foreign = || ItemError::Foreign {
         api_version: head.api_version.to_string(),
         kind: head.kind.to_string(),
@@ -198,63 +182,13 @@ fn encode_anew(
     let api_version = info.stored().group_version.to_string();
     let body = br#"{"apiVersion":"","kind":"","#.len() + api_version.len() + info.kind.len();
     let (line, bytes) = make_line(kind, &[&encode::object_at(&object, revision)]);
-    Ok((line, bytes, body))
+    Ok(((line, bytes, body), info.selectable.values(&object)))
 }
 
 /// Reads a whole object into a tree.
 pub(crate) fn parse(value: &[u8]) -> Result<Value, ItemError> {
     let decoded = json::decode(value).map_err(|error| ItemError::Unparsable(error.to_string()))?;
     Ok(decoded.value)
-}
-
-fn read_fields(info: &ResourceInfo, object: &[u8]) -> Result<Box<[Box<str>]>, ItemError> {
-    if info.selectable.is_empty() {
-        return Ok(Box::default());
-    }
-    let object = match serde_json::from_slice(object) {
-        Ok(WithoutMetadata(object)) => object,
-        // Deeper than serde_json goes: the decoder with caps of its own has the last word.
-        Err(_) => parse(object)?,
-    };
-    Ok(info
-        .selectable
-        .iter()
-        .map(|field| (field.read)(&object).into_boxed_str())
-        .collect())
-}
-
-/// An object's tree but for `metadata`, which is half of many objects and in which nothing is selectable that an item
-/// does not know anyway.
-struct WithoutMetadata(Value);
-
-impl<'de> Deserialize<'de> for WithoutMetadata {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Object;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
-                let mut object = Object::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    if key == "metadata" {
-                        map.next_value::<IgnoredAny>()?;
-                    } else {
-                        object.insert(key, map.next_value()?);
-                    }
-                }
-                Ok(object)
-            }
-        }
-
-        deserializer
-            .deserialize_map(Fields)
-            .map(|object| Self(Value::Object(object)))
-    }
 }
 
 #[cfg(test)]

@@ -42,17 +42,33 @@ pub(crate) fn kind(ttl: Duration) -> Kind {
 /// what stands at its path.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![
-        selectable("source", |event| source(event).to_owned()),
-        selectable("reportingController", |event| {
+        selectable("source", &["source.component", "reportingComponent"], |event| {
+            source(event).to_owned()
+        }),
+        selectable("reportingController", &["reportingComponent"], |event| {
             text(event, "reportingComponent").to_owned()
         }),
-        selectable("regarding.kind", |event| involved(event, "kind")),
-        selectable("regarding.namespace", |event| involved(event, "namespace")),
-        selectable("regarding.name", |event| involved(event, "name")),
-        selectable("regarding.uid", |event| involved(event, "uid")),
-        selectable("regarding.apiVersion", |event| involved(event, "apiVersion")),
-        selectable("regarding.resourceVersion", |event| involved(event, "resourceVersion")),
-        selectable("regarding.fieldPath", |event| involved(event, "fieldPath")),
+        selectable("regarding.kind", &["involvedObject.kind"], |event| {
+            involved(event, "kind")
+        }),
+        selectable("regarding.namespace", &["involvedObject.namespace"], |event| {
+            involved(event, "namespace")
+        }),
+        selectable("regarding.name", &["involvedObject.name"], |event| {
+            involved(event, "name")
+        }),
+        selectable("regarding.uid", &["involvedObject.uid"], |event| involved(event, "uid")),
+        selectable("regarding.apiVersion", &["involvedObject.apiVersion"], |event| {
+            involved(event, "apiVersion")
+        }),
+        selectable(
+            "regarding.resourceVersion",
+            &["involvedObject.resourceVersion"],
+            |event| involved(event, "resourceVersion"),
+        ),
+        selectable("regarding.fieldPath", &["involvedObject.fieldPath"], |event| {
+            involved(event, "fieldPath")
+        }),
     ]
 }
 

@@ -52,7 +52,13 @@ impl Shared {
 
     pub(super) fn begin(&self) -> bool {
         let wanted = self.wanted.load(Ordering::SeqCst);
-        self.rounds.send_if_modified(|(rounds, _)| rounds.begin(wanted))
+        let mut begins = false;
+        self.rounds.send_if_modified(|(rounds, _)| {
+            begins = rounds.begin(wanted);
+            // Who waits waits for an end, so nobody is woken.
+            false
+        });
+        begins
     }
 
     pub(super) fn end(&self, latest: Latest) {

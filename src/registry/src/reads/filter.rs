@@ -8,7 +8,7 @@ use crate::{
     info::ResourceInfo,
     item::{Item, ItemKey},
     request::{Selection, Target},
-    watch_cache::Topic,
+    watch_cache::{FieldValue, Topic},
 };
 
 /// The part of the key space that can match.
@@ -103,6 +103,14 @@ impl Filter {
     /// Whose events to listen to.
     pub(crate) fn topic(&self) -> &Topic {
         &self.topic
+    }
+
+    /// The indexed field that every selected object has one value of, if the selection names one.
+    pub(crate) fn indexed_field(&self) -> Option<FieldValue<'_>> {
+        match &self.topic {
+            Topic::Field { field, value } => Some(FieldValue { field: *field, value }),
+            Topic::All | Topic::Namespace(_) | Topic::Object(_) => None,
+        }
     }
 
     /// The keys that can match, as bounds of a range of the index.

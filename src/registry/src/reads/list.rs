@@ -6,7 +6,12 @@ use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{KeyValue, RangePage, RangeRequest, Revision, Storage, StorageError};
 
 use super::{errors, filter::Filter, token::Continuation};
-use crate::{info::ResourceInfo, item::Item, store_error, watch_cache::Index};
+use crate::{
+    info::ResourceInfo,
+    item::Item,
+    store_error,
+    watch_cache::{Index, KeyRange},
+};
 
 /// How many objects are looked at before others get their turn on the thread: some 100 µs.
 const SCAN_AT_ONCE: usize = 4_096;
@@ -66,14 +71,14 @@ impl PageRequest<'_> {
                 tokio::task::yield_now().await;
             }
         }
-        let more = !scan.done && index.range::<_, str>(as_range(&scan.from, &scan.to)).next().is_some();
+        let more = !scan.done && index.range(as_range(&scan.from, &scan.to)).next().is_some();
         let last = scan.items.last().filter(|_| more);
         let continue_token = last
             .map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
         let remaining = (more && self.filter.selects_all()).then(|| count(index, &scan));
         let all_filtered = scan.items.is_empty() && self.limit == 0 && {
             let (from, to) = self.filter.collection_bounds();
-            index.range::<_, str>(as_range(&from, &to)).next().is_some()
+            index.range(as_range(&from, &to)).next().is_some()
         };
         ListPage {
             items: scan.items,
@@ -90,13 +95,14 @@ impl PageRequest<'_> {
 
     /// Looks at a bounded number of objects and moves on behind them.
     fn scan_some(&self, index: &Index, scan: &mut Scan) {
-        let mut last = None;
-        for (looked_at, (key, item)) in index.range::<_, str>(as_range(&scan.from, &scan.to)).enumerate() {
+        let mut last: Option<&Arc<Item>> = None;
+        let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.indexed_field());
+        for (looked_at, item) in candidates.enumerate() {
             if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
-                scan.from = Bound::Excluded(last.map(|key: &Arc<str>| key.to_string()).unwrap_or_default());
+                scan.from = Bound::Excluded(last.map(|item| item.key.to_string()).unwrap_or_default());
                 return;
             }
-            last = Some(key);
+            last = Some(item);
             if self.filter.matches(item) {
                 scan.items.push(item.clone());
             }
@@ -105,12 +111,12 @@ impl PageRequest<'_> {
     }
 }
 
-fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> (Bound<&'a str>, Bound<&'a str>) {
+fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> KeyRange<'a> {
     (from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))
 }
 
 fn count(index: &Index, scan: &Scan) -> u64 {
-    u64::try_from(index.range::<_, str>(as_range(&scan.from, &scan.to)).count()).unwrap_or(u64::MAX)
+    u64::try_from(index.range(as_range(&scan.from, &scan.to)).count()).unwrap_or(u64::MAX)
 }
 
 /// The later of a lower bound and a key that is included.

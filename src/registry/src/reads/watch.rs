@@ -181,8 +181,9 @@ impl Watcher {
         let mut frames = Vec::new();
         let mut last = None;
         let range = (from, to.as_ref().map(String::as_str));
-        for (key, item) in snapshot.index.range::<_, str>(range).take(LOOK_AT_ONCE) {
-            last = Some(key.clone());
+        let candidates = snapshot.index.candidates(range, self.source.filter.indexed_field());
+        for item in candidates.take(LOOK_AT_ONCE) {
+            last = Some(item.key.clone());
             if self.source.filter.matches(item) {
                 let frame = item.line(EventKind::Added);
                 frames.push(WatchFrame::Event {

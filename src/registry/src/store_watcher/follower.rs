@@ -21,8 +21,9 @@ use super::{
     actor::Wanted,
     handle::Source,
     logic::{self, Backoff, Loaded, Part, Routes},
+    messages::Registration,
 };
-use crate::watch_cache::Feed;
+use crate::watch_cache::{Feed, Index};
 
 /// Keys a page of a load: what kube-apiserver takes, too.
 const LOAD_PAGE: usize = 10_000;
@@ -142,8 +143,7 @@ impl Follower {
         let mut loaded = loaded?;
         self.feeds.clear();
         for (prefix, registration) in wanted.iter() {
-            let index = loaded.remove(prefix).unwrap_or_default();
-            self.hand_over(&registration.feed, index, at).await;
+            self.hand_over(registration, loaded.remove(prefix), at).await;
             let followed = Followed {
                 feed: registration.feed.clone(),
                 epoch: registration.epoch,
@@ -189,8 +189,7 @@ impl Follower {
                 Some(all) => all.remove(prefix),
                 None => self.load(&format!("{prefix}/"), position).await?.remove(prefix),
             };
-            let index = index.unwrap_or_default();
-            self.hand_over(&registration.feed, index, position).await;
+            self.hand_over(registration, index, position).await;
             let followed = Followed {
                 feed: registration.feed.clone(),
                 epoch: registration.epoch,
@@ -229,8 +228,9 @@ impl Follower {
         }
     }
 
-    async fn hand_over(&self, feed: &Feed, index: crate::watch_cache::Index, revision: Revision) {
-        if let Err(error) = feed.replace(index, revision).await {
+    async fn hand_over(&self, registration: &Registration, loaded: Option<Index>, revision: Revision) {
+        let index = loaded.unwrap_or_else(|| Index::of(&registration.info));
+        if let Err(error) = registration.feed.replace(index, revision).await {
             // A cache that is being rebuilt asks for a reload when it is back.
             tracing::debug!(%error, "a cache did not take its load");
         }

@@ -112,8 +112,8 @@ pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut L
         let Some(info) = routes.find(&entry.key) else { continue };
         match Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision) {
             Ok(item) => {
-                let index = loaded.entry(info.storage_prefix.clone()).or_default();
-                index.insert(item.key.clone(), Arc::new(item));
+                let index = loaded.entry(info.storage_prefix.clone());
+                index.or_insert_with(|| Index::of(info)).insert(Arc::new(item));
             }
             Err(error) => report_undecodable(info, &entry.key, entry.mod_revision, &error),
         }

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{ops::Bound, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::json;
@@ -104,8 +104,8 @@ fn what_cannot_be_read_hides_what_was_there_before() {
     );
     assert_eq!(
         loaded["/registry/pods"]
-            .keys()
-            .map(|key| key.to_string())
+            .range((Bound::Unbounded, Bound::Unbounded))
+            .map(|item| item.key.to_string())
             .collect::<Vec<_>>(),
         ["ns/b"]
     );

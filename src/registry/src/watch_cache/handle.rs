@@ -18,7 +18,7 @@ use trireme_storage::Revision;
 
 use super::{
     actor::WatchCache,
-    log::Index,
+    index::Index,
     logic::{Change, Snapshot},
     messages::{Apply, Replace, Subscribe, Subscription, TrimLog},
     topics::Topic,

@@ -8,16 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use imbl::{OrdMap, Vector};
+use imbl::Vector;
 use trireme_storage::Revision;
 
-use crate::{
-    event::Event,
-    item::{Item, ItemKey},
-};
-
-/// All objects of a resource as of one moment.
-pub(crate) type Index = OrdMap<ItemKey, Arc<Item>>;
+use super::index::Index;
+use crate::event::Event;
 
 /// How long history is kept at least, unless the hard caps are hit: more than a client needs to come back after its
 /// replica died or its request timed out (60 s) and was tried again.
@@ -172,7 +167,7 @@ impl Log {
             sequence -= 1;
             let event = self.get(sequence)?;
             match &event.previous {
-                Some(previous) => index.insert(previous.key.clone(), previous.clone()),
+                Some(previous) => index.insert(previous.clone()),
                 None => index.remove(&event.item.key),
             };
         }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use trireme_storage::Revision;
 
-use super::log::{Index, Log};
+use super::{index::Index, log::Log};
 use crate::{
     event::Event,
     item::{Item, ItemKey},
@@ -74,7 +74,7 @@ impl State {
         let sequence = log.next_sequence();
         let event = match change {
             Change::Put(item) => {
-                let previous = index.insert(item.key.clone(), item.clone());
+                let previous = index.insert(item.clone());
                 Event::put(sequence, item, previous)
             }
             // A deletion of what was never readable concerns nobody.

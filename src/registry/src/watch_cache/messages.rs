@@ -7,7 +7,7 @@ use trireme_actors::Message;
 use trireme_storage::Revision;
 
 use super::{
-    log::Index,
+    index::Index,
     logic::{Change, Snapshot},
     topics::Topic,
 };

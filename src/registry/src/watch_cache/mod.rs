@@ -11,6 +11,7 @@
 
 mod actor;
 mod handle;
+mod index;
 mod log;
 mod logic;
 mod messages;
@@ -20,7 +21,7 @@ mod topics;
 
 pub use handle::WatchCacheHandle;
 pub(crate) use handle::{Feed, OwnedWatchCache};
-pub(crate) use log::Index;
+pub(crate) use index::{FieldValue, Index, KeyRange};
 pub(crate) use logic::{Change, Snapshot};
 pub(crate) use messages::Subscription;
 pub(crate) use topics::Topic;

@@ -1,4 +1,4 @@
-use std::{sync::Arc, time::Duration};
+use std::{ops::Bound, sync::Arc, time::Duration};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use trireme_storage::Revision;
 
 use super::{
-    log::Index,
+    index::Index,
     logic::{Change, State},
     topics::{Topic, Topics},
 };
@@ -34,14 +34,14 @@ fn delete(key: &str, revision: Revision) -> Change {
 
 fn keys(index: &Index) -> Vec<String> {
     index
-        .iter()
-        .map(|(key, item)| format!("{key}@{}", item.revision))
+        .range((Bound::Unbounded, Bound::Unbounded))
+        .map(|item| format!("{}@{}", item.key, item.revision))
         .collect()
 }
 
 fn loaded_at(revision: Revision) -> State {
     let mut state = State::default();
-    state.replace(Index::new(), revision);
+    state.replace(Index::default(), revision);
     state
 }
 
@@ -174,7 +174,7 @@ fn a_reload_leaves_a_hole_that_is_noticed() {
     let mut state = loaded_at(1);
     state.apply(vec![put("ns/a", 2)], 2, epoch());
     let next = state.snapshot().log.next_sequence();
-    state.replace(Index::new(), 9);
+    state.replace(Index::default(), 9);
     let log = &state.snapshot().log;
     assert!(!log.reaches(next), "who waited for the next event has missed something");
     assert_eq!((log.start(), log.after(8), log.after(9).is_some()), (9, None, true));
@@ -190,7 +190,7 @@ proptest! {
     #[test]
     fn any_kept_revision_can_be_restored(changes in recorded(), at in 0usize..400) {
         let mut state = loaded_at(0);
-        let mut history = vec![Index::new()];
+        let mut history = vec![Index::default()];
         // Enough before it that a checkpoint lies within.
         for revision in 1..=2_000 {
             state.apply(vec![put("ns/z", revision)], revision, epoch());

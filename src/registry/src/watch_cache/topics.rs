@@ -57,11 +57,9 @@ pub(crate) struct Topics {
 impl Topics {
     /// No topics yet; `info` says which fields are indexed.
     pub(crate) fn new(info: &ResourceInfo) -> Self {
-        let indexed = info.selectable.iter().enumerate().filter(|(_, field)| field.indexed);
-        let indexed = indexed.map(|(number, _)| number).collect();
         Self {
             senders: HashMap::new(),
-            indexed,
+            indexed: info.selectable.indexed().collect(),
             sweep_at: SWEEP_AT_LEAST,
         }
     }

@@ -54,7 +54,7 @@ pub(crate) fn kind() -> Kind {
             images,
             selector,
         ])
-        .selectable(vec![selectable("status.successful", |object| {
+        .selectable(vec![selectable("status.successful", &["status.succeeded"], |object| {
             integer_at(object, "/status/succeeded").unwrap_or(0).to_string()
         })])
 }

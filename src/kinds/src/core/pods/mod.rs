@@ -34,6 +34,7 @@ const GATED: &str = "SchedulingGated";
 pub(crate) fn kind() -> Kind {
     let node = SelectableField {
         label: "spec.nodeName".into(),
+        parts: vec!["spec.nodeName".into()],
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
@@ -42,10 +43,12 @@ pub(crate) fn kind() -> Kind {
         .row_conditions(columns::row_conditions)
         .selectable(vec![
             node,
-            selectable("spec.hostNetwork", |pod| {
+            selectable("spec.hostNetwork", &["spec.hostNetwork"], |pod| {
                 is_true_at(pod, "/spec/hostNetwork").to_string()
             }),
-            selectable("status.podIPs", |pod| status::addresses(pod, "podIPs").join(",")),
+            selectable("status.podIPs", &["status.podIPs"], |pod| {
+                status::addresses(pod, "podIPs").join(",")
+            }),
         ])
 }
 

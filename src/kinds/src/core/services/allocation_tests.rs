@@ -1,42 +1,12 @@
 //! What services reserve in a real store, and that they give it back.
 
-use std::{sync::Arc, time::Duration};
-
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_machinery::ApiError;
-use trireme_registry::{
-    ResourceInfo, SideEffects as _,
-    allocate::{AddressAllocator, PortAllocator},
-};
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
+use trireme_registry::{ResourceInfo, SideEffects as _};
 
 use super::allocation::Allocation;
-use crate::builtin::{self, Settings};
-
-fn settings() -> (TempDir, Settings) {
-    let dir = TempDir::new().expect("a directory");
-    let options = EmbeddedOptions {
-        fsync: false,
-        ..EmbeddedOptions::default()
-    };
-    let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
-    let settings = Settings {
-        storage_root: "/registry".to_owned(),
-        event_ttl: Duration::from_secs(3600),
-        addresses: AddressAllocator::new(
-            store.clone(),
-            "/registry/ipaddresses",
-            "10.0.0.0/29".parse().expect("a range"),
-        ),
-        ports: PortAllocator::new(
-            store,
-            "/registry/ranges/servicenodeports",
-            "30000-30002".parse().expect("a range"),
-        ),
-    };
-    (dir, settings)
-}
+use crate::{builtin, testing::settings};
 
 fn allocation() -> (TempDir, Allocation) {
     let (dir, settings) = settings();

@@ -159,7 +159,7 @@ pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -
             conversion: None,
         }],
         types: &TYPES.0,
-        selectable: Vec::new(),
+        selectable: Default::default(),
         has_status: true,
         scale: Some(ScalePaths {
             spec_replicas: "spec.replicas",

@@ -1,0 +1,202 @@
+//! All objects of a resource as of one moment: by key, and by the values of indexed fields.
+
+use std::{iter, ops::Bound, sync::Arc};
+
+use imbl::OrdMap;
+
+use crate::{
+    info::ResourceInfo,
+    item::{Item, ItemKey},
+};
+
+/// A range of keys, as bounds.
+pub(crate) type KeyRange<'a> = (Bound<&'a str>, Bound<&'a str>);
+
+/// A field of [`ResourceInfo::selectable`] by number, and the value that it must have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FieldValue<'a> {
+    pub(crate) field: usize,
+    pub(crate) value: &'a str,
+}
+
+/// Persistent: a clone costs nothing and stays as it is.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Index {
+    by_key: OrdMap<ItemKey, Arc<Item>>,
+    by_field: Vec<ByField>,
+}
+
+#[derive(Debug, Clone)]
+struct ByField {
+    field: usize,
+    items: OrdMap<(Arc<str>, ItemKey), Arc<Item>>,
+}
+
+impl ByField {
+    fn key(&self, item: &Item) -> (Arc<str>, ItemKey) {
+        let value = item.fields.get(self.field).map_or("", |value| value);
+        (value.into(), item.key.clone())
+    }
+}
+
+impl Index {
+    /// An empty index that knows which fields of the resource are indexed.
+    pub(crate) fn of(info: &ResourceInfo) -> Self {
+        let by_field = info.selectable.indexed().map(|field| ByField {
+            field,
+            items: OrdMap::new(),
+        });
+        Self {
+            by_key: OrdMap::new(),
+            by_field: by_field.collect(),
+        }
+    }
+
+    /// Puts the object in the place of the one with its key, which is returned.
+    pub(crate) fn insert(&mut self, item: Arc<Item>) -> Option<Arc<Item>> {
+        let previous = self.by_key.insert(item.key.clone(), item.clone());
+        for index in &mut self.by_field {
+            let key = index.key(&item);
+            if let Some(old_key) = previous.as_deref().map(|previous| index.key(previous))
+                && old_key != key
+            {
+                index.items.remove(&old_key);
+            }
+            index.items.insert(key, item.clone());
+        }
+        previous
+    }
+
+    /// Takes the object out.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Item>> {
+        let removed = self.by_key.remove(key)?;
+        for index in &mut self.by_field {
+            let key = index.key(&removed);
+            index.items.remove(&key);
+        }
+        Some(removed)
+    }
+
+    /// The object with this key.
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Item>> {
+        self.by_key.get(key)
+    }
+
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// The objects in a range of keys, in order.
+    pub(crate) fn range<'a>(&'a self, range: KeyRange<'_>) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
+        self.by_key.range::<_, str>(range).map(|(_, item)| item)
+    }
+
+    /// Those of [`range`](Self::range) that can have the value: only these if the field is indexed, else all.
+    pub(crate) fn candidates<'a>(
+        &'a self,
+        range: KeyRange<'_>,
+        wanted: Option<FieldValue<'_>>,
+    ) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
+        let index = wanted.and_then(|wanted| {
+            let index = self.by_field.iter().find(|index| index.field == wanted.field)?;
+            Some((index, Arc::from(wanted.value)))
+        });
+        let (mut indexed, mut all) = (None, None);
+        match index {
+            Some((index, value)) => indexed = Some(index.with_value(range, value)),
+            None => all = Some(self.range(range)),
+        }
+        iter::from_fn(move || match (&mut indexed, &mut all) {
+            (Some(indexed), _) => indexed.next(),
+            (None, all) => all.as_mut().and_then(Iterator::next),
+        })
+    }
+}
+
+impl ByField {
+    fn with_value<'a>(
+        &'a self,
+        (from, to): KeyRange<'_>,
+        value: Arc<str>,
+    ) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
+        let at = |key: &str| (value.clone(), ItemKey::from(key));
+        let from = match from {
+            Bound::Unbounded => Bound::Included(at("")),
+            bound => bound.map(at),
+        };
+        let beyond = to.map(ToOwned::to_owned);
+        self.items
+            .range((from, Bound::Unbounded))
+            .take_while(move |((found, key), _)| {
+                *found == value
+                    && match &beyond {
+                        Bound::Unbounded => true,
+                        Bound::Included(last) => **key <= **last,
+                        Bound::Excluded(end) => **key < **end,
+                    }
+            })
+            .map(|(_, item)| item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::{item, pods};
+
+    fn pod(key: &str, node: &str) -> Arc<Item> {
+        item(&pods(), key, json!({"spec": {"nodeName": node}}), 1)
+    }
+
+    fn on_node(index: &Index, node: &str, range: KeyRange<'_>) -> Vec<String> {
+        let wanted = FieldValue { field: 0, value: node };
+        let found = index.candidates(range, Some(wanted));
+        found.map(|item| item.key.to_string()).collect()
+    }
+
+    const ALL: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
+
+    #[test]
+    fn an_object_is_found_by_the_value_it_has_now() {
+        let mut index = Index::of(&pods());
+        for (key, node) in [("ns/a", "n1"), ("ns/b", "n2"), ("ns/c", "n1"), ("ns/d", "")] {
+            index.insert(pod(key, node));
+        }
+        let before = index.clone();
+        index.insert(pod("ns/a", "n2"));
+        index.remove("ns/c");
+        assert_eq!(on_node(&index, "n1", ALL), Vec::<String>::new());
+        assert_eq!(on_node(&index, "n2", ALL), ["ns/a", "ns/b"]);
+        assert_eq!(on_node(&index, "", ALL), ["ns/d"]);
+        assert_eq!(on_node(&before, "n1", ALL), ["ns/a", "ns/c"]);
+    }
+
+    #[test]
+    fn bounds_cut_what_has_the_value() {
+        let mut index = Index::of(&pods());
+        for key in ["a/1", "a/2", "b/1", "b/2"] {
+            index.insert(pod(key, "n"));
+        }
+        let bounds: [(KeyRange<'_>, &[&str]); 4] = [
+            ((Bound::Included("a/2"), Bound::Unbounded), &["a/2", "b/1", "b/2"]),
+            ((Bound::Excluded("a/2"), Bound::Excluded("b/2")), &["b/1"]),
+            ((Bound::Unbounded, Bound::Included("b/1")), &["a/1", "a/2", "b/1"]),
+            ((Bound::Included("c"), Bound::Unbounded), &[]),
+        ];
+        for (range, keys) in bounds {
+            assert_eq!(on_node(&index, "n", range), keys, "{range:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_is_not_indexed_leaves_all() {
+        let mut index = Index::of(&pods());
+        index.insert(pod("ns/a", "n1"));
+        let wanted = FieldValue { field: 7, value: "x" };
+        assert_eq!(index.candidates(ALL, Some(wanted)).count(), 1);
+        assert_eq!(index.candidates(ALL, None).count(), 1);
+    }
+}
