@@ -57,6 +57,16 @@ pub fn decode(input: &[u8]) -> Result<Decoded, JsonError> {
     decode::Decoder::new(input).run()
 }
 
+/// How deeply a value nests: 0 for what is no list or object.
+pub(crate) fn depth(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + deepest.unwrap_or(0)
+}
+
 /// The kind of a value as Go's error texts name it: `cannot unmarshal string into …`.
 pub fn kind_name(value: &Value) -> &'static str {
     match value {

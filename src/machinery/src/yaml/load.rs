@@ -165,7 +165,7 @@ impl Loader {
         if anchor == 0 {
             return Ok(());
         }
-        let (bytes, depth) = measure(value);
+        let (bytes, depth) = (measure(value), json::depth(value));
         self.charge(bytes)?;
         let anchored = Anchored {
             value: value.clone(),
@@ -207,22 +207,18 @@ fn alias_node(value: Value, line: usize) -> Node {
     }
 }
 
-/// How many bytes a value holds, and how deep it is.
-fn measure(value: &Value) -> (usize, usize) {
-    let node = std::mem::size_of::<Value>();
-    let inner = |(bytes, depth): (usize, usize), (b, d): (usize, usize)| (bytes + b, depth.max(d + 1));
-    match value {
-        Value::Array(items) => items.iter().map(measure).fold((node, 1), inner),
+/// How many bytes a value holds.
+fn measure(value: &Value) -> usize {
+    let inner: usize = match value {
+        Value::Array(items) => items.iter().map(measure).sum(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(key, value)| {
-                let (bytes, depth) = measure(value);
-                (bytes + key.len() + node, depth)
-            })
-            .fold((node, 1), inner),
-        Value::String(text) => (node + text.len(), 0),
-        _ => (node, 0),
-    }
+            .map(|(key, value)| key.len() + std::mem::size_of::<Value>() + measure(value))
+            .sum(),
+        Value::String(text) => text.len(),
+        _ => 0,
+    };
+    std::mem::size_of::<Value>() + inner
 }
 
 fn is_forbidden(c: char) -> bool {

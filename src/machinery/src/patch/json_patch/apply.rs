@@ -7,7 +7,7 @@ use super::{
     pointer::{container, container_mut, get, index, split},
 };
 use crate::{
-    json,
+    json::{self, JsonError},
     patch::{PatchError, PatchErrorKind},
 };
 
@@ -67,6 +67,16 @@ impl Patched {
         }
     }
 
+    /// As [`parent`](Self::parent), of a place that is to take a value: the document may not nest deeper for it than
+    /// what can be decoded, since every walk over it relies on that.
+    fn parent_for(&mut self, kind: &str, path: &str, value: &Value) -> Result<(&mut Value, String), PatchError> {
+        let containers = path.split('/').skip(1).count();
+        if containers + json::depth(value) > json::MAX_DEPTH {
+            return Err(failed(JsonError::TooDeep.to_string()));
+        }
+        self.parent(kind, path)
+    }
+
     fn parent(&mut self, kind: &str, path: &str) -> Result<(&mut Value, String), PatchError> {
         let (parents, last) = split(path).ok_or_else(|| missing(kind, path))?;
         let parent = container_mut(&mut self.document, &parents).ok_or_else(|| missing(kind, path))?;
@@ -74,7 +84,7 @@ impl Patched {
     }
 
     fn add(&mut self, kind: &str, path: &str, value: Value) -> Result<(), PatchError> {
-        let (parent, last) = self.parent(kind, path)?;
+        let (parent, last) = self.parent_for(kind, path, &value)?;
         match parent {
             Value::Object(fields) => {
                 fields.insert(last, value);
@@ -107,7 +117,7 @@ impl Patched {
             }
             return Err(failed("replace operation of the document wants an object or array"));
         }
-        let (parent, last) = self.parent("replace", path)?;
+        let (parent, last) = self.parent_for("replace", path, &value)?;
         let place = match parent {
             // As the library that kube-apiserver uses: a field that is not there is added.
             Value::Object(fields) => fields.entry(last).or_insert(Value::Null),

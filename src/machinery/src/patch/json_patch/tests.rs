@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn run(document: &str, patch: &str) -> Result<String, PatchError> {
-    let document = serde_json::from_str(document).expect(document);
+    let document = json::decode(document.as_bytes()).expect(document).value;
     Ok(JsonPatch::decode(patch.as_bytes())?.apply(document)?.to_string())
 }
 
@@ -125,4 +125,27 @@ fn patches_are_bounded() {
     assert!(run(&document, &two).is_ok());
     let result = run(&document, &format!("[{}]", copies.join(",")));
     assert!(matches!(result, Err(e) if e.message.contains("exceeding the limit 3145728")));
+}
+
+/// Deeper documents would take more stack than a thread has, be it to write them or only to throw them away.
+#[test]
+fn no_operation_makes_a_document_nest_deeper_than_can_be_decoded() {
+    let nested = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+    let at = |depth: usize| "/a".repeat(depth);
+    let add = |depth: usize, levels: usize| {
+        let (path, value) = (at(depth), nested(levels));
+        format!(r#"{{"op":"add","path":"{path}","value":{value}}}"#)
+    };
+    let deepest = json::MAX_DEPTH;
+    assert!(run(&nested(3), &format!("[{}]", add(3, deepest - 3))).is_ok());
+    let too_deep = Err(PatchError::new(PatchErrorKind::Unprocessable, "exceeded max depth"));
+    assert_eq!(run(&nested(3), &format!("[{}]", add(3, deepest - 2))), too_deep);
+    let piled: Vec<String> = (0..50).map(|step| add(step * 900 + 1, 900)).collect();
+    assert_eq!(run(&nested(1), &format!("[{}]", piled.join(","))), too_deep);
+    for operation in ["replace", "copy", "move"] {
+        let (place, value) = (at(501), nested(500));
+        let patch = format!(r#"[{{"op":"{operation}","from":"/b","path":"{place}","value":{value}}}]"#);
+        let document = format!(r#"{{"a":{},"b":{value}}}"#, nested(500));
+        assert_eq!(run(&document, &patch), too_deep, "{operation}");
+    }
 }
