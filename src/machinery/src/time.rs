@@ -15,6 +15,8 @@ pub use layout::TimeError;
 const SECONDS_A_DAY: i64 = 86_400;
 /// 0001-01-01T00:00:00Z, Go's zero time.
 const GO_ZERO_SECONDS: i64 = -62_135_596_800;
+/// The first second of the year 0 and the last of the year 9999, between which RFC 3339 has texts.
+pub(crate) const WRITABLE_SECONDS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 
 /// A moment, with the range of Go's four-digit years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -157,6 +159,10 @@ mod tests {
             ("9999-12-31T23:59:59Z", "9999-12-31T23:59:59Z"),
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
             ("2024-1-01T00:00:00Z", ""),
+            ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+            // The years before and after these have no form that could be read again.
+            ("0000-01-01T00:00:00+00:01", ""),
+            ("9999-12-31T23:59:59-00:01", ""),
         ] {
             let got = Time::parse(text).map(|time| time.to_string()).unwrap_or_default();
             assert_eq!(got, want, "{text}");

@@ -9,11 +9,9 @@ use super::{
 };
 use crate::{
     schema::StringFormat,
-    time::{Duration, Time},
+    time::{Duration, Time, WRITABLE_SECONDS},
 };
 
-/// The first second of the year 0 and the last of the year 9999, between which RFC 3339 has texts.
-const WRITABLE_SECONDS: std::ops::RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
 const NANOS_A_SECOND: i64 = 1_000_000_000;
 const NANOS_A_MICRO: i64 = 1_000;
 

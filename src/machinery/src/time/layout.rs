@@ -1,6 +1,6 @@
 //! Parsing of times with the two layouts that Kubernetes uses, with the faults in the words of Go's `time.Parse`.
 
-use super::{SECONDS_A_DAY, Time, days_in, days_of};
+use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
 use crate::field::quote;
 
 /// Why a text is no time.
@@ -91,6 +91,10 @@ pub(super) fn parse(text: &str, layout: Layout) -> Result<Time, TimeError> {
     }
     let days = days_of(fields.year, fields.month, fields.day);
     let seconds = days * SECONDS_A_DAY + fields.second_of_day - fields.offset;
+    // In UTC, in which times are kept, an offset may lead out of the years that can be written.
+    if !WRITABLE_SECONDS.contains(&seconds) {
+        return Err(out_of_range("year out of range".to_owned()));
+    }
     Ok(Time::from_unix(seconds, fields.nanos))
 }
 
