@@ -9,6 +9,7 @@ use trireme_machinery::{ApiError, GroupResource, Reason};
 use trireme_registry::{
     Admission, Attributes, Operation, RegistryHandle,
     request::{Freshness, GetRequest, Target},
+    subresource,
 };
 
 const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
@@ -55,7 +56,7 @@ impl NamespaceLifecycle {
         };
         let namespaces = self.namespaces.get().ok_or_else(not_ready)?;
         let item = namespaces.get(GetRequest { target, freshness }).await?;
-        let object: Value = serde_json::from_slice(&item.bytes).map_err(ApiError::internal)?;
+        let object = subresource::parse(&item)?;
         Ok(object.pointer("/status/phase").and_then(Value::as_str) == Some("Terminating"))
     }
 }

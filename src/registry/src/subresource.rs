@@ -164,7 +164,7 @@ impl CommandCall {
 /// # Errors
 /// If the store holds something else than JSON.
 pub fn parse(item: &Item) -> Result<Value, ApiError> {
-    serde_json::from_slice(&item.bytes).map_err(|_| ApiError::internal("a stored object cannot be read"))
+    crate::write::object::parse(item)
 }
 
 /// The user in whose name the server itself acts.

@@ -7,13 +7,13 @@
 mod command;
 mod commit;
 mod create;
-mod decode;
+pub(crate) mod decode;
 mod delete;
 mod delete_collection;
 mod finalizers;
 mod metadata;
-mod object;
-mod patch;
+pub(crate) mod object;
+pub(crate) mod patch;
 mod prepare;
 mod scale;
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use trireme_machinery::ApiError;
 
-use crate::item::Item;
+use crate::{item::Item, stored};
 
 /// An item as a tree, in the stored version and with its `resourceVersion`.
-pub(super) fn parse(item: &Item) -> Result<Value, ApiError> {
-    serde_json::from_slice(&item.bytes).map_err(|error| {
+pub(crate) fn parse(item: &Item) -> Result<Value, ApiError> {
+    stored::parse(&item.bytes).map_err(|error| {
         tracing::error!(key = %item.key, %error, "a cached object is not JSON");
         ApiError::internal("a stored object cannot be read")
     })

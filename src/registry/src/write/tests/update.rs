@@ -166,3 +166,15 @@ fn a_kind_may_be_created_by_put() {
         assert!(put(json!({})).await.expect("it is gone").created);
     });
 }
+
+/// What can be created can be changed and deleted, however deep it nests.
+#[test]
+fn a_deep_object_is_no_dead_end() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let deep = (0..500).fold(json!(1), |value, _| json!({ "a": value }));
+        bench.made("a", json!({}), json!({"spec": {"selector": deep}})).await;
+        let put = bench.put("a", thing("a", json!({}), json!({"data": {"k": "v"}}))).await;
+        assert_eq!(answered(&put.expect("it can be changed"))["data"]["k"], "v");
+    });
+}
