@@ -4,6 +4,7 @@ pub mod data;
 pub mod discovery;
 pub mod openapi;
 
+mod address_warnings;
 mod admissionregistration;
 mod apiregistration;
 mod apps;

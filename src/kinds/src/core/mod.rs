@@ -13,7 +13,7 @@ pub(crate) mod pods;
 pub(crate) mod podtemplates;
 mod proxy;
 pub(crate) mod replicationcontrollers;
-mod resource_names;
+pub(crate) mod resource_names;
 pub(crate) mod resourcequotas;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;

@@ -148,15 +148,11 @@ impl Strategy for PersistentVolumeClaims {
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
         let mut warnings = volumes::class_annotation_warnings(new);
-        if let Some(size) = new
-            .pointer("/spec/resources/requests/storage")
-            .filter(|size| is_fractional(size))
-        {
-            let size = size.as_str().unwrap_or_default();
-            warnings.push(format!(
-                "spec.resources.requests[storage]: fractional byte value \"{size}\" is invalid, must be an integer"
-            ));
-        }
+        warnings.extend(
+            new.get("spec")
+                .into_iter()
+                .flat_map(|spec| claim_spec_warnings(spec, "spec")),
+        );
         warnings
     }
 
@@ -165,8 +161,13 @@ impl Strategy for PersistentVolumeClaims {
     }
 }
 
-fn is_fractional(size: &Value) -> bool {
-    quantity(size).milli_value() % 1000 != 0
+/// What is said of a claim's spec, also of one in a template. `path` is where the spec stands.
+pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Option<String> {
+    let size = spec.pointer("/resources/requests/storage")?;
+    let shown = size.as_str().unwrap_or_default();
+    (quantity(size).milli_value() % 1000 != 0).then(|| {
+        format!("{path}.resources.requests[storage]: fractional byte value \"{shown}\" is invalid, must be an integer")
+    })
 }
 
 /// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
@@ -218,10 +219,10 @@ fn push_data_source_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList
             names::dns1123_label(namespace),
         );
         if source.is_some() {
-            let shown = internal::compact(source, Shape::Pointer(REFERENCE));
+            // The path of the other field is what Kubernetes prints, which shows nothing.
             errors.push(Error::invalid_shown(
                 path,
-                shown,
+                "{}",
                 "may not be specified when dataSourceRef.namespace is specified",
             ));
         }
@@ -245,7 +246,7 @@ fn push_reference_faults(reference: &Value, path: &Path<'_>, errors: &mut ErrorL
         errors.push(Error::invalid_str(path, kind, detail));
     }
     if !group.is_empty() {
-        push_invalid(errors, path, group, names::dns1123_subdomain(group));
+        push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
     }
 }
 

@@ -69,21 +69,23 @@ fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-fn is_huge_pages(name: &str) -> bool {
+/// Whether a resource is pages of one size.
+pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
+/// Names that quotas can count requests of.
 fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.")
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Whether a container may get more of a resource than it asks for.
-pub(super) fn is_overcommit_allowed(name: &str) -> bool {
+pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
 /// A name is well-formed, and standard if it has no domain.
-pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(name);
     let is_well_formed = faults.is_empty();
     push_invalid(errors, path, name, faults);
@@ -98,16 +100,15 @@ pub(super) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &m
 }
 
 /// A name of what containers may ask for.
-pub(super) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     push_limit_resource_faults(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
-    if !name.contains('/') && !is_container {
-        errors.push(Error::invalid_str(
-            path,
-            name,
-            "must be a standard resource for containers",
-        ));
-    }
+    let fault = if !name.contains('/') {
+        (!is_container).then_some("must be a standard resource for containers")
+    } else {
+        (!is_native(name) && !is_extended(name)).then_some("doesn't follow extended resource name standard")
+    };
+    errors.extend(fault.map(|fault| Error::invalid_str(path, name, fault)));
 }
 
 fn is_quota_huge_pages(name: &str) -> bool {
@@ -115,7 +116,7 @@ fn is_quota_huge_pages(name: &str) -> bool {
 }
 
 /// A name of what quotas may count.
-pub(super) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     push_limit_resource_faults(name, path, errors);
     let is_quota = QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name);
     if !name.contains('/') && !is_quota {
@@ -124,7 +125,7 @@ pub(super) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &m
 }
 
 /// A number of a resource: not negative, and whole if the resource is counted.
-pub(super) fn push_quantity_faults(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn push_quantity_faults(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_negative_quantity(errors, value, path);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);
     if is_whole && quantity(value).milli_value() % 1000 != 0 {

@@ -4,19 +4,22 @@ use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
-    quantity::Quantity,
 };
 
-use crate::values::text;
+pub(super) use crate::checks::{number, push_invalid, push_invalid_number, quantity};
+use crate::values::{items, text};
 
-/// The texts of `field.Invalid` for one value.
-pub(super) fn push_invalid(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Vec<String>) {
-    errors.extend(faults.iter().map(|fault| Error::invalid_str(path, value, fault)));
-}
+/// All lists of containers, in the order in which Kubernetes visits them.
+pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
-/// The same for a number.
-pub(super) fn push_invalid_number(errors: &mut ErrorList, path: &Path<'_>, value: i64, faults: Vec<String>) {
-    errors.extend(faults.iter().map(|fault| Error::invalid(path, &value.into(), fault)));
+/// Calls `visit` with each container and its path.
+pub(super) fn visit_containers(spec: &Value, path: &Path<'_>, mut visit: impl FnMut(&Value, &Path<'_>)) {
+    for list in CONTAINER_LISTS {
+        let list_path = path.child(list);
+        for (index, container) in items(spec, list).iter().enumerate() {
+            visit(container, &list_path.index(index));
+        }
+    }
 }
 
 /// A field of `fields` that must not be empty; says whether it is there.
@@ -91,11 +94,6 @@ pub(super) fn id_if_set(errors: &mut ErrorList, fields: &Value, path: &Path<'_>,
     }
 }
 
-/// A number's field.
-pub(super) fn number(fields: &Value, name: &str) -> Option<i64> {
-    fields.get(name).and_then(Value::as_i64)
-}
-
 /// Whether a field is there and true.
 pub(super) fn is_true(fields: &Value, name: &str) -> bool {
     fields.get(name).and_then(Value::as_bool).unwrap_or(false)
@@ -127,13 +125,4 @@ pub(super) fn no_backsteps(errors: &mut ErrorList, target: &str, path: &Path<'_>
 /// A label's key.
 pub(super) fn label_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
     push_invalid(errors, path, name, names::qualified_name(name));
-}
-
-/// A quantity that has been decoded before.
-pub(super) fn quantity(value: &Value) -> Quantity {
-    let zero = || Quantity::from_integer(0, trireme_machinery::quantity::Format::DecimalSi);
-    value
-        .as_str()
-        .and_then(|text| Quantity::parse(text).ok())
-        .unwrap_or_else(zero)
 }

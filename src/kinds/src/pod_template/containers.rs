@@ -13,13 +13,17 @@ use super::{
     env, mounts, probes, resources, security,
     spec::Pod,
 };
-use crate::values::{items, text};
+use crate::{
+    checks::push_unsupported,
+    values::{items, text},
+};
 
 pub(super) const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 const RESTART_POLICIES: [&str; 3] = ["Always", "Never", "OnFailure"];
 const MAX_RESTART_RULES: usize = 20;
 const MAX_EXIT_CODES: usize = 255;
+const POLICY_FOR_RULES: &str = "must specify restartPolicy when restart rules are used";
 const NOT_FOR_EPHEMERAL: [&str; 9] = [
     "ports",
     "resources",
@@ -47,7 +51,6 @@ pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
             errors.push(Error::duplicate(&path.child("name"), &text(container, "name").into()));
         }
         probes::validate_all(container, pod.grace_period, &path, errors);
-        validate_resize_policy(pod, container, &path, errors);
         validate_restart_policy(container, &path, errors);
     }
     push_host_port_conflicts(containers.iter().enumerate(), path, errors);
@@ -63,9 +66,17 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
         let parent = path;
         let path = path.index(index);
         validate_common(pod, container, &path, errors);
+        if container.get("restartPolicy").is_some() {
+            validate_restart_policy(container, &path, errors);
+        } else if !items(container, "restartPolicyRules").is_empty() {
+            errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
+        }
+        // Only containers of the main list may be found twice without a name.
         let name = text(container, "name");
-        if !seen.insert(name) && !name.is_empty() {
+        if seen.contains(name) {
             errors.push(Error::duplicate(&path.child("name"), &name.into()));
+        } else if !name.is_empty() {
+            seen.insert(name);
         }
         push_host_port_conflicts([(0, container)].into_iter(), parent, errors);
         if is_sidecar(container) {
@@ -77,9 +88,21 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
                     errors.push(Error::forbidden(&path.child(field), detail));
                 }
             }
+            push_resize_restarts(container, &path.child("resizePolicy"), errors);
         }
-        validate_resize_policy(pod, container, &path, errors);
-        validate_restart_policy(container, &path, errors);
+    }
+}
+
+/// A container that ends by itself is not restarted for other resources.
+fn push_resize_restarts(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
+        if text(policy, "restartPolicy") == "RestartContainer" {
+            errors.push(Error::invalid_str(
+                &path.index(index).child("restartPolicy"),
+                "RestartContainer",
+                "must not be set to 'RestartContainer' for non-sidecar initContainers",
+            ));
+        }
     }
 }
 
@@ -96,7 +119,7 @@ pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, erro
         validate_common(pod, container, &path, errors);
         validate_image_padding(container, &path, errors);
         let name = text(container, "name");
-        if !seen.insert(name) && !name.is_empty() {
+        if !seen.insert(name) {
             errors.push(Error::duplicate(&path.child("name"), &name.into()));
         }
         let target = text(container, "targetContainerName");
@@ -164,6 +187,7 @@ fn validate_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &m
     if let Some(resources) = container.get("resources") {
         resources::validate_requirements(resources, &pod.claims, &path.child("resources"), errors);
     }
+    validate_resize_policy(pod, container, &path.child("resizePolicy"), errors);
     if let Some(context) = container.get("securityContext") {
         security::validate_container_context(context, pod.spec, &path.child("securityContext"), errors);
     }
@@ -214,7 +238,6 @@ fn push_host_port_conflicts<'a>(
 }
 
 fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let path = path.child("resizePolicy");
     let mut seen = BTreeSet::new();
     for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
         let resource = text(policy, "resourceName");
@@ -223,22 +246,22 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
         }
         match resource {
             "cpu" | "memory" => {}
-            "" => errors.push(Error::required(&path, "")),
-            _ => errors.push(Error::not_supported(&path, resource, &["cpu", "memory"])),
+            "" => errors.push(Error::required(path, "")),
+            _ => errors.push(Error::not_supported(path, resource, &["cpu", "memory"])),
         }
         let restart = text(policy, "restartPolicy");
         match restart {
             "NotRequired" | "RestartContainer" => {}
-            "" => errors.push(Error::required(&path, "")),
+            "" => errors.push(Error::required(path, "")),
             _ => errors.push(Error::not_supported(
-                &path,
+                path,
                 restart,
                 &["NotRequired", "RestartContainer"],
             )),
         }
         if text(pod.spec, "restartPolicy") == "Never" && restart != "NotRequired" {
             let detail = "must be 'NotRequired' when pod `restartPolicy` is 'Never'";
-            errors.push(Error::invalid_str(&path, restart, detail));
+            errors.push(Error::invalid_str(path, restart, detail));
         }
     }
 }
@@ -246,12 +269,8 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
 fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     one_of_if_set(errors, container, path, "restartPolicy", &RESTART_POLICIES);
     let rules = items(container, "restartPolicyRules");
-    if rules.is_empty() {
-        return;
-    }
-    if container.get("restartPolicy").is_none() {
-        let detail = "must specify restartPolicy when restart rules are used";
-        errors.push(Error::required(&path.child("restartPolicy"), detail));
+    if container.get("restartPolicy").is_none() && !rules.is_empty() {
+        errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
     }
     let path = path.child("restartPolicyRules");
     if rules.len() > MAX_RESTART_RULES {
@@ -259,18 +278,15 @@ fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut Erro
     }
     for (index, rule) in rules.iter().enumerate() {
         let path = path.index(index);
-        require_one_of(errors, rule, &path, "action", &["Restart", "RestartAllContainers"]);
+        push_unsupported(errors, rule, &path, "action", &["Restart", "RestartAllContainers"]);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.push(Error::required(&path, "must be specified"));
             continue;
         };
-        require_one_of(errors, codes, &path, "operator", &["In", "NotIn"]);
+        push_unsupported(errors, codes, &path, "operator", &["In", "NotIn"]);
         let values = items(codes, "values");
-        if values.is_empty() {
-            let detail = "at least one value is required";
-            errors.push(Error::required(&path.child("values"), detail));
-        } else if values.len() > MAX_EXIT_CODES {
+        if values.len() > MAX_EXIT_CODES {
             errors.push(Error::too_many(&path.child("values"), values.len(), MAX_EXIT_CODES));
         }
     }

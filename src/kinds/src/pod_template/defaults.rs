@@ -35,6 +35,14 @@ pub(crate) fn default_pod(pod_spec: &mut Value) {
 /// Removes fields of features that are off in Kubernetes 1.36.
 fn drop_gated(pod_spec: &mut Value) {
     let Some(spec) = pod_spec.as_object_mut() else { return };
+    spec.remove("schedulingGroup");
+    for volume in list_mut(spec, "volumes") {
+        let sources = volume.pointer_mut("/projected/sources").and_then(Value::as_array_mut);
+        for source in sources.into_iter().flatten() {
+            crate::values::remove(source, "clusterTrustBundle");
+            crate::values::remove(source, "podCertificate");
+        }
+    }
     for list in ["initContainers", "containers"] {
         for container in list_mut(spec, list).filter_map(Value::as_object_mut) {
             let Some(lifecycle) = container.get_mut("lifecycle").and_then(Value::as_object_mut) else {

@@ -6,7 +6,9 @@ use trireme_machinery::{
     names,
 };
 
-use super::check::{non_reserved_path, push_invalid, require, require_valid, valid_if_set};
+use super::check::{
+    no_backsteps, non_reserved_path, push_invalid, require, require_valid, valid_if_set, visit_containers,
+};
 use crate::values::{items, text};
 
 const ENV_FIELDS: [&str; 9] = [
@@ -75,7 +77,10 @@ pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut
         for field in ["configMapRef", "secretRef"] {
             if let Some(reference) = source.get(field) {
                 sources += 1;
-                require_valid(errors, reference, &at.child(field), "name", names::dns1123_subdomain);
+                // Read as the beginning of a name.
+                require_valid(errors, reference, &at.child(field), "name", |name| {
+                    names::name_is_dns_subdomain(name, true)
+                });
             }
         }
         match sources {
@@ -140,8 +145,35 @@ fn validate_file_key_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorL
     require_valid(errors, reference, path, "key", names::env_var_name);
     require_valid(errors, reference, path, "volumeName", names::dns1123_label);
     if require(errors, reference, path, "path") {
-        non_reserved_path(errors, text(reference, "path"), &path.child("path"));
+        no_backsteps(errors, text(reference, "path"), &path.child("path"));
     }
+}
+
+/// Files of variables are read from volumes that live with the pod.
+pub(super) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    visit_containers(spec, path, |container, path| {
+        let list = path.child("env");
+        for (index, variable) in items(container, "env").iter().enumerate() {
+            let Some(reference) = variable.pointer("/valueFrom/fileKeyRef") else {
+                continue;
+            };
+            let at = list.index(index);
+            let at = at.child("valueFrom.fileKeyRef.volumeName");
+            let name = text(reference, "volumeName");
+            // Of several with one name the last one counts.
+            match items(spec, "volumes")
+                .iter()
+                .rfind(|volume| text(volume, "name") == name)
+            {
+                None => errors.push(Error::not_found(&at, &name.into())),
+                Some(volume) if volume.get("emptyDir").is_none() => {
+                    let detail = "referenced volume must be of type emptyDir";
+                    errors.push(Error::invalid_str(&at, name, detail));
+                }
+                Some(_) => {}
+            }
+        }
+    });
 }
 
 /// A file of a downward API volume.

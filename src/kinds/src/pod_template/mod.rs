@@ -11,13 +11,16 @@ use trireme_machinery::{
     selector::validate_labels,
 };
 
+pub(crate) mod annotations;
 mod check;
 mod containers;
 mod defaults;
 mod env;
+mod iscsi;
 pub(crate) mod layout;
 mod layout_table;
 mod mounts;
+mod overlaps;
 mod probes;
 mod projected;
 mod resources;
@@ -30,13 +33,15 @@ mod systems;
 mod tests;
 mod volumes;
 mod warnings;
+mod windows;
 
 pub(crate) use containers::{is_sidecar, validate_image_padding};
 pub(crate) use defaults::{default_pod, default_spec};
+pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi};
 pub(crate) use resources::validate_overhead;
-pub(crate) use scheduling::{validate_node_selector, validate_tolerations};
+pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
 pub use security::allow_privileged;
-pub(crate) use sources::validate_source;
+pub(crate) use sources::{push_driver_name, source_path, validate_source};
 pub(crate) use spec::validate_spec;
 pub(crate) use warnings::warnings;
 
@@ -58,7 +63,10 @@ pub(crate) fn validate_template(template: &Value, path: &Path<'_>, errors: &mut 
     let none = Value::Null;
     let spec = template.get("spec").unwrap_or(&none);
     let spec_path = path.child("spec");
-    validate_spec(spec, &spec_path, errors);
+    let metadata = template.get("metadata").unwrap_or(&none);
+    annotations::validate_annotations(metadata, spec, &path.child("annotations"), errors);
+    validate_spec(spec, None, &spec_path, errors);
+    annotations::validate_profiles(metadata, spec, &spec_path, errors);
     if !items(spec, "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(&spec_path.child("ephemeralContainers"), detail));

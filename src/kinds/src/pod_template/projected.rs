@@ -3,14 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use trireme_machinery::{
-    field::{Error, ErrorList, Path},
-    names,
-    selector::validate_label_selector,
-};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::{
-    check::{non_reserved_path, number, push_invalid, require, require_one_of, require_valid},
+    check::{non_reserved_path, number, require},
     env,
     volumes::{validate_key_to_path, validate_mode},
 };
@@ -18,15 +14,7 @@ use crate::values::{items, text};
 
 const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
-const KEY_TYPES: [&str; 6] = ["RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"];
-const KINDS: [&str; 6] = [
-    "secret",
-    "configMap",
-    "downwardAPI",
-    "serviceAccountToken",
-    "clusterTrustBundle",
-    "podCertificate",
-];
+const KINDS: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
 
 /// The volume and all its sources; no two files may have one path.
 pub(super) fn validate_projected(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -50,7 +38,10 @@ pub(super) fn validate_projected(source: &Value, path: &Path<'_>, errors: &mut E
             }
         }
         if given.len() > 1 {
-            errors.push(Error::forbidden(&at, "may not specify more than 1 volume type"));
+            errors.push(Error::forbidden(
+                &at,
+                "may not specify more than 1 volume type per source",
+            ));
         }
     }
 }
@@ -69,7 +60,7 @@ fn validate_part(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, e
                 .iter()
                 .for_each(|file| env::validate_downward_file(file, path, errors));
         }
-        "serviceAccountToken" => {
+        _ => {
             let seconds = number(part, "expirationSeconds").unwrap_or(0);
             let at = path.child("expirationSeconds");
             if seconds < MIN_TOKEN_SECONDS {
@@ -80,64 +71,14 @@ fn validate_part(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, e
                 let detail = "may not specify a duration larger than 2^32 seconds";
                 errors.push(Error::invalid(&at, &seconds.into(), detail));
             }
-            validate_file(part, "path", volume, errors);
-        }
-        "clusterTrustBundle" => validate_trust_bundle(part, path, errors),
-        _ => {
-            require_valid(errors, part, path, "signerName", names::domain_prefixed_path);
-            require_one_of(errors, part, path, "keyType", &KEY_TYPES);
-            for field in ["credentialBundlePath", "keyPath", "certificateChainPath"] {
-                if !text(part, field).is_empty() {
-                    validate_file(part, field, path, errors);
-                }
+            if require(errors, part, volume, "path") {
+                non_reserved_path(errors, text(part, "path"), &volume.child("path"));
             }
         }
     }
 }
 
-fn validate_file(part: &Value, field: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if require(errors, part, path, field) {
-        non_reserved_path(errors, text(part, field), &path.child(field));
-    }
-}
-
-fn validate_trust_bundle(part: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let given = |field: &str| part.get(field).and_then(Value::as_str);
-    match (given("name"), given("signerName")) {
-        (Some(_), Some(_)) => errors.push(Error::invalid_str(
-            path,
-            "",
-            "only one of name and signerName may be used",
-        )),
-        (None, None) => errors.push(Error::required(path, "either name or signerName must be specified")),
-        (Some(name), None) => {
-            push_invalid(
-                errors,
-                &path.child("name"),
-                name,
-                names::dns1123_subdomain(&name.replace(':', ".")),
-            );
-            if part.get("labelSelector").is_some() {
-                let detail = "labelSelector must be unset if name is specified";
-                errors.push(Error::invalid_str(&path.child("labelSelector"), "", detail));
-            }
-        }
-        (None, Some(signer)) => {
-            push_invalid(
-                errors,
-                &path.child("signerName"),
-                signer,
-                names::domain_prefixed_path(signer),
-            );
-            if let Some(selector) = part.get("labelSelector").and_then(Value::as_object) {
-                errors.extend(validate_label_selector(selector, false, &path.child("labelSelector")));
-            }
-        }
-    }
-    validate_file(part, "path", path, errors);
-}
-
-/// The files that a source makes, and what an error shows of it.
+/// The files that a source makes, and what an error shows of it. A token may take another source's place.
 fn files<'a>(kind: &str, part: &'a Value) -> Vec<(&'a str, &'a str)> {
     match kind {
         "secret" | "configMap" => items(part, "items")
@@ -148,10 +89,6 @@ fn files<'a>(kind: &str, part: &'a Value) -> Vec<(&'a str, &'a str)> {
             .iter()
             .map(|item| (text(item, "path"), text(item, "path")))
             .collect(),
-        "podCertificate" => ["credentialBundlePath", "keyPath", "certificateChainPath"]
-            .into_iter()
-            .map(|field| (text(part, field), text(part, field)))
-            .collect(),
-        _ => vec![(text(part, "path"), text(part, "path"))],
+        _ => Vec::new(),
     }
 }

@@ -9,35 +9,16 @@ use trireme_machinery::{
     quantity::Quantity,
 };
 
-use super::{
-    check::{push_invalid, quantity},
-    containers::is_sidecar,
+use super::{check::push_invalid, containers::is_sidecar};
+use crate::{
+    checks::quantity,
+    core::resource_names::{
+        is_huge_pages, is_overcommit_allowed, push_container_resource_faults, push_limit_resource_faults,
+        push_quantity_faults,
+    },
+    values::{entries, items, text, text_at},
 };
-use crate::values::{entries, items, text};
 
-const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
-const STANDARD: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const POD_LEVEL: [&str; 3] = ["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
@@ -48,7 +29,17 @@ pub(super) fn validate_requirements(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    validate_amounts(requirements, path, validate_container_name, errors);
+    validate_list(requirements, claims, path, push_container_resource_faults, errors);
+}
+
+fn validate_list(
+    requirements: &Value,
+    claims: &BTreeSet<&str>,
+    path: &Path<'_>,
+    validate_name: fn(&str, &Path<'_>, &mut ErrorList),
+    errors: &mut ErrorList,
+) {
+    validate_amounts(requirements, path, validate_name, errors);
     let claims_path = path.child("claims");
     let mut seen = BTreeSet::new();
     for (index, claim) in items(requirements, "claims").iter().enumerate() {
@@ -57,9 +48,7 @@ pub(super) fn validate_requirements(
             errors.push(Error::required(&at, ""));
             continue;
         }
-        if !seen.insert((name, text(claim, "request"))) {
-            errors.push(Error::duplicate(&at, &name.into()));
-        }
+        push_claim_repeats(&mut seen, name, text(claim, "request"), &at, errors);
         if !claims.contains(name) {
             let listed: Vec<&str> = claims.iter().copied().collect();
             let listed = if listed.is_empty() {
@@ -75,6 +64,30 @@ pub(super) fn validate_requirements(
             errors.push(error);
         }
     }
+}
+
+/// A claim is referred to once as a whole, or once for each of its requests.
+fn push_claim_repeats<'a>(
+    seen: &mut BTreeSet<(&'a str, &'a str)>,
+    name: &'a str,
+    request: &'a str,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    if seen.contains(&(name, "")) {
+        errors.push(Error::duplicate(path, &name.into()));
+        return;
+    }
+    if request.is_empty() {
+        let repeats = seen.iter().filter(|(other, _)| *other == name);
+        errors.extend(repeats.map(|_| Error::duplicate(path, &name.into())));
+    } else {
+        push_invalid(errors, &path.child("request"), request, names::dns1123_label(request));
+        if seen.contains(&(name, request)) {
+            errors.push(Error::duplicate(path, &format!("{name}/{request}").into()));
+        }
+    }
+    seen.insert((name, request));
 }
 
 fn validate_amounts(
@@ -95,7 +108,7 @@ fn validate_amounts(
         validate_name(name, &at, errors);
         validate_amount(name, amount, &at, errors);
         let Some(limit) = limit_of(name) else {
-            if !may_overcommit(name) {
+            if !is_overcommit_allowed(name) {
                 let detail = "Limit must be set for non overcommitable resources";
                 errors.push(Error::required(&limits_path, detail));
             }
@@ -104,7 +117,7 @@ fn validate_amounts(
         let (asked, allowed) = (quantity(amount), quantity(limit));
         let word = match asked.cmp(&allowed) {
             std::cmp::Ordering::Equal => continue,
-            _ if !may_overcommit(name) => "equal to",
+            _ if !is_overcommit_allowed(name) => "equal to",
             std::cmp::Ordering::Less => continue,
             std::cmp::Ordering::Greater => "less than or equal to",
         };
@@ -117,52 +130,14 @@ fn validate_amounts(
         .map(|(name, _)| name)
         .collect();
     let computes = listed.iter().any(|name| matches!(*name, "cpu" | "memory"));
-    if !computes && listed.iter().any(|name| name.starts_with(HUGE_PAGES)) {
+    if !computes && listed.iter().any(|name| is_huge_pages(name)) {
         errors.push(Error::forbidden(path, "HugePages require cpu or memory"));
     }
 }
 
-/// A resource's name as containers may ask for it.
-fn validate_container_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let faults = names::qualified_name(name);
-    let is_standard = name.starts_with(HUGE_PAGES) || COMPUTE.contains(&name);
-    if faults.is_empty() && !name.contains('/') && !is_standard && !STANDARD.contains(&name) {
-        errors.push(Error::invalid_str(
-            path,
-            name,
-            "must be a standard resource type or fully qualified",
-        ));
-    }
-    push_invalid(errors, path, name, faults);
-    if !name.contains('/') {
-        if !is_standard {
-            errors.push(Error::invalid_str(
-                path,
-                name,
-                "must be a standard resource for containers",
-            ));
-        }
-    } else if !is_native(name) && !is_extended(name) {
-        errors.push(Error::invalid_str(
-            path,
-            name,
-            "doesn't follow extended resource name standard",
-        ));
-    }
-}
-
 fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_quantity_faults(name, amount, path, errors);
     let amount = quantity(amount);
-    if amount < zero() {
-        errors.push(Error::invalid_str(
-            path,
-            &amount.to_string(),
-            "must be greater than or equal to 0",
-        ));
-    }
-    if is_extended(name) && amount.as_integer().is_none() {
-        errors.push(Error::invalid_str(path, &amount.to_string(), "must be an integer"));
-    }
     if let Some(size) = name
         .strip_prefix(HUGE_PAGES)
         .and_then(|size| Quantity::parse(size).ok())
@@ -175,32 +150,21 @@ fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn zero() -> Quantity {
-    Quantity::from_integer(0, trireme_machinery::quantity::Format::DecimalSi)
-}
-
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
-}
-
-fn may_overcommit(name: &str) -> bool {
-    is_native(name) && !name.starts_with(HUGE_PAGES)
-}
-
 /// Whether a pod as a whole may ask for a resource.
 pub(crate) fn is_pod_level(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
+    matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
 /// What the containers ask for together: sidecars count beside the others, other init containers one by one.
-pub(crate) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
+pub(super) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
+    aggregate(spec, "requests")
+}
+
+fn aggregate(spec: &Value, list: &str) -> BTreeMap<String, Quantity> {
     let mut sum: BTreeMap<String, Quantity> = BTreeMap::new();
     let add = |sum: &mut BTreeMap<String, Quantity>, container: &Value| {
-        for (name, amount) in requests(container) {
+        let resources = container.get("resources").unwrap_or(&Value::Null);
+        for (name, amount) in entries(resources, list) {
             let total = sum
                 .get(name)
                 .map_or_else(|| quantity(amount), |so_far| *so_far + quantity(amount));
@@ -234,25 +198,46 @@ fn raise(into: &mut BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantit
     }
 }
 
-fn requests(container: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    container
-        .get("resources")
-        .into_iter()
-        .flat_map(|resources| entries(resources, "requests"))
-}
-
 /// The requirements of a pod as a whole, against those of its containers.
 pub(super) fn validate_pod_level(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(resources) = spec.get("resources") else { return };
-    validate_amounts(resources, path, validate_pod_level_name, errors);
-    for (index, _) in items(resources, "claims").iter().enumerate() {
-        let claims = path.child("claims");
+    if text_at(spec, "/os/name") == "windows" {
+        errors.push(Error::forbidden(path, "may not be set for a windows pod"));
+        return;
+    }
+    if resources.get("claims").is_some() {
         errors.push(Error::forbidden(
-            &claims.index(index),
-            "claims cannot be set for Resources at pod-level",
+            &path.child("claims"),
+            "claims may not be set for Resources at pod-level",
         ));
     }
-    let together = aggregate_requests(spec);
+    let claims = items(spec, "resourceClaims").iter().map(|claim| text(claim, "name"));
+    validate_list(resources, &claims.collect(), path, validate_pod_level_name, errors);
+    push_aggregate_faults(spec, resources, path, errors);
+    let containers = path.child("containers");
+    for (index, container) in items(spec, "containers").iter().enumerate() {
+        let at = containers.index(index);
+        let own = container.get("resources").unwrap_or(&Value::Null);
+        for (name, amount) in entries(own, "limits") {
+            let Some(limit) = resources.get("limits").and_then(|limits| limits.get(name)) else {
+                continue;
+            };
+            let (own, limit) = (quantity(amount), quantity(limit));
+            if own > limit {
+                let detail = format!("must be less than or equal to pod limits of {limit}");
+                errors.push(Error::invalid_str(
+                    &at.key(name).child("limits"),
+                    &own.to_string(),
+                    &detail,
+                ));
+            }
+        }
+    }
+}
+
+/// What the pod may get must be enough for its containers together.
+fn push_aggregate_faults(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let together = aggregate(spec, "requests");
     for (name, amount) in entries(resources, "requests") {
         let asked = quantity(amount);
         if let Some(sum) = together.get(name).filter(|sum| asked < **sum) {
@@ -264,34 +249,24 @@ pub(super) fn validate_pod_level(spec: &Value, path: &Path<'_>, errors: &mut Err
             ));
         }
     }
-    for list in ["containers", "initContainers"] {
-        let list_path = path.child(list);
-        for (index, container) in items(spec, list).iter().enumerate() {
-            let at = list_path.index(index);
-            let own = container
-                .get("resources")
-                .into_iter()
-                .flat_map(|resources| entries(resources, "limits"));
-            for (name, amount) in own {
-                let Some(limit) = resources.get("limits").and_then(|limits| limits.get(name)) else {
-                    continue;
-                };
-                let (own, limit) = (quantity(amount), quantity(limit));
-                if own > limit {
-                    let detail = format!("must be less than or equal to pod limits of {limit}");
-                    errors.push(Error::invalid_str(
-                        &at.key(name).child("limits"),
-                        &own.to_string(),
-                        &detail,
-                    ));
-                }
-            }
+    let together = aggregate(spec, "limits");
+    for (name, amount) in entries(resources, "limits").filter(|(name, _)| is_huge_pages(name)) {
+        let allowed = quantity(amount);
+        if let Some(sum) = together.get(name).filter(|sum| allowed < **sum) {
+            let detail = format!("must be greater than or equal to aggregate container limits of {sum}");
+            errors.push(Error::invalid_str(
+                &path.child("limits").key(name),
+                &allowed.to_string(),
+                &detail,
+            ));
         }
     }
 }
 
 fn validate_pod_level_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if !is_pod_level(name) {
+    let before = errors.len();
+    push_limit_resource_faults(name, path, errors);
+    if errors.len() == before && !is_pod_level(name) {
         errors.push(Error::not_supported(path, name, &POD_LEVEL));
     }
 }
@@ -299,5 +274,5 @@ fn validate_pod_level_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) 
 /// What running the pod costs beside its containers.
 pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
-    validate_amounts(&limits, path, validate_container_name, errors);
+    validate_amounts(&limits, path, push_container_resource_faults, errors);
 }

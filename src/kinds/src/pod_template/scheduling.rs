@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 
 use super::check::{label_name, number, one_of_if_set, push_invalid};
-use crate::values::{items, text};
+use crate::values::{entries, items, text};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -175,26 +175,79 @@ fn validate_pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     label_name(errors, key, &path.child("topologyKey"));
 }
 
-/// Label keys whose values are taken from the pod itself.
+/// Label keys whose values are taken from the pod itself. By the time of this the selectors of pods have them too.
 fn validate_match_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let matching: Vec<&str> = items(term, "matchLabelKeys").iter().filter_map(Value::as_str).collect();
+    let keys = |field: &str| items(term, field).iter().map(|key| key.as_str().unwrap_or_default());
+    let selector = term.get("labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
         let at = path.child(field);
-        let keys = items(term, field);
-        if !keys.is_empty() && term.get("labelSelector").is_none() {
-            errors.push(Error::forbidden(
-                &at,
-                "must not be specified when labelSelector is not set",
-            ));
+        if selector.is_some() {
+            keys(field)
+                .enumerate()
+                .for_each(|(index, key)| label_name(errors, key, &at.index(index)));
+        } else if keys(field).next().is_some() {
+            let detail = "must not be specified when labelSelector is not set";
+            errors.push(Error::forbidden(&at, detail));
         }
-        for (index, key) in keys.iter().enumerate() {
-            let key = key.as_str().unwrap_or_default();
-            label_name(errors, key, &at.index(index));
-            if field == "mismatchLabelKeys" && matching.contains(&key) {
-                let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
-                errors.push(Error::invalid_str(&at.index(index), key, detail));
-            }
+    }
+    let Some(selector) = selector else { return };
+    let mut seen: BTreeSet<&str> = entries(selector, "matchLabels").map(|(key, _)| key).collect();
+    for expression in items(selector, "matchExpressions") {
+        let key = text(expression, "key");
+        let matched = keys("matchLabelKeys").collect::<Vec<_>>();
+        if let Some(index) = matched.iter().rposition(|matched| *matched == key)
+            && seen.contains(key)
+        {
+            let detail = "exists in both matchLabelKeys and labelSelector";
+            errors.push(Error::invalid_str(&path.index(index), key, detail));
         }
+        seen.insert(key);
+    }
+    let at = path.child("matchLabelKeys");
+    for (index, key) in keys("matchLabelKeys").enumerate() {
+        if keys("mismatchLabelKeys").any(|other| other == key) {
+            let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
+            errors.push(Error::invalid_str(&at.index(index), key, detail));
+        }
+    }
+}
+
+/// Adds the requirements that label keys stand for, with the pod's own values, to the selectors of a new pod.
+pub(crate) fn apply_label_keys(pod: &mut Value) {
+    let labels = pod.pointer("/metadata/labels").cloned().unwrap_or_default();
+    let Some(spec) = pod.get_mut("spec") else { return };
+    let apply_all = |owner: Option<&mut Value>, pointer: &str| {
+        let terms = owner.and_then(Value::as_array_mut).into_iter().flatten();
+        terms
+            .filter_map(|term| term.pointer_mut(pointer))
+            .for_each(|term| apply_to_term(term, &labels));
+    };
+    for field in ["podAffinity", "podAntiAffinity"] {
+        let Some(affinity) = spec.pointer_mut(&format!("/affinity/{field}")) else {
+            continue;
+        };
+        apply_all(affinity.get_mut(PREFERRED), "/podAffinityTerm");
+        apply_all(affinity.get_mut(REQUIRED), "");
+    }
+    apply_all(spec.get_mut("topologySpreadConstraints"), "");
+}
+
+fn apply_to_term(term: &mut Value, labels: &Value) {
+    let mut added = Vec::new();
+    for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        let keys = items(term, field).iter().filter_map(Value::as_str);
+        let owned = keys.filter_map(|key| Some((key, labels.get(key)?)));
+        added.extend(owned.map(|(key, value)| json!({ "key": key, "operator": operator, "values": [value] })));
+    }
+    let Some(selector) = term.get_mut("labelSelector").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if !added.is_empty() {
+        let expressions = selector.entry("matchExpressions").or_insert_with(|| json!([]));
+        expressions
+            .as_array_mut()
+            .into_iter()
+            .for_each(|list| list.append(&mut added));
     }
 }
 
@@ -211,8 +264,6 @@ pub(super) fn validate_spread(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
         let (key, when) = (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable"));
         if key.is_empty() {
             errors.push(Error::required(&at.child("topologyKey"), "can not be empty"));
-        } else {
-            label_name(errors, key, &at.child("topologyKey"));
         }
         if !matches!(when, "DoNotSchedule" | "ScheduleAnyway") {
             let path = at.child("whenUnsatisfiable");
@@ -236,36 +287,9 @@ pub(super) fn validate_spread(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
             one_of_if_set(errors, constraint, &at, field, &["Honor", "Ignore"]);
         }
-        validate_spread_keys(constraint, &at, errors);
+        validate_match_keys(constraint, &at, errors);
         if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
             errors.extend(validate_label_selector(selector, false, &at.child("labelSelector")));
-        }
-    }
-}
-
-fn validate_spread_keys(constraint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let path = path.child("matchLabelKeys");
-    let keys = items(constraint, "matchLabelKeys");
-    let Some(selector) = constraint.get("labelSelector") else {
-        if !keys.is_empty() {
-            errors.push(Error::forbidden(
-                &path,
-                "must not be specified when labelSelector is not set",
-            ));
-        }
-        return;
-    };
-    let selected: BTreeSet<&str> = items(selector, "matchExpressions")
-        .iter()
-        .map(|expression| text(expression, "key"))
-        .chain(crate::values::entries(selector, "matchLabels").map(|(key, _)| key))
-        .collect();
-    for (index, key) in keys.iter().enumerate() {
-        let key = key.as_str().unwrap_or_default();
-        label_name(errors, key, &path.index(index));
-        if selected.contains(key) {
-            let detail = "exists in both matchLabelKeys and labelSelector";
-            errors.push(Error::invalid_str(&path.index(index), key, detail));
         }
     }
 }
@@ -302,6 +326,12 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
                 ));
             }
             "Exists" => {}
+            // Known, and not served.
+            "Lt" | "Gt" => errors.push(Error::not_supported(
+                &operator_path,
+                operator,
+                &["Equal", "Exists", "Lt", "Gt"],
+            )),
             _ => errors.push(Error::not_supported(&operator_path, operator, &["Equal", "Exists"])),
         }
         if !effect.is_empty() {

@@ -12,14 +12,20 @@ use trireme_machinery::{
 };
 
 use super::{
-    check::{descending_path, id_if_set, is_true, number, one_of_if_set, push_invalid_number, require},
+    check::{
+        descending_path, id_if_set, is_true, number, one_of_if_set, push_invalid_number, require, visit_containers,
+    },
     layout,
+    spec::Pod,
+    windows,
 };
 use crate::values::{items, text};
 
 const SYSCTL_MAX_LENGTH: usize = 253;
 const PROFILE_TYPES: [&str; 3] = ["Localhost", "RuntimeDefault", "Unconfined"];
 const MAX_LOCALHOST_PROFILE: usize = 4095;
+
+const OWN_USERS: &str = "when `hostUsers` is false";
 
 static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
 
@@ -28,10 +34,15 @@ pub fn allow_privileged(allowed: bool) {
     PRIVILEGED_ALLOWED.store(allowed, Ordering::Relaxed);
 }
 
+/// Whether privileged containers may run in this cluster.
+pub(super) fn is_privileged_allowed() -> bool {
+    PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
+}
+
 /// A container's own context.
 pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let privileged = is_true(context, "privileged");
-    if privileged && !PRIVILEGED_ALLOWED.load(Ordering::Relaxed) {
+    if privileged && !is_privileged_allowed() {
         errors.push(Error::forbidden(
             &path.child("privileged"),
             "disallowed by cluster policy",
@@ -64,18 +75,16 @@ pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &P
             contradiction("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    validate_windows_options(context, path, errors);
+    windows::validate_options(context, path, errors);
     validate_app_armor(context, path, errors);
 }
 
 /// The pod's context.
-pub(super) fn validate_pod_context(spec: &Value, spec_path: &Path<'_>, errors: &mut ErrorList) {
-    validate_host_network(spec, &spec_path.child("containers"), errors);
-    let path = spec_path.child("securityContext");
+pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let context = spec.get("securityContext").unwrap_or(&none);
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id_if_set(errors, context, &path, field);
+        id_if_set(errors, context, path, field);
     }
     let groups = path.child("supplementalGroups");
     for (index, group) in items(context, "supplementalGroups").iter().enumerate() {
@@ -90,39 +99,39 @@ pub(super) fn validate_pod_context(spec: &Value, spec_path: &Path<'_>, errors: &
             detail,
         ));
     }
-    validate_sysctls(context, &path.child("sysctls"), errors);
+    validate_sysctls(spec, context, &path.child("sysctls"), errors);
     one_of_if_set(
         errors,
         context,
-        &path,
+        path,
         "fsGroupChangePolicy",
         &["Always", "OnRootMismatch"],
     );
-    validate_seccomp(context, &path, errors);
-    validate_windows_options(context, &path, errors);
-    validate_app_armor(context, &path, errors);
-    one_of_if_set(errors, context, &path, "supplementalGroupsPolicy", &["Merge", "Strict"]);
+    validate_seccomp(context, path, errors);
+    windows::validate_options(context, path, errors);
+    validate_app_armor(context, path, errors);
+    one_of_if_set(errors, context, path, "supplementalGroupsPolicy", &["Merge", "Strict"]);
     one_of_if_set(
         errors,
         context,
-        &path,
+        path,
         "seLinuxChangePolicy",
         &["MountOption", "Recursive"],
     );
 }
 
 /// Under the host's network a container's port is the host's.
-fn validate_host_network(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if !is_true(spec, "hostNetwork") {
+pub(super) fn validate_host_network(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    if !is_true(pod.spec, "hostNetwork") {
         return;
     }
-    for (index, container) in items(spec, "containers").iter().enumerate() {
+    for (index, container) in items(pod.spec, "containers").iter().enumerate() {
         let at = path.index(index);
         let ports = at.child("ports");
         for (index, port) in items(container, "ports").iter().enumerate() {
             let host = number(port, "hostPort").unwrap_or(0);
             // In templates it may be left open: the pods that are made of them get it by default.
-            if host != 0 && host != number(port, "containerPort").unwrap_or(0) {
+            if (host != 0 || pod.metadata.is_some()) && host != number(port, "containerPort").unwrap_or(0) {
                 let detail = "must match `containerPort` when `hostNetwork` is true";
                 errors.push(Error::invalid(
                     &ports.index(index).child("hostPort"),
@@ -145,16 +154,22 @@ pub(super) fn validate_host_users(spec: &Value, path: &Path<'_>, errors: &mut Er
         ("hostIPC", "HostIPC"),
     ] {
         if is_true(spec, field) {
-            errors.push(Error::forbidden(&path.child(shown), "when `hostUsers` is false"));
+            errors.push(Error::forbidden(&path.child(shown), OWN_USERS));
         }
     }
+    visit_containers(spec, path, |container, path| {
+        if !items(container, "volumeDevices").is_empty() {
+            errors.push(Error::forbidden(&path.child("volumeDevices"), OWN_USERS));
+        }
+    });
 }
 
-fn validate_sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, sysctl) in items(context, "sysctls").iter().enumerate() {
         let at = path.index(index);
         let name = text(sysctl, "name");
+        let is_new = seen.insert(name);
         if !require(errors, sysctl, &at, "name") {
             continue;
         }
@@ -164,9 +179,37 @@ fn validate_sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                  ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
             );
             errors.push(Error::invalid_str(&at.child("name"), name, &detail));
-        } else if !seen.insert(name) {
+        } else if !is_new {
             errors.push(Error::duplicate(&at.child("name"), &name.into()));
         }
+        if let Some(field) = host_namespace(name).filter(|field| is_true(spec, field)) {
+            let detail = format!("may not be specified when '{field}' is true");
+            errors.push(Error::invalid_str(&at.child("name"), name, &detail));
+        }
+    }
+}
+
+/// The field that says whether the namespace that a sysctl belongs to is the host's. A slash that comes before a dot
+/// separates, and dots and slashes change their roles.
+fn host_namespace(name: &str) -> Option<&'static str> {
+    let name = match name.find(['.', '/']) {
+        Some(at) if name.get(at..).is_some_and(|rest| rest.starts_with('/')) => name
+            .chars()
+            .map(|c| match c {
+                '.' => '/',
+                '/' => '.',
+                c => c,
+            })
+            .collect(),
+        _ => name.to_owned(),
+    };
+    let is_of = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if name == "kernel.sem" || is_of(&["kernel.shm", "kernel.msg", "fs.mqueue."]) {
+        Some("hostIPC")
+    } else if is_of(&["net."]) {
+        Some("hostNetwork")
+    } else {
+        None
     }
 }
 
@@ -185,9 +228,7 @@ fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         return;
     };
     let path = path.child("seccompProfile");
-    if !require_profile_type(errors, profile, &path) {
-        return;
-    }
+    require_profile_type(errors, profile, &path, "seccompProfile");
     let local = profile.get("localhostProfile").and_then(Value::as_str);
     let local_path = path.child("localhostProfile");
     match (text(profile, "type"), local) {
@@ -198,9 +239,12 @@ fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             ));
         }
         ("Localhost", Some(local)) => descending_path(errors, local, &local_path),
-        (_, Some(local)) => {
-            let detail = "can only be set when seccomp type is Localhost";
-            errors.push(Error::invalid_str(&local_path, local, detail));
+        (_, Some(_)) => {
+            let (shown, detail) = (
+                layout::compact("Profile", profile),
+                "can only be set when seccomp type is Localhost",
+            );
+            errors.push(Error::invalid_shown(&local_path, shown, detail));
         }
         (_, None) => {}
     }
@@ -210,13 +254,14 @@ fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let Some(profile) = context.get("appArmorProfile") else {
         return;
     };
-    let path = path.child("appArmorProfile");
-    if !require_profile_type(errors, profile, &path) {
-        return;
-    }
+    validate_app_armor_profile(profile, &path.child("appArmorProfile"), errors);
+}
+
+/// A profile by itself.
+pub(super) fn validate_app_armor_profile(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_profile_type(errors, profile, path, "appArmorProfile");
     let local = profile.get("localhostProfile").and_then(Value::as_str);
     let local_path = path.child("localhostProfile");
-    let mut invalid = |local: &str, detail: &str| errors.push(Error::invalid_str(&local_path, local, detail));
     match (text(profile, "type"), local) {
         ("Localhost", None) => {
             errors.push(Error::required(
@@ -224,57 +269,36 @@ fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) 
                 "must be set when AppArmor type is Localhost",
             ));
         }
-        ("Localhost", Some(local)) if local.trim() != local => invalid(local, "must not be padded with whitespace"),
-        ("Localhost", Some("")) => {
-            errors.push(Error::required(
-                &local_path,
-                "must be set when AppArmor type is Localhost",
-            ));
+        ("Localhost", Some(local)) => {
+            if local.trim() != local {
+                errors.push(Error::invalid_str(
+                    &local_path,
+                    local,
+                    "must not be padded with whitespace",
+                ));
+            } else if local.is_empty() {
+                errors.push(Error::required(
+                    &local_path,
+                    "must be set when AppArmor type is Localhost",
+                ));
+            }
+            if local.len() > MAX_LOCALHOST_PROFILE {
+                errors.push(Error::too_long(&local_path, MAX_LOCALHOST_PROFILE));
+            }
         }
-        ("Localhost", Some(local)) if local.len() > MAX_LOCALHOST_PROFILE => {
-            errors.push(Error::too_long(&local_path, MAX_LOCALHOST_PROFILE));
-        }
-        (other, Some(local)) if other != "Localhost" => {
-            invalid(local, "can only be set when AppArmor type is Localhost");
+        ("RuntimeDefault" | "Unconfined", Some(local)) => {
+            let detail = "can only be set when AppArmor type is Localhost";
+            errors.push(Error::invalid_str(&local_path, local, detail));
         }
         _ => {}
     }
 }
 
-fn require_profile_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>) -> bool {
-    if !require_type(errors, profile, path) {
-        return false;
-    }
-    one_of_if_set(errors, profile, path, "type", &PROFILE_TYPES);
-    true
-}
-
-fn require_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>) -> bool {
-    let given = !text(profile, "type").is_empty();
-    if !given {
-        errors.push(Error::required(
-            &path.child("type"),
-            "type is required when a profile is given",
-        ));
-    }
-    given
-}
-
-fn validate_windows_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let Some(options) = context.get("windowsOptions") else {
-        return;
-    };
-    let path = path.child("windowsOptions");
-    if let Some(spec) = options.get("gmsaCredentialSpecName").and_then(Value::as_str) {
-        let path = path.child("gmsaCredentialSpecName");
-        super::check::push_invalid(errors, &path, spec, names::dns1123_subdomain(spec));
-    }
-    if options.get("gmsaCredentialSpec").and_then(Value::as_str) == Some("") {
-        let detail = "gmsaCredentialSpec cannot be an empty string";
-        errors.push(Error::invalid_str(&path.child("gmsaCredentialSpec"), "", detail));
-    }
-    if options.get("runAsUserName").and_then(Value::as_str) == Some("") {
-        let detail = "runAsUserName cannot be an empty string";
-        errors.push(Error::invalid_str(&path.child("runAsUserName"), "", detail));
+fn require_profile_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>, what: &str) {
+    if text(profile, "type").is_empty() {
+        let detail = format!("type is required when {what} is set");
+        errors.push(Error::required(&path.child("type"), &detail));
+    } else {
+        one_of_if_set(errors, profile, path, "type", &PROFILE_TYPES);
     }
 }

@@ -4,16 +4,17 @@
 use serde_json::{Map, Value};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    meta::validate_annotations,
     names,
+    selector::validate_labels,
 };
 
-use super::{
-    check::{descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require},
-    containers::PULL_POLICIES,
+use super::check::{
+    descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require, require_valid, valid_if_set,
 };
 use crate::{
     core::persistentvolumeclaims::validate_claim_spec,
-    values::{items, text},
+    values::{entries, items, text},
 };
 
 const HOST_PATH_TYPES: [&str; 8] = [
@@ -27,6 +28,23 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 const CACHING_MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
+/// Fields of metadata and how faults name them: Go's names with a small beginning.
+const NOT_FOR_TEMPLATES: [(&str, &str); 13] = [
+    ("name", "name"),
+    ("generateName", "generateName"),
+    ("namespace", "namespace"),
+    ("selfLink", "selfLink"),
+    ("uid", "uID"),
+    ("resourceVersion", "resourceVersion"),
+    ("generation", "generation"),
+    ("creationTimestamp", "creationTimestamp"),
+    ("deletionTimestamp", "deletionTimestamp"),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds"),
+    ("ownerReferences", "ownerReferences"),
+    ("finalizers", "finalizers"),
+    ("managedFields", "managedFields"),
+];
+const MAX_TENANT: usize = 64;
 const DISK_KINDS: [&str; 3] = ["Dedicated", "Managed", "Shared"];
 
 /// The fields that must not be empty, by the kind of source.
@@ -38,19 +56,25 @@ fn required(kind: &str) -> &'static [&'static str] {
         "nfs" => &["server", "path"],
         "glusterfs" => &["endpoints", "path"],
         "persistentVolumeClaim" => &["claimName"],
-        "quobyte" => &["registry", "volume"],
-        "flexVolume" | "csi" => &["driver"],
+        "flexVolume" => &["driver"],
         "azureFile" => &["secretName", "shareName"],
         "vsphereVolume" => &["volumePath"],
         "photonPersistentDisk" => &["pdID"],
         "azureDisk" => &["diskName", "diskURI"],
         "scaleIO" => &["gateway", "system", "volumeName"],
-        "image" => &["reference"],
         _ => &[],
     }
 }
 
-/// Faults of one source.
+/// The field that faults of a source are reported at.
+pub(crate) fn source_path(kind: &str) -> &str {
+    match kind {
+        "gcePersistentDisk" => "persistentDisk",
+        kind => kind,
+    }
+}
+
+/// Faults of one source of a pod's or a persistent volume.
 pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
         require(errors, source, path, field);
@@ -73,7 +97,7 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
         }
         "nfs" => {
             let target = text(source, "path");
-            if !target.is_empty() && !target.starts_with('/') {
+            if !target.starts_with('/') {
                 errors.push(Error::invalid_str(
                     &path.child("path"),
                     target,
@@ -81,7 +105,6 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
                 ));
             }
         }
-        "iscsi" => validate_iscsi(source, path, errors),
         "flocker" => validate_flocker(source, path, errors),
         "rbd" | "cephfs" => {
             if items(source, "monitors").is_empty() {
@@ -95,61 +118,74 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
         "azureDisk" => validate_azure_disk(source, path, errors),
         "csi" => validate_csi(source, path, errors),
         "ephemeral" => validate_ephemeral(source, path, errors),
-        "image" if !text(source, "pullPolicy").is_empty() => {
-            one_of_if_set(errors, source, path, "pullPolicy", &PULL_POLICIES);
-        }
+        "cinder" => require_secret_name(source, path, errors),
+        "quobyte" => validate_quobyte(source, path, errors),
+        "flexVolume" => validate_flex_options(source, path, errors),
+        "storageos" => validate_storage_os(source, path, errors),
         _ => {}
     }
 }
 
-fn validate_lun(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if let Some(lun) = number(source, "lun").filter(|lun| !(0..=255).contains(lun)) {
-        let detail = "must be between 0 and 255, inclusive";
-        errors.push(Error::invalid(&path.child("lun"), &lun.into(), detail));
-    }
-}
-
-fn validate_iscsi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, source, path, "targetPortal");
-    if require(errors, source, path, "iqn") {
-        let name = text(source, "iqn");
-        let is_valid = match name.split(['.', ':']).next() {
-            Some("iqn") => is_iqn(name),
-            _ => ["eui.", "naa."].iter().any(|prefix| {
-                name.strip_prefix(prefix)
-                    .is_some_and(|id| matches!(id.len(), 16 | 32) && id.chars().all(|c| c.is_ascii_hexdigit()))
-            }),
-        };
-        if !is_valid {
-            errors.push(Error::invalid_str(&path.child("iqn"), name, "must be valid format"));
-        }
-    }
-    validate_lun(source, path, errors);
-    for field in ["chapAuthDiscovery", "chapAuthSession"] {
-        if source.get(field) == Some(&Value::Bool(true)) && source.get("secretRef").is_none() {
-            errors.push(Error::required(&path.child("secretRef"), ""));
-        }
-    }
+fn require_secret_name(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(secret) = source.get("secretRef") {
         require(errors, secret, &path.child("secretRef"), "name");
     }
 }
 
-/// `iqn.2001-04.com.example:storage`
-fn is_iqn(name: &str) -> bool {
-    let Some((date, rest)) = name.strip_prefix("iqn.").and_then(|rest| rest.split_once('.')) else {
-        return false;
-    };
-    let is_date = date.len() == 7
-        && date
-            .char_indices()
-            .all(|(at, c)| if at == 4 { c == '-' } else { c.is_ascii_digit() });
-    let authority = rest.split(':').next().unwrap_or_default();
-    is_date
-        && !authority.is_empty()
-        && authority
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-' | '_'))
+fn validate_quobyte(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let registry = text(source, "registry");
+    let hosts = "must be a host:port pair or multiple pairs separated by commas";
+    if registry.is_empty() {
+        errors.push(Error::required(&path.child("registry"), hosts));
+    } else if text(source, "tenant").len() > MAX_TENANT {
+        let detail = "must be a UUID and may not exceed a length of 64 characters";
+        errors.push(Error::required(&path.child("tenant"), detail));
+    } else {
+        let odd = registry.split(',').filter(|pair| !is_host_port(pair));
+        errors.extend(odd.map(|_| Error::invalid_str(&path.child("registry"), registry, hosts)));
+    }
+    require(errors, source, path, "volume");
+}
+
+/// `host:port`, with an IPv6 address in brackets; neither part is looked at.
+fn is_host_port(pair: &str) -> bool {
+    match pair.strip_prefix('[') {
+        Some(rest) => rest
+            .split_once("]:")
+            .is_some_and(|(host, port)| !host.contains(['[', ']']) && !port.contains([':', '[', ']'])),
+        None => pair
+            .split_once(':')
+            .is_some_and(|(host, port)| !port.contains([':', '[', ']']) && !host.contains(['[', ']'])),
+    }
+}
+
+/// Kubernetes' own domains are reserved.
+fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let options = path.child("options");
+    for (key, _) in entries(source, "options") {
+        let domain = key.split('/').next().unwrap_or_default().to_lowercase();
+        let domain = format!(".{domain}");
+        if [".kubernetes.io", ".k8s.io"]
+            .iter()
+            .any(|reserved| domain.ends_with(reserved))
+        {
+            let detail = "kubernetes.io and k8s.io namespaces are reserved";
+            errors.push(Error::invalid_str(&options.key(key), key, detail));
+        }
+    }
+}
+
+fn validate_storage_os(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(errors, source, path, "volumeName", names::dns1123_label);
+    valid_if_set(errors, source, path, "volumeNamespace", names::dns1123_label);
+    require_secret_name(source, path, errors);
+}
+
+pub(super) fn validate_lun(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(lun) = number(source, "lun").filter(|lun| !(0..=255).contains(lun)) {
+        let detail = "must be between 0 and 255, inclusive";
+        errors.push(Error::invalid(&path.child("lun"), &lun.into(), detail));
+    }
 }
 
 fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -199,17 +235,16 @@ fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     one_of_if_set(errors, source, path, "cachingMode", &CACHING_MODES);
     one_of_if_set(errors, source, path, "kind", &DISK_KINDS);
     let uri = text(source, "diskURI");
-    let managed = text(source, "kind") == "Managed";
-    let is_managed_uri = uri.to_lowercase().starts_with("/subscriptions/");
+    let (given, managed) = (source.get("kind").is_some(), text(source, "kind") == "Managed");
     let path = path.child("diskURI");
-    if managed && !is_managed_uri {
+    if managed && !uri.starts_with("/subscriptions/") {
         errors.push(Error::not_supported(
             &path,
             uri,
             &["/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"],
         ));
     }
-    if !managed && is_managed_uri {
+    if given && !managed && !uri.starts_with("https://") {
         errors.push(Error::not_supported(
             &path,
             uri,
@@ -219,17 +254,26 @@ fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
 }
 
 fn validate_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let driver = text(source, "driver");
-    if !driver.is_empty() {
-        let at = path.child("driver");
-        if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
-            errors.push(Error::too_long(&at, names::DNS1123_LABEL_MAX_LENGTH));
-        }
-        push_invalid(errors, &at, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+    push_driver_name(text(source, "driver"), &path.child("driver"), errors);
+    let Some(secret) = source.get("nodePublishSecretRef") else {
+        return;
+    };
+    let name = text(secret, "name");
+    if require(errors, secret, &path.child("nodePublishSecretRef"), "name") {
+        push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
     }
-    if let Some(secret) = source.get("nodePublishSecretRef") {
-        require(errors, secret, &path.child("nodePublishSecretRef"), "name");
+}
+
+/// The name of a CSI driver.
+pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if driver.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
     }
+    if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
+        errors.push(Error::too_long(path, names::DNS1123_LABEL_MAX_LENGTH));
+    }
+    push_invalid(errors, path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
 }
 
 /// A claim that is made for the pod.
@@ -239,9 +283,31 @@ fn validate_ephemeral(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(Error::required(&path, ""));
         return;
     };
+    validate_template_metadata(template, &path.child("metadata"), errors);
     let spec = template
         .get("spec")
         .cloned()
         .unwrap_or_else(|| Value::Object(Map::new()));
     errors.extend(validate_claim_spec(&spec, &path.child("spec")));
+}
+
+/// Of the metadata of a claim that is to be made only labels and annotations may be given.
+fn validate_template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(metadata) = template.get("metadata") else {
+        return;
+    };
+    let map = |field: &str| metadata.get(field).and_then(Value::as_object);
+    errors.extend(validate_annotations(map("annotations"), &path.child("annotations")));
+    errors.extend(validate_labels(map("labels"), &path.child("labels")));
+    for (field, shown) in NOT_FOR_TEMPLATES {
+        let is_set = match metadata.get(field) {
+            None | Some(Value::Null) => false,
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Array(list)) => !list.is_empty(),
+            Some(_) => true,
+        };
+        if is_set {
+            errors.push(Error::forbidden(&path.child(shown), "cannot be set"));
+        }
+    }
 }

@@ -10,8 +10,9 @@ use trireme_machinery::{
 };
 
 use super::{
-    check::{is_true, number, push_invalid, push_invalid_number, valid_if_set},
-    containers, layout, resources, scheduling, security, systems, volumes,
+    annotations::{WHOLE_POD, is_mirror},
+    check::{is_true, number, push_invalid, push_invalid_number, require_one_of, valid_if_set},
+    containers, env, layout, resources, scheduling, security, systems, volumes, windows,
 };
 use crate::values::{items, text};
 
@@ -27,34 +28,39 @@ pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 /// A pod's spec and what its containers may refer to.
 pub(super) struct Pod<'a> {
     pub(super) spec: &'a Value,
+    /// Nothing if the spec is a part of a template.
+    pub(super) metadata: Option<&'a Value>,
     pub(super) volumes: Volumes<'a>,
     pub(super) claims: BTreeSet<&'a str>,
     pub(super) grace_period: i64,
 }
 
-/// Faults of a pod's spec as a part of a template or of a pod. `path` is where the spec stands.
-pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_claims(spec, &path.child("resourceClaims"), errors);
+/// Faults of a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
+pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let pod = Pod {
         spec,
-        volumes: volumes::validate_volumes(spec, &path.child("volumes"), errors),
+        metadata,
+        volumes: volumes::validate_volumes(spec, metadata, &path.child("volumes"), errors),
         claims: items(spec, "resourceClaims")
             .iter()
             .map(|claim| text(claim, "name"))
+            .filter(|name| !name.is_empty())
             .collect(),
         grace_period: number(spec, "terminationGracePeriodSeconds").unwrap_or(0),
     };
+    validate_claims(&pod, &path.child("resourceClaims"), errors);
     containers::validate_containers(&pod, &path.child("containers"), errors);
     containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
     resources::validate_pod_level(spec, &path.child("resources"), errors);
-    super::check::require_one_of(errors, spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]);
-    super::check::require_one_of(errors, spec, path, "dnsPolicy", &DNS_POLICIES);
+    security::validate_host_network(&pod, &path.child("containers"), errors);
+    require_one_of(errors, spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]);
+    require_one_of(errors, spec, path, "dnsPolicy", &DNS_POLICIES);
     errors.extend(validate_labels(
         spec.get("nodeSelector").and_then(Value::as_object),
         &path.child("nodeSelector"),
     ));
-    security::validate_pod_context(spec, path, errors);
+    security::validate_pod_context(spec, &path.child("securityContext"), errors);
     if let Some(affinity) = spec.get("affinity") {
         scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
     }
@@ -71,13 +77,15 @@ pub(crate) fn validate_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorLis
     }
     scheduling::validate_gates(spec, &path.child("schedulingGates"), errors);
     scheduling::validate_spread(spec, &path.child("topologySpreadConstraints"), errors);
-    systems::validate_host_process(spec, path, errors);
+    windows::validate_host_process(spec, path, errors);
     security::validate_host_users(spec, path, errors);
+    validate_hostname_override(spec, path, errors);
     validate_names(spec, path, errors);
     if let Some(overhead) = spec.get("overhead") {
         resources::validate_overhead(overhead, &path.child("overhead"), errors);
     }
     systems::validate_os(spec, path, errors);
+    env::validate_file_volumes(spec, path, errors);
 }
 
 fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -88,7 +96,6 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         push_invalid_number(errors, &path.child("activeDeadlineSeconds"), seconds, faults);
     }
     valid_if_set(errors, spec, path, "hostname", names::dns1123_label);
-    validate_hostname_override(spec, path, errors);
     valid_if_set(errors, spec, path, "subdomain", names::dns1123_label);
     scheduling::validate_tolerations(items(spec, "tolerations"), &path.child("tolerations"), errors);
     validate_host_aliases(spec, &path.child("hostAliases"), errors);
@@ -115,24 +122,26 @@ fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
         return;
     };
     let path = path.child("hostnameOverride");
-    if is_true(spec, "hostNetwork") {
-        errors.push(Error::forbidden(&path, "may not be specified when hostNetwork is true"));
+    for field in ["setHostnameAsFQDN", "hostNetwork"] {
+        if is_true(spec, field) {
+            let detail = format!("may not be specified when {field} is true");
+            errors.push(Error::forbidden(&path, &detail));
+        }
     }
-    if is_true(spec, "setHostnameAsFQDN") {
-        errors.push(Error::forbidden(
-            &path,
-            "may not be specified when setHostnameAsFQDN is true",
-        ));
-    }
-    push_invalid(errors, &path, name, names::dns1123_subdomain(name));
     if name.len() > MAX_HOSTNAME_OVERRIDE {
         errors.push(Error::too_long(&path, MAX_HOSTNAME_OVERRIDE));
     }
+    push_invalid(errors, &path, name, names::dns1123_subdomain(name));
 }
 
-fn validate_claims(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
-    for (index, claim) in items(spec, "resourceClaims").iter().enumerate() {
+    for (index, claim) in items(pod.spec, "resourceClaims").iter().enumerate() {
+        if pod.metadata.is_some_and(is_mirror) {
+            let detail = "static pods do not support resource claims";
+            errors.push(Error::forbidden(&WHOLE_POD, detail));
+            continue;
+        }
         let at = path.index(index);
         let name = text(claim, "name");
         if super::check::require(errors, claim, &at, "name") {

@@ -2,14 +2,17 @@
 
 use serde_json::Value;
 use trireme_machinery::{
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorList, Path, quote},
     names,
 };
 
 use super::{
-    check::{non_reserved_path, number, push_invalid, require},
-    env, projected,
-    sources::validate_source,
+    check::{non_reserved_path, number, push_invalid, require, require_one_of},
+    containers::PULL_POLICIES,
+    env,
+    iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi},
+    projected,
+    sources::{source_path, validate_source},
     spec::Volumes,
 };
 use crate::values::{items, text};
@@ -50,13 +53,26 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Pushes all faults and says which volumes have none.
-pub(super) fn validate_volumes<'a>(spec: &'a Value, path: &Path<'_>, errors: &mut ErrorList) -> Volumes<'a> {
+/// Pushes all faults and says which volumes have none. The metadata is that of a pod.
+pub(super) fn validate_volumes<'a>(
+    spec: &'a Value,
+    metadata: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) -> Volumes<'a> {
     let mut volumes = Volumes::new();
+    let pod_name = metadata.map_or("", |metadata| text(metadata, "name"));
+    let made_claims = made_claims(spec, pod_name);
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let (at, name) = (path.index(index), text(volume, "name"));
         let before = errors.len();
-        validate_volume(volume, &at, errors);
+        validate_volume(volume, metadata.is_some(), &at, errors);
+        if volume.get("ephemeral").is_some() && !pod_name.is_empty() && !name.is_empty() {
+            let claim = format!("{pod_name}-{name}");
+            let faults = names::dns1123_subdomain(&claim).into_iter();
+            let faults = faults.map(|fault| format!("PVC name {}: {fault}", quote(&claim)));
+            push_invalid(errors, &at.child("name"), name, faults.collect());
+        }
         if require(errors, volume, &at, "name") {
             push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
         }
@@ -66,20 +82,50 @@ pub(super) fn validate_volumes<'a>(spec: &'a Value, path: &Path<'_>, errors: &mu
         if errors.len() == before {
             volumes.insert(name, volume);
         }
+        if let Some(claim) = volume
+            .pointer("/persistentVolumeClaim/claimName")
+            .and_then(Value::as_str)
+            && made_claims.iter().any(|made| made == claim)
+        {
+            let detail = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.push(Error::invalid_str(
+                &at.child("persistentVolumeClaim.claimName"),
+                claim,
+                detail,
+            ));
+        }
     }
     volumes
 }
 
-fn validate_volume(volume: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// The names of the claims that are made for a pod.
+fn made_claims(spec: &Value, pod_name: &str) -> Vec<String> {
+    items(spec, "volumes")
+        .iter()
+        .filter(|volume| !pod_name.is_empty() && volume.get("ephemeral").is_some())
+        .map(|volume| format!("{pod_name}-{}", text(volume, "name")))
+        .collect()
+}
+
+fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let mut found = false;
     for kind in SOURCES {
         let Some(source) = volume.get(kind) else { continue };
-        let at = path.child(kind);
         if found {
-            errors.push(Error::forbidden(&at, "may not specify more than 1 volume type"));
+            // Kubernetes writes two of them so.
+            let shown = match kind {
+                "cephfs" => "cephFS",
+                "downwardAPI" => "downwarAPI",
+                kind => kind,
+            };
+            errors.push(Error::forbidden(
+                &path.child(shown),
+                "may not specify more than 1 volume type",
+            ));
             continue;
         }
         found = true;
+        let at = path.child(source_path(kind));
         match kind {
             "secret" => {
                 require(errors, source, &at, "secretName");
@@ -97,6 +143,23 @@ fn validate_volume(volume: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                     .for_each(|file| env::validate_downward_file(file, &at, errors));
             }
             "projected" => projected::validate_projected(source, &at, errors),
+            "image" => {
+                if is_pod {
+                    require(errors, source, &at, "reference");
+                }
+                require_one_of(errors, source, &at, "pullPolicy", &PULL_POLICIES);
+            }
+            "iscsi" => {
+                validate_iscsi(source, true, &at, errors);
+                let target = text(source, "targetPortal");
+                if source.get("initiatorName").is_some() && is_iscsi_name_too_long(text(volume, "name"), target) {
+                    errors.push(Error::invalid_str(
+                        &path.child("name"),
+                        text(volume, "name"),
+                        ISCSI_NAME_TOO_LONG,
+                    ));
+                }
+            }
             _ => validate_source(kind, source, &at, errors),
         }
     }

@@ -2,11 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-use trireme_machinery::names;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Path, quote},
+    names,
+};
 
-use super::check::quantity;
-use crate::values::{entries, items, text};
+use super::{
+    annotations,
+    check::{CONTAINER_LISTS, number, quantity, visit_containers},
+    overlaps,
+};
+use crate::{
+    address_warnings::of_address,
+    core::persistentvolumeclaims::claim_spec_warnings,
+    values::{entries, items, text},
+};
 
 /// Deprecated labels of nodes that selectors should not name, and what to name instead.
 const NODE_LABELS: [(&str, &str); 8] = [
@@ -43,11 +54,7 @@ const NODE_LABELS: [(&str, &str); 8] = [
         "use \"node-role.kubernetes.io/control-plane\" instead",
     ),
 ];
-const ANNOTATIONS: [(&str, &str); 4] = [
-    (
-        "seccomp.security.alpha.kubernetes.io/pod",
-        "non-functional in v1.27+; use the \"seccompProfile\" field instead",
-    ),
+const ANNOTATIONS: [(&str, &str); 3] = [
     (
         "scheduler.alpha.kubernetes.io/critical-pod",
         "non-functional in v1.16+; use the \"priorityClassName\" field instead",
@@ -61,62 +68,61 @@ const ANNOTATIONS: [(&str, &str); 4] = [
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
 ];
-const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
-const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
-const VOLUMES: [(&str, &str); 9] = [
-    ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
-    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-    ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
-    ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+/// Sources of volumes that are on their way out, and how they are named.
+const VOLUMES: [(&str, &str, &str); 9] = [
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Warnings on what a template asks for; `path` is where the template stands (empty for a pod).
 pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
-    let below = |part: &str| {
-        if path.is_empty() {
-            part.to_owned()
-        } else {
-            format!("{path}.{part}")
-        }
-    };
     let mut warnings = Vec::new();
     let Some(spec) = template.get("spec") else {
         return warnings;
     };
-    let (spec_path, meta_path) = (below("spec"), below("metadata"));
+    let prefix = if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}.")
+    };
+    let spec_path = format!("{prefix}spec");
+    let none = Value::Null;
+    let metadata = template.get("metadata").unwrap_or(&none);
     warn_of_nodes(spec, &spec_path, &mut warnings);
-    warn_of_annotations(template, &meta_path, &mut warnings);
-    warn_of_volumes(spec, &spec_path, &mut warnings);
-    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
-        warn_of_address(
-            text(alias, "ip"),
-            &format!("{spec_path}.hostAliases[{index}].ip"),
-            &mut warnings,
-        );
-    }
-    if let Some(config) = spec.get("dnsConfig") {
-        for (index, server) in items(config, "nameservers").iter().enumerate() {
-            let at = format!("{spec_path}.dnsConfig.nameservers[{index}]");
-            warn_of_address(server.as_str().unwrap_or_default(), &at, &mut warnings);
+    for (key, advice) in ANNOTATIONS {
+        if entries(metadata, "annotations").any(|(annotation, _)| annotation == key) {
+            warnings.push(format!("{prefix}metadata.annotations[{key}]: {advice}"));
         }
     }
-    warn_of_repeats(
-        items(spec, "hostAliases"),
-        "ip",
-        &format!("{spec_path}.hostAliases"),
-        &mut warnings,
-    );
-    warn_of_repeats(
-        items(spec, "imagePullSecrets"),
-        "name",
-        &format!("{spec_path}.imagePullSecrets"),
-        &mut warnings,
-    );
+    warn_of_volumes(spec, &spec_path, &mut warnings);
+    overlaps::warn_of_files(spec, &mut warnings);
+    warn_of_repeats(spec, "hostAliases", "ip", &spec_path, &mut warnings);
+    warn_of_repeats(spec, "imagePullSecrets", "name", &spec_path, &mut warnings);
     for (index, secret) in items(spec, "imagePullSecrets").iter().enumerate() {
         if text(secret, "name").is_empty() {
             warnings.push(format!(
@@ -124,11 +130,13 @@ pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
             ));
         }
     }
-    for list in ["initContainers", "containers"] {
-        for (index, container) in items(spec, list).iter().enumerate() {
-            warn_of_container(container, &format!("{spec_path}.{list}[{index}]"), &mut warnings);
-        }
-    }
+    warn_of_fractions(spec, "overhead", &spec_path, &mut warnings);
+    warnings.extend(annotations::warning_of_pod(metadata, spec, &prefix));
+    visit_containers(spec, &Path::new(&spec_path), |container, at| {
+        warnings.extend(annotations::warnings_of_container(metadata, spec, container, &prefix));
+        warn_of_container(container, &at.to_string(), &mut warnings);
+    });
+    warn_of_ports(spec, &spec_path, &mut warnings);
     if spec
         .get("terminationGracePeriodSeconds")
         .and_then(Value::as_i64)
@@ -138,32 +146,28 @@ pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
             "{spec_path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
         ));
     }
+    warn_of_company(spec, &spec_path, &mut warnings);
+    warn_of_addresses(spec, &spec_path, &mut warnings);
     warnings
 }
 
 fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
-    let advice = |key: &str| {
-        NODE_LABELS
-            .iter()
-            .find(|(label, _)| *label == key)
-            .map(|(_, advice)| *advice)
-    };
     for (key, _) in entries(spec, "nodeSelector") {
         if let Some(advice) = advice(key) {
             warnings.push(format!("{path}.nodeSelector[{key}]: {advice}"));
         }
     }
-    let terms = spec
-        .pointer("/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")
-        .map_or(&[][..], |required| items(required, "nodeSelectorTerms"));
-    let base = format!("{path}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms");
-    for (at, term) in terms.iter().enumerate() {
-        for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
-            let key = text(expression, "key");
-            if let Some(advice) = advice(key) {
-                warnings.push(format!("{base}[{at}].matchExpressions[{index}].key: {key} is {advice}"));
-            }
-        }
+    let none = Value::Null;
+    let affinity = spec.pointer("/affinity/nodeAffinity").unwrap_or(&none);
+    let path_of = |field: &str| format!("{path}.affinity.nodeAffinity.{field}");
+    let required = affinity.get(REQUIRED).unwrap_or(&none);
+    for (at, term) in items(required, "nodeSelectorTerms").iter().enumerate() {
+        let at = format!("{}.nodeSelectorTerms[{at}]", path_of(REQUIRED));
+        warn_of_node_term(term, false, &at, warnings);
+    }
+    for (at, weighted) in items(affinity, PREFERRED).iter().enumerate() {
+        let at = format!("{}[{at}].preference", path_of(PREFERRED));
+        warn_of_node_term(weighted.get("preference").unwrap_or(&none), true, &at, warnings);
     }
     for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let at = format!("{path}.topologySpreadConstraints[{index}]");
@@ -171,106 +175,188 @@ fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
         if let Some(advice) = advice(key) {
             warnings.push(format!("{at}.topologyKey: {key} is {advice}"));
         }
-        if constraint.get("labelSelector").is_none() {
-            warnings.push(format!(
-                "{at}.labelSelector: a null labelSelector results in matching no pod"
-            ));
+        warn_of_no_selector(constraint, &at, warnings);
+    }
+}
+
+fn advice(key: &str) -> Option<&'static str> {
+    let found = NODE_LABELS.iter().find(|(label, _)| *label == key);
+    found.map(|(_, advice)| *advice)
+}
+
+/// Values that cannot be labels are refused where a term must hold, and warned of where it is only preferred.
+fn warn_of_node_term(term: &Value, check_values: bool, path: &str, warnings: &mut Vec<String>) {
+    for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
+        let at = format!("{path}.matchExpressions[{index}]");
+        let key = text(expression, "key");
+        if let Some(advice) = advice(key) {
+            warnings.push(format!("{at}.key: {key} is {advice}"));
+        }
+        for (index, value) in items(expression, "values").iter().enumerate().filter(|_| check_values) {
+            let value = value.as_str().unwrap_or_default();
+            let faults = names::label_value(value).into_iter();
+            warnings.extend(faults.map(|fault| format!("{at}.values[{index}]: {value} is invalid, {fault}")));
         }
     }
 }
 
-fn warn_of_annotations(template: &Value, path: &str, warnings: &mut Vec<String>) {
-    let Some(metadata) = template.get("metadata") else {
-        return;
-    };
-    for (key, _) in entries(metadata, "annotations") {
-        let fixed = ANNOTATIONS
-            .iter()
-            .find(|(annotation, _)| *annotation == key)
-            .map(|(_, advice)| *advice);
-        let advice = if key.starts_with(SECCOMP_CONTAINER) {
-            Some("non-functional in v1.27+; use the \"seccompProfile\" field instead")
-        } else if key.starts_with(APP_ARMOR) {
-            Some("deprecated since v1.30; use the \"appArmorProfile\" field instead")
-        } else {
-            fixed
-        };
-        if let Some(advice) = advice {
-            warnings.push(format!("{path}.annotations[{key}]: {advice}"));
+fn warn_of_no_selector(term: &Value, path: &str, warnings: &mut Vec<String>) {
+    if term.get("labelSelector").is_none() {
+        warnings.push(format!(
+            "{path}.labelSelector: a null labelSelector results in matching no pod"
+        ));
+    }
+}
+
+/// Other pods that a pod wants near or far.
+fn warn_of_company(spec: &Value, path: &str, warnings: &mut Vec<String>) {
+    let none = Value::Null;
+    for field in ["podAffinity", "podAntiAffinity"] {
+        let affinity = spec
+            .get("affinity")
+            .and_then(|affinity| affinity.get(field))
+            .unwrap_or(&none);
+        let path = format!("{path}.affinity.{field}");
+        for (index, term) in items(affinity, REQUIRED).iter().enumerate() {
+            warn_of_no_selector(term, &format!("{path}.{REQUIRED}[{index}]"), warnings);
+        }
+        for (index, weighted) in items(affinity, PREFERRED).iter().enumerate() {
+            let term = weighted.get("podAffinityTerm").unwrap_or(&none);
+            warn_of_no_selector(term, &format!("{path}.{PREFERRED}[{index}].podAffinityTerm"), warnings);
         }
     }
 }
 
 fn warn_of_volumes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
-        for (kind, advice) in VOLUMES.iter().filter(|(kind, _)| volume.get(kind).is_some()) {
-            warnings.push(format!("{path}.volumes[{index}].{kind}: {advice}"));
+        for (_, shown, advice) in VOLUMES.iter().filter(|(kind, ..)| volume.get(kind).is_some()) {
+            warnings.push(format!("{path}.volumes[{index}].{shown}: {advice}"));
         }
+        warn_of_claim(volume, &format!("{path}.volumes[{index}]"), warnings);
     }
 }
 
-fn warn_of_address(address: &str, path: &str, warnings: &mut Vec<String>) {
-    let canonical = match names::parse_ip_sloppy(address) {
-        Some(parsed) => parsed.to_string(),
-        None => return,
-    };
-    if canonical != address {
-        warnings.push(format!(
-            "{path}: non-standard IP address \"{address}\" will be considered invalid in a future Kubernetes release: use \"{canonical}\""
+fn warn_of_addresses(spec: &Value, path: &str, warnings: &mut Vec<String>) {
+    let servers = spec
+        .get("dnsConfig")
+        .map_or(&[][..], |config| items(config, "nameservers"));
+    for (index, server) in servers.iter().enumerate() {
+        let at = format!("{path}.dnsConfig.nameservers[{index}]");
+        warnings.extend(of_address(&at, server.as_str().unwrap_or_default()));
+    }
+    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+        warnings.extend(of_address(
+            &format!("{path}.hostAliases[{index}].ip"),
+            text(alias, "ip"),
         ));
     }
 }
 
-fn warn_of_repeats(list: &[Value], field: &str, path: &str, warnings: &mut Vec<String>) {
-    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
-    for (index, item) in list.iter().enumerate() {
+fn warn_of_repeats(spec: &Value, list: &str, field: &str, path: &str, warnings: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for (index, item) in items(spec, list).iter().enumerate() {
         let value = text(item, field);
-        match first.get(value) {
-            Some(earlier) => {
-                warnings.push(format!(
-                    "{path}[{index}].{field}: duplicate {field} \"{value}\", conflicts with [{earlier}]"
-                ));
-            }
-            None => {
-                first.insert(value, index);
-            }
+        if !seen.insert(value) {
+            warnings.push(format!(
+                "{path}.{list}[{index}].{field}: duplicate {field} {}",
+                quote(value)
+            ));
+        }
+    }
+}
+
+/// Bytes cannot be split.
+fn warn_of_fractions(owner: &Value, list: &str, path: &str, warnings: &mut Vec<String>) {
+    for name in ["memory", "ephemeral-storage"] {
+        let amount = owner.get(list).and_then(|amounts| amounts.get(name));
+        if let Some(amount) = amount.filter(|amount| quantity(amount).milli_value() % 1000 != 0) {
+            let amount = amount.as_str().unwrap_or_default();
+            warnings.push(format!(
+                "{path}.{list}[{name}]: fractional byte value \"{amount}\" is invalid, must be an integer"
+            ));
         }
     }
 }
 
 fn warn_of_container(container: &Value, path: &str, warnings: &mut Vec<String>) {
+    let none = Value::Null;
+    let resources = container.get("resources").unwrap_or(&none);
+    let at = format!("{path}.resources");
+    for name in ["memory", "ephemeral-storage"] {
+        for list in ["limits", "requests"] {
+            let only =
+                |list: &str| json!({ list: { name: resources.get(list).and_then(|amounts| amounts.get(name)) } });
+            warn_of_fractions(&only(list), list, &at, warnings);
+        }
+    }
     let mut seen = BTreeSet::new();
     for (index, variable) in items(container, "env").iter().enumerate() {
         let (name, value) = (text(variable, "name"), text(variable, "value"));
-        if !seen.insert(name) && !value.contains(&format!("$({name})")) {
+        let reference = format!("$({name})");
+        let extends = variable.get("valueFrom").is_none() && value != reference && value.contains(&reference);
+        if !seen.insert(name) && !extends {
             warnings.push(format!(
                 "{path}.env[{index}]: hides previous definition of \"{name}\", which may be dropped when using apply"
             ));
         }
     }
-    for list in ["limits", "requests"] {
-        let Some(resources) = container.get("resources") else {
-            continue;
-        };
-        for (name, amount) in
-            entries(resources, list).filter(|(name, _)| matches!(*name, "memory" | "ephemeral-storage"))
-        {
-            let milli = quantity(amount).milli_value();
-            if milli % 1000 != 0 {
-                let amount = amount.as_str().unwrap_or_default();
-                warnings.push(format!(
-                    "{path}.resources.{list}[{name}]: fractional byte value \"{amount}\" is invalid, must be an integer"
-                ));
+}
+
+/// A port of a container and where it is declared.
+struct Declared<'a> {
+    at: String,
+    host_ip: &'a str,
+    host_port: i64,
+}
+
+/// Ports that are declared twice, in one container or in several.
+fn warn_of_ports(spec: &Value, path: &str, warnings: &mut Vec<String>) {
+    let mut all: BTreeMap<(i64, &str), Vec<Declared<'_>>> = BTreeMap::new();
+    for list in CONTAINER_LISTS {
+        for (container, declared) in items(spec, list).iter().enumerate() {
+            for (index, port) in items(declared, "ports").iter().enumerate() {
+                let new = Declared {
+                    at: format!("{path}.{list}[{container}].ports[{index}]"),
+                    host_ip: text(port, "hostIP"),
+                    host_port: number(port, "hostPort").unwrap_or(0),
+                };
+                let (number, protocol) = (number(port, "containerPort").unwrap_or(0), text(port, "protocol"));
+                if !new.host_ip.is_empty() && new.host_port == 0 {
+                    warnings.push(format!(
+                        "{}: hostIP set without hostPort: {{Name:{} HostPort:0 ContainerPort:{number} \
+                         Protocol:{protocol} HostIP:{}}}",
+                        new.at,
+                        text(port, "name"),
+                        new.host_ip
+                    ));
+                }
+                let others = all.entry((number, protocol)).or_default();
+                warnings.extend(others.iter().filter_map(|other| {
+                    let how = clash(&new, other)?;
+                    Some(format!("{}: {how} port definition with {}", new.at, other.at))
+                }));
+                others.push(new);
             }
         }
     }
-    let mut ports: BTreeMap<(i64, &str), usize> = BTreeMap::new();
-    for (index, port) in items(container, "ports").iter().enumerate() {
-        let number = port.get("containerPort").and_then(Value::as_i64).unwrap_or(0);
-        if let Some(earlier) = ports.insert((number, text(port, "protocol")), index) {
-            warnings.push(format!(
-                "{path}.ports[{index}]: duplicate port definition with {path}.ports[{earlier}]"
-            ));
-        }
+}
+
+fn clash(new: &Declared<'_>, other: &Declared<'_>) -> Option<&'static str> {
+    if new.host_ip == other.host_ip && new.host_port == other.host_port {
+        Some("duplicate")
+    } else if new.host_port == 0 || other.host_port == 0 {
+        Some("overlapping")
+    } else if new.host_port == other.host_port && new.host_ip.is_empty() != other.host_ip.is_empty() {
+        Some("dangerously ambiguous")
+    } else {
+        None
+    }
+}
+
+/// A claim that is made for the pod is warned of as other claims are.
+fn warn_of_claim(volume: &Value, path: &str, warnings: &mut Vec<String>) {
+    if let Some(spec) = volume.pointer("/ephemeral/volumeClaimTemplate/spec") {
+        let at = format!("{path}.ephemeral.volumeClaimTemplate.spec");
+        warnings.extend(claim_spec_warnings(spec, &at));
     }
 }

@@ -10,9 +10,9 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, push_negative},
     columns::{self, column, described},
-    core::persistentvolumes::push_driver_name,
     internal::{self, Field, Shape},
     kind::Kind,
+    pod_template::push_driver_name,
     values::{items, text},
 };
 

@@ -10,9 +10,10 @@ use trireme_registry::{Column, Strategy, WriteContext};
 use crate::{
     checks::{number, push_invalid},
     columns::{self, column, documented},
-    core::persistentvolumes::{SOURCE_FIELDS, push_driver_name, validate_inline},
+    core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
     internal::{self, Field, Shape},
     kind::Kind,
+    pod_template::push_driver_name,
     values::{entries, is_true_at, keep_field, text, text_at},
 };
 

@@ -24,7 +24,6 @@ use crate::{
 use internals::{NODE_AFFINITY, SOURCE};
 
 pub(crate) use internals::SOURCE as SOURCE_FIELDS;
-pub(crate) use sources::push_driver_name;
 pub(crate) use spec::validate_inline;
 
 const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeSpec";
@@ -98,7 +97,7 @@ impl Strategy for PersistentVolumes {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = spec::validate(object.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        let mut errors = validate_spec(object);
         push_mount_option_faults(object, &mut errors);
         errors
     }
@@ -110,8 +109,7 @@ impl Strategy for PersistentVolumes {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         // The whole volume is validated again by its own update rules.
-        let repeated = spec::validate(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
-        errors.extend(repeated);
+        errors.extend(validate_spec(new));
         push_source_change(new, old, &mut errors);
         let mode = |object: &Value| object.pointer("/spec/volumeMode").cloned();
         let (new_mode, old_mode) = (mode(new), mode(old));
@@ -162,6 +160,12 @@ impl Strategy for PersistentVolumes {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+}
+
+fn validate_spec(object: &Value) -> ErrorList {
+    let none = Value::Null;
+    let spec = object.get("spec").unwrap_or(&none);
+    spec::validate(spec, text_at(object, "/metadata/name"), &Path::new("spec"))
 }
 
 fn now(context: &WriteContext) -> String {

@@ -8,7 +8,9 @@ use trireme_machinery::{
 
 use crate::{
     checks::{push_invalid, require},
-    pod_template::validate_source,
+    pod_template::{
+        ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, push_driver_name, source_path, validate_iscsi, validate_source,
+    },
     values::text,
 };
 
@@ -38,20 +40,35 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// Faults of the source: none, more than one, or one that is malformed.
-pub(super) fn push_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Faults of the source: none, more than one, or one that is malformed. `name` is the volume's.
+pub(super) fn push_faults(spec: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut is_given = false;
     for (kind, source) in SOURCES.into_iter().filter_map(|kind| Some((kind, spec.get(kind)?))) {
-        let at = path.child(kind);
-        if is_given {
-            errors.push(Error::forbidden(&at, "may not specify more than 1 volume type"));
+        // Kubernetes does not ask whether a flexVolume is the only one.
+        if is_given && kind != "flexVolume" {
+            let shown = if kind == "cephfs" { "cephFS" } else { kind };
+            errors.push(Error::forbidden(
+                &path.child(shown),
+                "may not specify more than 1 volume type",
+            ));
             continue;
         }
         is_given = true;
+        let at = path.child(source_path(kind));
         match kind {
             "local" => push_local(spec, source, path, errors),
             "csi" => push_csi(source, &at, errors),
-            "storageos" => push_storage_os(source, &at, errors),
+            "iscsi" => {
+                let portal = text(source, "targetPortal");
+                if source.get("initiatorName").is_some() && is_iscsi_name_too_long(name, portal) {
+                    errors.push(Error::invalid_str(
+                        &at.child("targetportal"),
+                        portal,
+                        ISCSI_NAME_TOO_LONG,
+                    ));
+                }
+                validate_iscsi(source, false, &at, errors);
+            }
             _ => {
                 validate_source(kind, source, &at, errors);
                 push_own(kind, source, &at, errors);
@@ -81,11 +98,9 @@ fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList)
         "azureFile" if source.get("secretNamespace").and_then(Value::as_str) == Some("") => {
             errors.push(Error::required(&path.child("secretNamespace"), ""));
         }
-        "cinder" => {
+        "cinder" | "storageos" => {
             if let Some(secret) = source.get("secretRef") {
-                let at = path.child("secretRef");
-                require(errors, secret, &at, "name");
-                require(errors, secret, &at, "namespace");
+                require(errors, secret, &path.child("secretRef"), "namespace");
             }
         }
         _ => {}
@@ -108,15 +123,6 @@ fn push_local(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-fn push_storage_os(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, source, path, "volumeName");
-    if let Some(secret) = source.get("secretRef") {
-        let at = path.child("secretRef");
-        require(errors, secret, &at, "name");
-        require(errors, secret, &at, "namespace");
-    }
-}
-
 fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_driver_name(text(source, "driver"), &path.child("driver"), errors);
     require(errors, source, path, "volumeHandle");
@@ -129,7 +135,9 @@ fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in secrets {
         let Some(secret) = source.get(field) else { continue };
         let at = path.child(field);
-        require(errors, secret, &at, "name");
+        if let Some(name) = require(errors, secret, &at, "name") {
+            push_invalid(errors, &at.child("name"), name, names::dns1123_subdomain(name));
+        }
         if let Some(namespace) = require(errors, secret, &at, "namespace") {
             push_invalid(
                 errors,
@@ -139,16 +147,4 @@ fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             );
         }
     }
-}
-
-/// The name of a CSI driver.
-pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    if driver.is_empty() {
-        errors.push(Error::required(path, ""));
-        return;
-    }
-    if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
-        errors.push(Error::too_long(path, names::DNS1123_LABEL_MAX_LENGTH));
-    }
-    push_invalid(errors, path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
 }

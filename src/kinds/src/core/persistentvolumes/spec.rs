@@ -14,10 +14,11 @@ use crate::{
     values::{entries, items, text, text_at},
 };
 
+const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The faults of a volume's spec.
-pub(super) fn validate(spec: &Value, path: &Path<'_>) -> ErrorList {
+/// The faults of the spec of a volume of this name.
+pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     push_modes(spec, path, &mut errors);
     let capacity = path.child("capacity");
@@ -45,7 +46,17 @@ pub(super) fn validate(spec: &Value, path: &Path<'_>) -> ErrorList {
             &RECLAIM_POLICIES,
         );
     }
-    push_rest(spec, path, &mut errors);
+    push_affinity(spec, path, &mut errors);
+    sources::push_faults(spec, name, path, &mut errors);
+    push_recycled_root(spec, path, &mut errors);
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        push_class_name(&mut errors, class, &path.child("storageClassName"));
+    }
+    if spec.get("volumeMode").is_some() {
+        push_unsupported(&mut errors, spec, path, "volumeMode", &VOLUME_MODES);
+    }
+    push_attributes_class(spec, path, &mut errors);
     errors
 }
 
@@ -64,22 +75,33 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
                 "has to be specified in the context of inline volumes",
             ));
         } else if is_refused {
-            errors.push(Error::forbidden(
-                &path.child(field),
-                "may not be specified in the context of inline volumes",
-            ));
+            errors.push(Error::forbidden(&path.child(field), NOT_INLINE));
         }
     }
     push_modes(spec, path, &mut errors);
-    for field in ["persistentVolumeReclaimPolicy", "storageClassName"] {
-        if !text(spec, field).is_empty() {
-            errors.push(Error::forbidden(
-                &path.child(field),
-                "may not be specified in the context of inline volumes",
-            ));
-        }
+    let mut refuse = |field: &str, detail: &str| errors.push(Error::forbidden(&path.child(field), detail));
+    if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        refuse(
+            "persistentVolumeReclaimPolicy",
+            "may only be Retain in the context of inline volumes",
+        );
     }
-    push_rest(spec, path, &mut errors);
+    if spec.get("nodeAffinity").is_some() {
+        refuse("nodeAffinity", NOT_INLINE);
+    }
+    sources::push_faults(spec, "", path, &mut errors);
+    push_recycled_root(spec, path, &mut errors);
+    let mut refuse = |field: &str, detail: &str| errors.push(Error::forbidden(&path.child(field), detail));
+    if !text(spec, "storageClassName").is_empty() {
+        refuse("storageClassName", NOT_INLINE);
+    }
+    if !matches!(text(spec, "volumeMode"), "" | "Filesystem") {
+        refuse(
+            "volumeMode",
+            "may not specify volumeMode other than Filesystem in the context of inline volumes",
+        );
+    }
+    push_attributes_class(spec, path, &mut errors);
     errors
 }
 
@@ -94,21 +116,15 @@ fn push_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_access_mode_faults(spec, path, errors);
 }
 
-fn push_rest(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_affinity(spec, path, errors);
-    sources::push_faults(spec, path, errors);
+fn push_recycled_root(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let recycles = text(spec, "persistentVolumeReclaimPolicy") == "Recycle";
     if recycles && is_root(text_at(spec, "/hostPath/path")) {
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
         errors.push(Error::forbidden(&path.child("persistentVolumeReclaimPolicy"), detail));
     }
-    let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        push_class_name(errors, class, &path.child("storageClassName"));
-    }
-    if spec.get("volumeMode").is_some() {
-        push_unsupported(errors, spec, path, "volumeMode", &VOLUME_MODES);
-    }
+}
+
+fn push_attributes_class(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(class) = spec.get("volumeAttributesClassName").and_then(Value::as_str) else {
         return;
     };
@@ -150,7 +166,7 @@ pub(super) fn warnings(spec: &Value) -> Vec<String> {
         ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
         ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
         ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        ("storageos", "deprecated in v1.22, non-functional in v1.25+"),
+        ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
         ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
         ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
         ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),

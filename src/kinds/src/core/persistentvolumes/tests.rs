@@ -104,3 +104,48 @@ fn a_new_phase_has_its_time() {
         .expect("a valid status");
     assert_eq!(kept["status"], old["status"]);
 }
+
+#[test]
+fn sources_that_volumes_have_their_own_rules_for() {
+    let of = |source: Value| volume(crate::testing::merged(&json!({ "hostPath": null }), &source));
+    let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
+                 end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                 '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    trial().expect_faults(&[
+        (
+            of(json!({ "gcePersistentDisk": { "partition": 300 } })),
+            &[
+                "spec.persistentDisk.pdName: Required value",
+                "spec.persistentDisk.partition: Invalid value: 300: must be between 1 and 255, inclusive",
+            ],
+        ),
+        (
+            volume(json!({ "flexVolume": { "driver": "" }, "cephfs": { "monitors": ["m"] } })),
+            &[
+                "spec.cephFS: Forbidden: may not specify more than 1 volume type",
+                "spec.flexVolume.driver: Required value",
+            ],
+        ),
+        (
+            of(json!({ "storageos": { "volumeName": "B_", "secretRef": {} } })),
+            &[
+                &format!("spec.storageos.volumeName: Invalid value: \"B_\": {label}"),
+                "spec.storageos.secretRef.name: Required value",
+                "spec.storageos.secretRef.namespace: Required value",
+            ],
+        ),
+        (
+            of(json!({ "iscsi": { "targetPortal": "p".repeat(70), "iqn": "odd", "lun": 0, "initiatorName": "odd", "secretRef": {} } })),
+            &[
+                &format!(
+                    "spec.iscsi.targetportal: Invalid value: \"{}\": Total length of <volume name>:<iscsi.targetPortal> \
+                     must be under 64 characters if iscsi.initiatorName is specified.",
+                    "p".repeat(70)
+                ),
+                "spec.iscsi.iqn: Invalid value: \"odd\": must be valid format",
+                "spec.iscsi.secretRef.name: Required value",
+                "spec.iscsi.initiatorname: Invalid value: \"odd\": must be valid format",
+            ],
+        ),
+    ]);
+}

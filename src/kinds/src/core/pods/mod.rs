@@ -11,14 +11,19 @@ use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subres
 
 use crate::{
     kind::{Kind, selectable},
-    pod_template::{default_pod, default_spec, validate_image_padding, validate_spec, warnings},
-    values::{integer_at, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
+    pod_template::{
+        annotations, apply_label_keys, default_pod, default_spec, validate_image_padding, validate_spec, warnings,
+    },
+    values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
 
+#[cfg(test)]
+mod audit_tests;
 mod binding;
 mod columns;
 mod conditions;
 mod connections;
+mod container_statuses;
 mod eviction;
 mod parts;
 mod qos;
@@ -66,6 +71,8 @@ impl Strategy for Pods {
     }
 
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        apply_label_keys(object);
+        annotations::sync_app_armor(object);
         let mut status = json!({ "phase": "Pending", "qosClass": qos::class(object) });
         if object
             .get("spec")
@@ -98,6 +105,8 @@ impl Strategy for Pods {
             let detail = "cannot be set until all schedulingGates have been cleared";
             errors.push(Error::forbidden(&path.child("nodeName"), detail));
         }
+        let metadata = object.get("metadata").unwrap_or(&Value::Null);
+        annotations::validate_profiles(metadata, spec, &path, &mut errors);
         errors
     }
 
@@ -108,6 +117,7 @@ impl Strategy for Pods {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_pod(new, &mut errors);
+        annotations::validate_annotation_update(new, old, &mut errors);
         update::push_faults(new, old, &mut errors);
         errors
     }
@@ -119,6 +129,7 @@ impl Strategy for Pods {
             keep_field(metadata, old_metadata, "ownerReferences");
             keep_field(metadata, old_metadata, "deletionTimestamp");
         }
+        status::keep_generations(new, old);
         let status = struct_mut(new, "status");
         if status.get("qosClass").and_then(Value::as_str).unwrap_or("").is_empty() {
             status.remove("qosClass");
@@ -130,6 +141,7 @@ impl Strategy for Pods {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
+        annotations::validate_annotation_update(new, old, &mut errors);
         status::push_faults(new, old, &mut errors);
         errors
     }
@@ -183,7 +195,9 @@ fn validate_pod(pod: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
-    validate_spec(spec, &path, errors);
+    let metadata = pod.get("metadata").unwrap_or(&none);
+    annotations::validate_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
+    validate_spec(spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
         push_token_faults(spec, &path.child("volumes"), errors);
     }
@@ -215,16 +229,16 @@ fn push_token_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// The part of a spec that tells two pods apart, with empty lists taken for absent ones.
-fn without_empty(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    let empty: Vec<String> = spec
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(_, value)| value.as_array().is_some_and(Vec::is_empty))
-        .map(|(name, _)| name.clone())
-        .collect();
-    empty.iter().for_each(|name| remove(&mut spec, name));
-    spec
+/// What tells two specs apart: empty lists are taken for absent ones.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| value.as_array().is_none_or(|list| !list.is_empty()))
+            .map(|(name, value)| (name.clone(), without_empty(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(list) => list.iter().map(without_empty).collect(),
+        other => other.clone(),
+    }
 }

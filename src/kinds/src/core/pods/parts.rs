@@ -1,28 +1,21 @@
 //! `/ephemeralcontainers` and `/resize`: what can be changed of a pod that an update may not change.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{WriteContext, subresource::Part};
 
 use super::{qos, validate_pod, without_empty};
 use crate::{
     diff,
-    pod_template::{is_sidecar, layout},
+    pod_template::{
+        annotations::{self, WHOLE_POD},
+        is_sidecar, layout,
+    },
     values::{entries, items, keep_field, remove, text, text_at},
 };
 
-const MIRROR: &str = "kubernetes.io/config.mirror";
-
-/// Kubelets make mirror pods of what they run without being asked; they show it, and cannot be told anything.
 fn is_mirror(pod: &Value) -> bool {
-    pod.pointer("/metadata/annotations")
-        .and_then(|annotations| annotations.get(MIRROR))
-        .is_some()
-}
-
-/// How Kubernetes prints the path of a fault of the whole object.
-fn whole() -> Path<'static> {
-    Path::new("[]")
+    pod.get("metadata").is_some_and(annotations::is_mirror)
 }
 
 /// Makes `new` what `old` is, but for what says which pod is meant.
@@ -54,7 +47,7 @@ impl Part for EphemeralContainers {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         if is_mirror(old) {
             return vec![Error::forbidden(
-                &whole(),
+                &WHOLE_POD,
                 "static pods do not support ephemeral containers",
             )];
         }
@@ -103,14 +96,28 @@ impl Part for Resize {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         let wanted = new.get("spec").cloned().unwrap_or_default();
+        let was = old.get("spec").unwrap_or(&Value::Null);
+        // What comes, goes or changes its place is left for the validation to refuse.
+        if CONTAINERS
+            .iter()
+            .any(|list| items(&wanted, list).len() != items(was, list).len())
+        {
+            return;
+        }
         drop_changes(new, old);
+        let Some(spec) = new.get_mut("spec") else { return };
+        keep_field(spec, &wanted, "resources");
         for list in CONTAINERS {
-            let kept = new.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
-            for container in kept.into_iter().flatten() {
-                let name = text(container, "name");
-                let Some(asked) = items(&wanted, list).iter().rfind(|asked| text(asked, "name") == name) else {
-                    continue;
-                };
+            let names = |spec: &Value| -> Vec<String> {
+                let all = items(spec, list).iter();
+                all.map(|container| text(container, "name").to_owned()).collect()
+            };
+            if names(&wanted) != names(spec) {
+                keep_field(spec, &wanted, list);
+                continue;
+            }
+            let kept = spec.get_mut(list).and_then(Value::as_array_mut);
+            for (container, asked) in kept.into_iter().flatten().zip(items(&wanted, list)) {
                 keep_field(container, asked, "resources");
                 keep_field(container, asked, "resizePolicy");
             }
@@ -119,10 +126,10 @@ impl Part for Resize {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         if is_mirror(old) {
-            return vec![Error::forbidden(&whole(), "static pods cannot be resized")];
+            return vec![Error::forbidden(&WHOLE_POD, "static pods cannot be resized")];
         }
         if text_at(old, "/spec/os/name") == "windows" {
-            return vec![Error::forbidden(&whole(), "windows pods cannot be resized")];
+            return vec![Error::forbidden(&WHOLE_POD, "windows pods cannot be resized")];
         }
         let mut errors = ErrorList::new();
         validate_pod(new, &mut errors);
@@ -147,7 +154,11 @@ impl Part for Resize {
         }
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        for list in CONTAINERS {
+        push_pod_level_changes(new, old, &path, &mut errors);
+        if !push_order_faults(new, old, &path, &mut errors) {
+            return errors;
+        }
+        for list in ["initContainers", "containers"] {
             let list_path = path.child(list);
             for (index, (is, was)) in items(new, list).iter().zip(items(old, list)).enumerate() {
                 push_removals(is, was, &list_path.index(index).child("resources"), &mut errors);
@@ -162,9 +173,6 @@ impl Part for Resize {
 fn may_run_resized(pod: &Value) -> bool {
     let none = Value::Null;
     let status = pod.get("status").unwrap_or(&none);
-    if text(status, "phase") != "Running" {
-        return true;
-    }
     let running = |container: &&Value| container.pointer("/state/running").is_some();
     let first = items(status, "containerStatuses").iter().find(running);
     first.is_none_or(|container| container.get("resources").is_some())
@@ -177,14 +185,18 @@ fn push_removals(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorLi
         old.get("resources").unwrap_or(&none),
     );
     for list in ["requests", "limits"] {
-        let is_there = |name: &str| entries(new, list).any(|(other, _)| other == name);
-        if entries(old, list).any(|(name, _)| !is_there(name)) {
+        if is_removed(new, old, list) {
             errors.push(Error::forbidden(
                 &path.child(list),
                 &format!("resource {list} cannot be removed"),
             ));
         }
     }
+}
+
+fn is_removed(new: &Value, old: &Value, list: &str) -> bool {
+    let is_there = |name: &str| entries(new, list).any(|(other, _)| other == name);
+    entries(old, list).any(|(name, _)| !is_there(name))
 }
 
 /// With CPU and memory put back to what they were, the containers must be the same.
@@ -194,19 +206,68 @@ fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
             errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
         }
     }
-    for (is, was) in items(new, "initContainers").iter().zip(items(old, "initContainers")) {
-        if is_sidecar(is) {
-            if differs_beyond_compute(is, was) {
-                let detail = "only cpu and memory resources for sidecar containers are mutable";
-                errors.push(Error::forbidden(path, detail));
-            }
-        } else if is != was {
-            errors.push(Error::forbidden(
-                path,
-                "resources for non-sidecar init containers are immutable",
-            ));
+    let list_path = path.child("initContainers");
+    let pairs = items(new, "initContainers").iter().zip(items(old, "initContainers"));
+    for (index, (is, was)) in pairs.enumerate() {
+        let at = list_path.index(index);
+        if differs_beyond_compute(is, was) {
+            let detail = "only cpu and memory resources for init or sidecar containers are mutable";
+            errors.push(Error::forbidden(&at, detail));
+        }
+        if !is_sidecar(is) && without_empty(is) != without_empty(was) {
+            let policies = items(is, "resizePolicy").iter();
+            let restarts = policies.filter(|policy| text(policy, "restartPolicy") == "RestartContainer");
+            let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
+            errors.extend(restarts.map(|_| Error::forbidden(&at, detail)));
         }
     }
+}
+
+/// The pod's own resources: none may go, and only CPU and memory may change.
+fn push_pod_level_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (is, was) = (new.get("resources"), old.get("resources"));
+    let at = path.child("resources");
+    let Some(is) = is else {
+        if was.is_some() {
+            errors.push(Error::forbidden(&at, "pod-level resources cannot be removed"));
+        }
+        return;
+    };
+    for list in ["requests", "limits"] {
+        if was.is_some_and(|was| is_removed(is, was, list)) {
+            let detail = format!("pod-level resource {list} cannot be removed");
+            errors.push(Error::forbidden(&at.child(list), &detail));
+        }
+    }
+    let others = |resources: Option<&Value>| without_compute(&json!({ "resources": resources }));
+    if others(Some(is)) != others(was) {
+        let detail = "only cpu and memory resources are mutable at pod-level";
+        errors.push(Error::forbidden(path, detail));
+    }
+}
+
+/// Says whether the containers can be compared one by one.
+fn push_order_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+    let before = errors.len();
+    for list in CONTAINERS {
+        let at = path.child(list);
+        let (is, was) = (items(new, list), items(old, list));
+        if is.len() != was.len() {
+            let detail = format!("{list} may not be added or removed on resize");
+            errors.push(Error::forbidden(&at, &detail));
+            continue;
+        }
+        for (index, _) in is
+            .iter()
+            .zip(was)
+            .enumerate()
+            .filter(|(_, (is, was))| text(is, "name") != text(was, "name"))
+        {
+            let detail = format!("{list} may not be renamed or reordered on resize");
+            errors.push(Error::forbidden(&at.index(index).child("name"), &detail));
+        }
+    }
+    errors.len() == before
 }
 
 fn differs_beyond_compute(new: &Value, old: &Value) -> bool {
@@ -215,10 +276,10 @@ fn differs_beyond_compute(new: &Value, old: &Value) -> bool {
 
 fn without_compute(container: &Value) -> Value {
     let mut container = without_empty(container);
+    let Some(resources) = container.get_mut("resources") else {
+        return container;
+    };
     for list in ["requests", "limits"] {
-        let Some(resources) = container.get_mut("resources") else {
-            break;
-        };
         if let Some(amounts) = resources.get_mut(list) {
             ["cpu", "memory"].iter().for_each(|name| remove(amounts, name));
             if amounts.as_object().is_some_and(serde_json::Map::is_empty) {
@@ -226,12 +287,14 @@ fn without_compute(container: &Value) -> Value {
             }
         }
     }
+    if resources.as_object().is_none_or(serde_json::Map::is_empty) {
+        remove(&mut container, "resources");
+    }
     container
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use trireme_machinery::GroupVersion;
 
     use super::*;
@@ -316,6 +379,58 @@ mod tests {
     }
 
     #[test]
+    fn init_containers_and_the_pod_itself_are_resized_and_containers_keep_their_places() {
+        let init = |cpu: &str| {
+            let mut pod = resources(json!({ "cpu": "1" }), json!({}));
+            pod["spec"]["initContainers"] = json!([{
+                "name": "init", "image": "i", "imagePullPolicy": "Always", "terminationMessagePath": "/t",
+                "terminationMessagePolicy": "File", "resources": { "requests": { "cpu": cpu } },
+            }]);
+            pod["spec"]["resources"] = json!({ "requests": { "cpu": "4" } });
+            pod
+        };
+        let old = init("1");
+        let mut wanted = init("2");
+        wanted["spec"]["resources"]["requests"]["cpu"] = "5".into();
+        let (new, faults) = change(&Resize, &old, wanted.clone());
+        assert!(faults.is_empty(), "{faults:?}");
+        assert_eq!(new, wanted);
+        let refusals = [
+            (
+                "/spec/initContainers/0/name",
+                "other",
+                "spec.initContainers[0].name: Forbidden: initContainers may not be renamed or reordered on resize",
+            ),
+            ("/spec/initContainers/0/resources/requests/memory", "1Gi", ""),
+            (
+                "/spec/initContainers/0/resources/requests/ephemeral-storage",
+                "1Gi",
+                "spec.initContainers[0]: Forbidden: only cpu and memory resources for init or sidecar containers are mutable",
+            ),
+            (
+                "/spec/resources/requests/hugepages-2Mi",
+                "2Mi",
+                "spec: Forbidden: only cpu and memory resources are mutable at pod-level",
+            ),
+        ];
+        for (pointer, value, expected) in refusals {
+            let mut wanted = old.clone();
+            let (owner, field) = pointer.rsplit_once('/').unwrap();
+            wanted.pointer_mut(owner).unwrap()[field] = value.into();
+            let faults = change(&Resize, &old, wanted).1;
+            assert!(
+                faults.iter().any(|fault| fault == expected) || expected.is_empty() && faults.is_empty(),
+                "{faults:?}"
+            );
+        }
+        let mut without = old.clone();
+        remove(&mut without["spec"], "initContainers");
+        assert!(change(&Resize, &old, without).1.contains(
+            &"spec.initContainers: Forbidden: initContainers may not be added or removed on resize".to_owned()
+        ));
+    }
+
+    #[test]
     fn a_node_that_tells_no_resources_cannot_resize() {
         let mut old = resources(json!({ "cpu": "1" }), json!({}));
         old["status"]["phase"] = "Running".into();
@@ -362,7 +477,7 @@ mod tests {
             ]
         );
         let mut mirror = new;
-        mirror["metadata"]["annotations"] = json!({ MIRROR: "x" });
+        mirror["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": "x" });
         assert_eq!(
             change(part, &mirror, with(&[])).1,
             ["[]: Forbidden: static pods do not support ephemeral containers"]

@@ -1,14 +1,18 @@
 //! The status of pods, which kubelets write.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, ErrorType, Path},
     names,
 };
 
+use super::container_statuses;
 use crate::{
-    pod_template::{is_sidecar, layout},
-    values::{integer_at, items, text, text_at},
+    checks::{push_invalid, require},
+    pod_template::layout,
+    values::{integer_at, items, keep_field, text, text_at},
 };
 
 /// A list of addresses of the status.
@@ -34,25 +38,41 @@ pub(super) fn mirror_address(status: &mut Value) {
     }
 }
 
+/// Generations that were observed before are kept where a write tells none: those of clients that do not know them.
+pub(super) fn keep_generations(new: &mut Value, old: &Value) {
+    const FIELD: &str = "observedGeneration";
+    let was = old.get("status").unwrap_or(&Value::Null);
+    let Some(status) = new.get_mut("status") else { return };
+    let is_told = |owner: &Value| integer_at(owner, "/observedGeneration").unwrap_or(0) != 0;
+    if !is_told(status) {
+        keep_field(status, was, FIELD);
+    }
+    let conditions = status.get_mut("conditions").and_then(Value::as_array_mut);
+    // Conditions may come twice; the first of a type is the successor of the first.
+    let mut before: Vec<&Value> = items(was, "conditions").iter().collect();
+    for condition in conditions.into_iter().flatten() {
+        let found = before
+            .iter()
+            .position(|other| text(other, "type") == text(condition, "type"));
+        if let Some(other) = found.map(|at| before.remove(at))
+            && !is_told(condition)
+        {
+            keep_field(condition, other, FIELD);
+        }
+    }
+}
+
 /// Faults of a change of the status.
 pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
     let path = Path::new("status");
-    let conditions = path.child("conditions");
-    for (index, condition) in items(is, "conditions").iter().enumerate() {
-        let kind = text(condition, "type");
-        let at = conditions.index(index);
-        push_invalid(errors, &at.child("Type"), kind, names::qualified_name(kind));
-        if integer_at(condition, "/observedGeneration").is_some_and(|generation| generation < 0) {
-            push_generation_fault(condition, &at, errors);
-        }
-    }
+    push_condition_faults(is, &path.child("conditions"), errors);
     let nominated = text(is, "nominatedNodeName");
     if nominated != text(was, "nominatedNodeName") && !nominated.is_empty() {
         let at = path.child("nominatedNodeName");
         push_invalid(errors, &at, nominated, names::dns1123_subdomain(nominated));
-        if !text_at(new, "/spec/nodeName").is_empty() {
+        if !text_at(old, "/spec/nodeName").is_empty() {
             let detail = "may not be set on pods that are already bound to a node";
             errors.push(Error::forbidden(&at, detail));
         }
@@ -60,18 +80,30 @@ pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
     if integer_at(is, "/observedGeneration").is_some_and(|generation| generation < 0) {
         push_generation_fault(is, &path, errors);
     }
-    push_transition_faults(old, is, was, &path, errors);
-    push_claim_faults(new, is, &path.child("resourceClaimStatuses"), errors);
-    push_address_faults(&addresses(new, "podIPs"), &path.child("podIPs"), false, errors);
-    push_host_address_faults(new, is, &path.child("hostIPs"), errors);
-    let (class, old_class) = (text(is, "qosClass"), text(was, "qosClass"));
-    if class != old_class && !old_class.is_empty() {
+    let class = text(is, "qosClass");
+    if class != text(was, "qosClass") {
         errors.push(Error::invalid_str(&path.child("qosClass"), class, "field is immutable"));
     }
+    container_statuses::push_transition_faults(old, is, was, &path, errors);
+    push_claim_faults(new, is, &path.child("resourceClaimStatuses"), errors);
+    if let Some(claim) = is.get("extendedResourceClaimStatus") {
+        push_extended_claim_faults(new, claim, &path.child("extendedResourceClaimStatus"), errors);
+    }
+    let ips = [new, old].map(|pod| addresses(pod, "podIPs"));
+    push_address_faults(&ips, &path.child("podIPs"), errors);
+    push_host_address_faults(new, old, &path.child("hostIPs"), errors);
+    container_statuses::push_user_faults(new, is, &path, errors);
+    container_statuses::push_resource_faults(new, is, &path, errors);
 }
 
-fn push_invalid(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Vec<String>) {
-    errors.extend(faults.iter().map(|fault| Error::invalid_str(path, value, fault)));
+fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, condition) in items(status, "conditions").iter().enumerate() {
+        let (at, kind) = (path.index(index), text(condition, "type"));
+        if integer_at(condition, "/observedGeneration").is_some_and(|generation| generation < 0) {
+            push_generation_fault(condition, &at, errors);
+        }
+        push_invalid(errors, &at.child("Type"), kind, names::qualified_name(kind));
+    }
 }
 
 fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -83,52 +115,18 @@ fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList)
     ));
 }
 
-/// A container that has ended for good does not come back.
-fn push_transition_faults(old: &Value, is: &Value, was: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let none = Value::Null;
-    let spec = old.get("spec").unwrap_or(&none);
-    let policy = text(spec, "restartPolicy");
-    if policy == "Always" {
-        return;
-    }
-    for (list, specs) in [
-        ("containerStatuses", "containers"),
-        ("initContainerStatuses", "initContainers"),
-    ] {
-        let list_path = path.child(list);
-        for (index, before) in items(was, list).iter().enumerate() {
-            let name = text(before, "name");
-            let Some(ended) = before.pointer("/state/terminated") else {
-                continue;
-            };
-            let declared = items(spec, specs)
-                .iter()
-                .find(|container| text(container, "name") == name);
-            let own_rules = declared
-                .is_some_and(|container| is_sidecar(container) || !items(container, "restartPolicyRules").is_empty());
-            let own_policy = declared.map_or("", |container| text(container, "restartPolicy"));
-            let effective = if own_policy.is_empty() { policy } else { own_policy };
-            let failed = integer_at(ended, "/exitCode").unwrap_or(0) != 0;
-            if own_rules || (failed && effective == "OnFailure") {
-                continue;
-            }
-            let runs_again = |now: &&Value| text(now, "name") == name && now.pointer("/state/terminated").is_none();
-            if items(is, list).iter().any(|now| runs_again(&now)) {
-                let at = list_path.index(index);
-                let detail = "may not be transitioned to non-terminated state";
-                errors.push(Error::forbidden(&at.child("state"), detail));
-            }
-        }
-    }
-}
-
 fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let claims = new.get("spec").map_or(&[][..], |spec| items(spec, "resourceClaims"));
+    let mut seen = BTreeSet::new();
     for (index, status) in items(is, "resourceClaimStatuses").iter().enumerate() {
         let (at, name) = (path.index(index), text(status, "name"));
+        let is_new = seen.insert(name);
         if !claims.iter().any(|claim| text(claim, "name") == name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.push(Error::invalid_str(&at.child("name"), name, detail));
+        }
+        if !is_new {
+            errors.push(Error::duplicate(&at.child("name"), &name.into()));
         }
         if let Some(claim) = status.get("resourceClaimName").and_then(Value::as_str) {
             push_invalid(
@@ -141,14 +139,66 @@ fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// The addresses of the pod or of its host: valid, and one a family.
-fn push_address_faults(ips: &[&str], path: &Path<'_>, of_host: bool, errors: &mut ErrorList) {
-    for (index, ip) in ips.iter().enumerate() {
-        let at = path.index(index);
-        push_invalid(errors, &at, ip, names::ip(ip));
-        if ips.iter().take(index).any(|earlier| earlier == ip) && !of_host {
-            errors.push(Error::duplicate(&at, &(*ip).into()));
+/// The claim that is made for extended resources: which container gets which resource by which of its requests.
+fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let mappings_path = path.child("requestMappings");
+    let mappings = items(claim, "requestMappings");
+    if mappings.is_empty() {
+        let detail = "at least one request mapping is required";
+        errors.push(Error::required(&mappings_path, detail));
+    }
+    let none = Value::Null;
+    let spec = pod.get("spec").unwrap_or(&none);
+    let named = |name: &str| {
+        let lists = ["containers", "initContainers"].into_iter();
+        let mut all = lists.flat_map(|list| items(spec, list).iter().rev());
+        all.find(|container| text(container, "name") == name)
+    };
+    for (index, mapping) in mappings.iter().enumerate() {
+        let at = mappings_path.index(index);
+        let fields = ["containerName", "resourceName", "requestName"];
+        let values = fields.map(|field| text(mapping, field));
+        let [container, resource, request] = values;
+        let requests = named(container).map(|container| container.pointer("/resources/requests"));
+        let fault = match requests {
+            None => Some((
+                "containerName",
+                "must match the name of an entry in spec.initContainers.name or spec.containers.name",
+            )),
+            Some(requests) if requests.is_none_or(|requests| requests.get(resource).is_none()) => Some((
+                "resourceName",
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or \
+                 spec.containers.resources.requests",
+            )),
+            Some(_) => None,
+        };
+        errors.extend(fault.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
+        push_invalid(
+            errors,
+            &path.child("requestName"),
+            request,
+            names::dns1123_label(request),
+        );
+        let repeats = |other: &Value| fields.map(|field| text(other, field)) == values;
+        if mappings.iter().take(index).any(repeats) {
+            let each = fields.into_iter().zip(values);
+            errors.extend(each.map(|(field, value)| Error::duplicate(&at.child(field), &value.into())));
         }
+    }
+    if let Some(name) = require(errors, claim, path, "resourceClaimName") {
+        push_invalid(
+            errors,
+            &path.child("resourceClaimName"),
+            name,
+            names::dns1123_subdomain(name),
+        );
+    }
+}
+
+/// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
+fn push_address_faults([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
+    for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
+        push_invalid(errors, &path.index(index), ip, names::ip(ip));
     }
     if ips.len() < 2 {
         return;
@@ -176,12 +226,12 @@ fn push_address_faults(ips: &[&str], path: &Path<'_>, of_host: bool, errors: &mu
     }
 }
 
-fn push_host_address_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let ips = addresses(new, "hostIPs");
-    let Some(first) = ips.first().copied() else { return };
-    if first != text(is, "hostIP") {
+fn push_host_address_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let ips = [new, old].map(|pod| addresses(pod, "hostIPs"));
+    let Some(first) = ips[0].first().copied() else { return };
+    if first != text_at(new, "/status/hostIP") {
         let at = path.index(0);
         errors.push(Error::invalid_str(&at.child("ip"), first, "must be equal to `hostIP`"));
     }
-    push_address_faults(&ips, path, true, errors);
+    push_address_faults(&ips, path, errors);
 }

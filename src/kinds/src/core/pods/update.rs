@@ -9,7 +9,7 @@ use trireme_machinery::{
 use super::without_empty;
 use crate::{
     diff,
-    pod_template::{layout, validate_image_padding},
+    pod_template::{layout, validate_image_padding, validate_tolerations},
     values::{entries, integer_at, items, keep_field, text},
 };
 
@@ -88,7 +88,9 @@ fn push_toleration_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
     {
         let detail = "existing toleration can not be modified except its tolerationSeconds";
         errors.push(Error::forbidden(path, detail));
+        return;
     }
+    validate_tolerations(items(new, "tolerations"), path, errors);
 }
 
 /// Gates only open.
@@ -189,18 +191,11 @@ fn push_affinity_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut 
     }
     for (index, (is, was)) in is.iter().zip(was).enumerate() {
         let at = path.index(index);
-        let empty = ["matchExpressions", "matchFields"]
-            .iter()
-            .all(|list| items(was, list).is_empty());
+        let lists = ["matchExpressions", "matchFields"];
+        let has_any = |term: &Value| lists.iter().any(|list| !items(term, list).is_empty());
         let grown = |list: &str| items(is, list).starts_with(items(was, list));
-        if empty && is != was {
-            let shown = layout::compact("NodeSelectorTerm", is);
-            errors.push(Error::invalid_shown(
-                &at,
-                shown,
-                "no additions to empty NodeSelectorTerm are allowed",
-            ));
-        } else if !["matchExpressions", "matchFields"].into_iter().all(grown) {
+        let fills_empty = !has_any(was) && has_any(is);
+        if fills_empty || !lists.into_iter().all(grown) {
             let shown = layout::compact("NodeSelectorTerm", is);
             let detail = "only additions are allowed (no mutations or deletions)";
             errors.push(Error::invalid_shown(&at, shown, detail));

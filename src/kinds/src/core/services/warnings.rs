@@ -1,12 +1,12 @@
 //! What clients are warned of (`pkg/api/service/warnings.go`).
 
-use std::net::IpAddr;
-
 use serde_json::Value;
-use trireme_machinery::{field::quote, names};
 
 use super::fields::{NONE, cluster_ips, is_external_name, is_headless, spec, texts};
-use crate::values::{text, text_at};
+use crate::{
+    address_warnings::{of_address, of_range},
+    values::{text, text_at},
+};
 
 /// All warnings of a service.
 pub(super) fn of(object: &Value) -> Vec<String> {
@@ -62,37 +62,4 @@ pub(super) fn of(object: &Value) -> Vec<String> {
         warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
     }
     warnings
-}
-
-/// An address that later versions will not read, or that is not in its usual form.
-fn of_address(path: &str, ip: &str) -> Option<String> {
-    let canonical = names::parse_ip_sloppy(ip)?.to_string();
-    if ip.parse::<IpAddr>().is_err() || !names::ip(ip).is_empty() {
-        return Some(nonstandard(path, "IP address", ip, &canonical));
-    }
-    (canonical != ip).then(|| off_form(path, "IPv6 address", ip, &canonical))
-}
-
-fn of_range(path: &str, range: &str) -> Option<String> {
-    let (address, length) = names::parse_cidr_sloppy(range)?;
-    let canonical = format!("{address}/{length}");
-    if !names::cidr(range).is_empty() {
-        return Some(nonstandard(path, "CIDR value", range, &canonical));
-    }
-    (canonical != range).then(|| off_form(path, "IPv6 CIDR value", range, &canonical))
-}
-
-fn nonstandard(path: &str, what: &str, given: &str, canonical: &str) -> String {
-    let (given, canonical) = (quote(given), quote(canonical));
-    format!(
-        "{path}: non-standard {what} {given} will be considered invalid in a future Kubernetes release: use {canonical}"
-    )
-}
-
-fn off_form(path: &str, what: &str, given: &str, canonical: &str) -> String {
-    format!(
-        "{path}: {what} {} should be in RFC 5952 canonical format ({})",
-        quote(given),
-        quote(canonical)
-    )
 }
