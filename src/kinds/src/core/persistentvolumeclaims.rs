@@ -7,8 +7,11 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::volumes::{
-    self, BETA_CLASS, STORAGE, access_modes_text, class_of, push_access_mode_faults, push_basic_quantity_faults,
+use super::{
+    resource_names,
+    volumes::{
+        self, BETA_CLASS, STORAGE, access_modes_text, class_of, push_access_mode_faults, push_basic_quantity_faults,
+    },
 };
 use crate::{
     checks::{push_class_name, push_invalid, push_not_positive, push_selector, push_unsupported, quantity, require},
@@ -19,11 +22,22 @@ use crate::{
     values::{entries, items, keep_field, remove, text, text_at},
 };
 
+#[cfg(test)]
+mod tests;
+
 const SPEC: &str = "io.k8s.api.core.v1.PersistentVolumeClaimSpec";
 const STATUS: &str = "io.k8s.api.core.v1.PersistentVolumeClaimStatus";
 const IMMUTABLE: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
+/// How far the growing of a volume is.
+const GROWTH_STATES: [&str; 5] = [
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+];
 const REFERENCE: &[Field] = &[
     ("APIGroup", "apiGroup", Shape::Plain),
     ("Kind", "kind", Shape::Text),
@@ -138,11 +152,10 @@ impl Strategy for PersistentVolumeClaims {
         }
         let Some(status) = new.get("status") else { return errors };
         let path = Path::new("status");
-        for field in ["capacity", "allocatedResources"] {
-            let at = path.child(field);
-            entries(status, field)
-                .for_each(|(name, value)| push_basic_quantity_faults(value, &at.key(name), &mut errors));
-        }
+        let at = path.child("capacity");
+        entries(status, "capacity")
+            .for_each(|(name, value)| push_basic_quantity_faults(value, &at.key(name), &mut errors));
+        push_growth_faults(status, &path, &mut errors);
         errors
     }
 
@@ -302,6 +315,12 @@ fn is_class_upgrade(new: &Value, old: &Value) -> bool {
         && class_field(new) == old_annotation
 }
 
+/// Whether a claim without a class gets one; the old annotation may only name the same.
+fn is_first_class(new: &Value, old: &Value) -> bool {
+    class_field(old).is_none()
+        && class_field(new).is_some_and(|class| annotation(old, BETA_CLASS).is_none_or(|old| old == class))
+}
+
 fn push_class_annotation_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new_class, old_class) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
     if !is_class_upgrade(new, old) && new_class.unwrap_or_default() != old_class.unwrap_or_default() {
@@ -324,7 +343,7 @@ fn push_spec_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
     if is_class_upgrade(new, old) {
         remove(&mut new_spec, "storageClassName");
-    } else if class_field(old).is_none() && annotation(old, BETA_CLASS).is_none_or(str::is_empty) {
+    } else if is_first_class(new, old) {
         keep_field(&mut new_spec, &old_spec, "storageClassName");
     }
     if text_at(new, "/status/phase") == "Bound" {
@@ -342,107 +361,57 @@ fn push_spec_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A claim may shrink after a failed growth, but not below what it has.
+/// A claim may shrink after a failed growth, but not to what it has.
 fn push_size_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     let size = |object: &Value, pointer: &str| quantity(object.pointer(pointer).unwrap_or(&Value::Null));
     let requested = "/spec/resources/requests/storage";
     let new_size = size(new, requested);
-    if new_size < size(old, requested) && new_size < size(old, "/status/capacity/storage") {
+    if new_size < size(old, requested) && new_size <= size(old, "/status/capacity/storage") {
         let path = Path::new("spec.resources.requests.storage");
         errors.push(Error::forbidden(&path, "field can not be less than status.capacity"));
     }
 }
 
 fn push_attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let class = |object: &Value| {
-        object
-            .pointer("/spec/volumeAttributesClassName")
-            .and_then(Value::as_str)
-            .map(str::to_owned)
+    const FIELD: &str = "/spec/volumeAttributesClassName";
+    let has_class = old.pointer("/status/currentVolumeAttributesClassName").is_some();
+    if !has_class || new.pointer(FIELD) == old.pointer(FIELD) {
+        return;
+    }
+    let to = match new.pointer(FIELD).and_then(Value::as_str) {
+        None => "nil",
+        Some("") => "empty string",
+        Some(_) => return,
     };
-    let path = Path::new("spec.volumeAttributesClassName");
-    if class(old).is_some_and(|old| !old.is_empty()) {
-        match class(new).as_deref() {
-            None => errors.push(Error::forbidden(&path, "update from non-nil value to nil is forbidden")),
-            Some("") => errors.push(Error::forbidden(&path, "update to an empty string is forbidden")),
-            Some(_) => {}
+    let detail = format!("update to {to} is forbidden when status.currentVolumeAttributesClassName is not nil");
+    errors.push(Error::forbidden(&Path::new("spec.volumeAttributesClassName"), &detail));
+}
+
+/// What is grown or changes its class, and how far that is.
+fn push_growth_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let at = path.child("allocatedResourceStatus");
+    for (name, state) in entries(status, "allocatedResourceStatuses") {
+        errors.extend(resource_faults(name, &at));
+        if !GROWTH_STATES.contains(&state.as_str().unwrap_or_default()) {
+            errors.push(Error::not_supported(&at, name, &GROWTH_STATES));
         }
+    }
+    let at = path.child("allocatedResources");
+    for (name, value) in entries(status, "allocatedResources") {
+        let faults = resource_faults(name, &at);
+        if faults.is_empty() {
+            push_basic_quantity_faults(value, &at.key(name), errors);
+        }
+        errors.extend(faults);
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Trial, merged, named};
-
-    fn trial() -> Trial {
-        Trial::new("", "persistentvolumeclaims", kind())
+/// Of the native resources a claim has storage only.
+fn resource_faults(name: &str, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    push_invalid(&mut errors, path, name, names::qualified_name(name));
+    if errors.is_empty() && resource_names::is_native(name) && name != STORAGE {
+        errors.push(Error::not_supported(path, name, &[STORAGE]));
     }
-
-    fn claim(more: Value) -> Value {
-        let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
-        named("c", merged(&spec, &more))
-    }
-
-    #[test]
-    fn faults() {
-        trial().expect_faults(&[
-            (claim(json!({})), &[]),
-            (named("c", json!({})), &[
-                "spec.accessModes: Required value: at least 1 access mode is required",
-                "spec.resources[storage]: Required value",
-            ]),
-            (claim(json!({ "volumeMode": "Odd", "accessModes": ["Odd"] })), &[
-                r#"spec.accessModes: Unsupported value: "Odd": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
-                r#"spec.volumeMode: Unsupported value: "Odd": supported values: "Block", "Filesystem""#,
-            ]),
-            (
-                claim(json!({
-                    "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" },
-                    "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "b" },
-                })),
-                &["spec: Invalid value: {}: must match dataSourceRef"],
-            ),
-        ]);
-    }
-
-    #[test]
-    fn a_data_source_is_told_in_both_forms() {
-        let source = json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a" });
-        let created = trial()
-            .create(claim(json!({ "dataSource": source })))
-            .expect("a valid claim");
-        assert_eq!(created["spec"]["dataSourceRef"], source);
-        let odd = trial()
-            .create(claim(json!({ "dataSource": { "kind": "Pod", "name": "a" } })))
-            .expect("a valid claim");
-        assert_eq!(odd["spec"].get("dataSource"), None);
-    }
-
-    #[test]
-    fn a_change_of_the_spec_is_shown_as_a_difference() {
-        let old = trial().create(claim(json!({}))).expect("a valid claim");
-        let difference = "@@ -1,6 +1,6 @@\n {\n  \"AccessModes\": [\n-  \"ReadWriteOnce\"\n+  \"ReadOnlyMany\"\n  ],\n  \"Selector\": null,\n  \"Resources\": {\n";
-        let fault = format!("spec: Forbidden: {IMMUTABLE}\n{difference}");
-        trial().expect_patch_faults(
-            &old,
-            &[
-                (json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), &[&fault]),
-                (json!({ "spec": { "volumeName": "v" } }), &[]),
-            ],
-        );
-    }
-
-    #[test]
-    fn a_bound_claim_may_grow() {
-        let old = trial()
-            .create(claim(json!({ "volumeName": "v" })))
-            .expect("a valid claim");
-        let old = trial()
-            .status(&old, json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } }))
-            .expect("a status");
-        let size = |size: &str| json!({ "spec": { "resources": { "requests": { "storage": size } } } });
-        let fault = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
-        trial().expect_patch_faults(&old, &[(size("2Gi"), &[]), (size("1Mi"), &[fault])]);
-    }
+    errors
 }

@@ -65,7 +65,7 @@ const INTEGERS: [&str; 9] = [
 ];
 
 /// Names without a domain and those of Kubernetes' own are native.
-fn is_native(name: &str) -> bool {
+pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 

@@ -144,13 +144,24 @@ fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: 
         return;
     };
     let decoded = STANDARD.decode(value).unwrap_or_default();
-    if let Err(error) = trireme_machinery::json::decode(&decoded) {
-        errors.push(Error::invalid_shown(
-            &path.key(key),
-            "\"<secret contents redacted>\"",
-            &error.to_string(),
-        ));
-    }
+    let fault = match trireme_machinery::json::decode(&decoded) {
+        Ok(config) => {
+            let kind = match config.value {
+                Value::Object(_) | Value::Null => return,
+                Value::Array(_) => "array",
+                Value::String(_) => "string",
+                Value::Number(_) => "number",
+                Value::Bool(_) => "bool",
+            };
+            format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")
+        }
+        Err(error) => error.to_string(),
+    };
+    errors.push(Error::invalid_shown(
+        &path.key(key),
+        "\"<secret contents redacted>\"",
+        &fault,
+    ));
 }
 
 fn contains_pem(bytes: &[u8]) -> bool {

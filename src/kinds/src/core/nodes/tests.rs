@@ -40,8 +40,22 @@ fn defaults_join_what_belongs_together() {
 
 #[test]
 fn faulty_nodes_are_refused() {
-    let cases: [(Value, &[&str]); 6] = [
+    let cases: [(Value, &[&str]); 8] = [
         (json!({}), &[]),
+        (
+            json!({"status": {"nodeInfo": {"swap": {"capacity": 0}}}}),
+            &["metadata.nodeSwapStatus.capacity: Invalid value: 0: must be greater than zero"],
+        ),
+        (
+            json!({"status": {"declaredFeatures": ["B/x", "B/x", "A", "a"]}}),
+            &[
+                "status.declaredFeatures[1]: Duplicate value: \"B/x\"",
+                "status.declaredFeatures[2]: Invalid value: \"A\": list must be sorted alphabetically",
+                "status.declaredFeatures[3]: Invalid value: \"a\": invalid feature name \"a\": must start with an \
+                 UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or \
+                 MyFeature/mySubFeature), and contain only alphanumeric characters and slashes",
+            ],
+        ),
         (
             json!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "value": "x", "effect": "NoSchedule"}]}}),
             &[

@@ -1,31 +1,21 @@
 //! Faults of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
 
-use std::collections::BTreeSet;
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, ErrorType, Path, quote},
     json, names,
-    quantity::Quantity,
 };
 
-use crate::values::{entries, items, text, text_at};
+use crate::{
+    core::resource_names::push_quantity_faults,
+    values::{entries, items, text, text_at},
+};
 
 const TAINTS: &str = "scheduler.alpha.kubernetes.io/taints";
 const AVOID_PODS: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
-/// Resources of the API itself, of which there are only whole ones.
-const WHOLE: [&str; 9] = [
-    "pods",
-    "services",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 
 static NULL: Value = Value::Null;
 
@@ -41,6 +31,13 @@ pub(super) fn validate(node: &Value) -> ErrorList {
         &Path::new("metadata.taints"),
     ));
     errors.extend(resource_faults(node));
+    if let Some(swap) = node.pointer("/status/nodeInfo/swap/capacity").and_then(Value::as_i64)
+        && swap <= 0
+    {
+        let path = Path::new("metadata.nodeSwapStatus.capacity");
+        errors.push(Error::invalid(&path, &swap.into(), "must be greater than zero"));
+    }
+    errors.extend(feature_faults(node));
     push_pod_range_faults(node, &mut errors);
     errors
 }
@@ -49,6 +46,7 @@ pub(super) fn validate(node: &Value) -> ErrorList {
 pub(super) fn validate_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = annotation_faults(new);
     errors.extend(resource_faults(new));
+    errors.extend(feature_faults(new));
     push_address_faults(new, &mut errors);
     let (after, before) = (part(new, "spec"), part(old, "spec"));
     let path = Path::new("spec");
@@ -169,25 +167,49 @@ fn resource_faults(node: &Value) -> ErrorList {
     for list in ["capacity", "allocatable"] {
         let path = status_path.child(list);
         for (name, value) in entries(part(node, "status"), list) {
-            let shown = value.as_str().unwrap_or_default();
-            let Ok(quantity) = Quantity::parse(shown) else { continue };
-            let path = path.child(name);
-            if quantity.signum() < 0 {
-                errors.push(Error::invalid_str(&path, shown, "must be greater than or equal to 0"));
-            }
-            if comes_whole(name) && quantity.as_integer().is_none() {
-                errors.push(Error::invalid_str(&path, shown, "must be an integer"));
-            }
+            push_quantity_faults(name, value, &path.child(name), &mut errors);
         }
     }
     errors
 }
 
-/// Whether there are only whole ones of a resource: the API's own, and those that vendors add.
-fn comes_whole(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    let is_extended = !is_native && !name.starts_with("requests.");
-    WHOLE.contains(&name) || is_extended && names::qualified_name(&format!("requests.{name}")).is_empty()
+/// Features that the kubelet says it has: well-formed, sorted, each once.
+fn feature_faults(node: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status.declaredFeatures");
+    let features: Vec<&str> = items(part(node, "status"), "declaredFeatures")
+        .iter()
+        .map(|feature| feature.as_str().unwrap_or_default())
+        .collect();
+    for (index, feature) in features.iter().enumerate() {
+        if let Some(fault) = feature_name_fault(feature) {
+            let why = format!("invalid feature name {}: {fault}", quote(feature));
+            errors.push(Error::invalid_str(&path.index(index), feature, &why));
+        }
+        let at = path.index(index + 1);
+        match features.get(index + 1).map(|next| (next, feature.cmp(next))) {
+            Some((next, Ordering::Equal)) => errors.push(Error::duplicate(&at, &(*next).into())),
+            Some((next, Ordering::Greater)) => {
+                errors.push(Error::invalid_str(&at, next, "list must be sorted alphabetically"));
+            }
+            _ => {}
+        }
+    }
+    errors
+}
+
+fn feature_name_fault(name: &str) -> Option<String> {
+    let max = names::DNS1123_SUBDOMAIN_MAX_LENGTH;
+    if name.len() > max {
+        return Some(format!("must be no more than {max} characters"));
+    }
+    let is_segment = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
+    let is_well_formed = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.split('/').all(is_segment);
+    (!is_well_formed).then(|| {
+        "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or \
+         MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+            .to_owned()
+    })
 }
 
 fn push_pod_range_faults(node: &Value, errors: &mut ErrorList) {

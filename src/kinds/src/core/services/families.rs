@@ -1,13 +1,13 @@
 //! IP families of a cluster with one range of service addresses.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
 
 use super::{
-    fields::{NONE, cluster_ips, is_external_name, needs_cluster_ip, same, shown_list, spec, texts},
+    fields::{NONE, cluster_ips, is_external_name, is_headless, needs_cluster_ip, same, shown_list, spec, texts},
     validation::address_faults,
 };
 use crate::values::{entries, struct_mut, text};
@@ -17,6 +17,7 @@ pub(super) const V6: &str = "IPv6";
 const SINGLE: &str = "SingleStack";
 const PREFER: &str = "PreferDualStack";
 const REQUIRE: &str = "RequireDualStack";
+const NOT_ONCE_SET: &str = "may not change once set";
 
 /// Fills in `ipFamilies` and `ipFamilyPolicy`, or says why that cannot be; `family` is the one that the cluster has.
 pub(super) fn settle(object: &mut Value, old: Option<&Value>, family: &str) -> ErrorList {
@@ -181,42 +182,70 @@ pub(super) fn change_faults(new: &Value, old: &Value) -> ErrorList {
     if is_external_name(new) || is_external_name(old) {
         return errors;
     }
-    if super::fields::is_headless(new) && super::fields::is_headless(old) {
+    if is_headless(new) && is_headless(old) {
         return errors;
     }
-    list_change_faults(new, old, "clusterIPs", "clusterIP", &mut errors);
-    list_change_faults(new, old, "ipFamilies", "ipFamily", &mut errors);
+    address_change_faults(new, old, &mut errors);
+    if !is_headless(new) && !is_headless(old) {
+        family_change_faults(new, old, &mut errors);
+    }
     errors
 }
 
-fn list_change_faults(new: &Value, old: &Value, list: &str, singular: &str, errors: &mut ErrorList) {
-    let (after, before) = (texts(new, list), texts(old, list));
-    let spec_path = Path::new("spec");
-    let path = spec_path.child(list);
-    let null = json!(null);
-    let shown = spec(new).get(list).unwrap_or(&null);
-    let changed = |index: usize| Error::invalid(&path.index(index), shown, "may not change once set");
+fn address_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let path = Path::new("spec.clusterIPs");
+    let (after, before) = (cluster_ips(new), cluster_ips(old));
+    let shown = shown_list(new, "clusterIPs");
+    let changed = |index: usize| Error::invalid(&path.index(index), shown, NOT_ONCE_SET);
     if after.len() == before.len() {
-        let differing = before
-            .iter()
-            .zip(&after)
-            .enumerate()
-            .filter(|(_, (old, new))| old != new);
-        errors.extend(differing.map(|(index, _)| changed(index)));
+        let pairs = before.iter().zip(&after).enumerate();
+        errors.extend(
+            pairs
+                .filter(|(_, (old, new))| old != new)
+                .map(|(index, _)| changed(index)),
+        );
         return;
     }
     if after.is_empty() {
         errors.push(Error::invalid(
             &path.index(0),
             shown,
-            &format!("primary {singular} can not be unset"),
+            "primary clusterIP can not be unset",
         ));
     } else if !before.is_empty() && before.first() != after.first() {
         errors.push(changed(0));
     }
-    if before.len() > after.len() && after.len() == 1 && text(spec(new), "ipFamilyPolicy") != SINGLE {
-        let why = format!("must be set to 'SingleStack' when releasing the secondary {singular}");
-        let policy = spec(new).get("ipFamilyPolicy").unwrap_or(&null);
-        errors.push(Error::invalid(&spec_path.child("ipFamilyPolicy"), policy, &why));
+    if before.len() > after.len() {
+        push_release_faults(new, after.len(), "clusterIP", errors);
+    }
+}
+
+/// All faults are told of the first family, and some show the addresses.
+fn family_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let path = Path::new("spec.ipFamilies");
+    let path = path.index(0);
+    let (after, before) = (texts(new, "ipFamilies"), texts(old, "ipFamilies"));
+    let (families, addresses) = (shown_list(new, "ipFamilies"), shown_list(new, "clusterIPs"));
+    if after.len() == before.len() {
+        let changes = before.iter().zip(&after).filter(|(old, new)| old != new);
+        errors.extend(changes.map(|_| Error::invalid(&path, families, NOT_ONCE_SET)));
+        return;
+    }
+    if before.len() > after.len() && cluster_ips(new).is_empty() {
+        errors.push(Error::invalid(&path, families, "primary ipFamily can not be unset"));
+    }
+    if !after.is_empty() && !before.is_empty() && before.first() != after.first() {
+        errors.push(Error::invalid(&path, addresses, NOT_ONCE_SET));
+    }
+    if before.len() > after.len() {
+        push_release_faults(new, after.len(), "ipFamily", errors);
+    }
+}
+
+fn push_release_faults(new: &Value, left: usize, what: &str, errors: &mut ErrorList) {
+    if left == 1 && text(spec(new), "ipFamilyPolicy") != SINGLE {
+        let why = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        let path = Path::new("spec.ipFamilyPolicy");
+        errors.push(Error::invalid(&path, shown_list(new, "ipFamilyPolicy"), &why));
     }
 }

@@ -15,9 +15,6 @@ use super::fields::{
 };
 use crate::values::text;
 
-/// Cloud environments that reserve too much would expose the kubelets.
-const KUBELET_PORT: i64 = 10250;
-
 /// A node port that has to be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -191,19 +188,6 @@ fn target_faults(target: &Value, path: &Path<'_>) -> ErrorList {
             faults.iter().map(|why| Error::invalid(path, number, why)).collect()
         }
     }
-}
-
-/// The kubelets' port must not be exposed.
-pub(super) fn kubelet_port_faults(object: &Value) -> ErrorList {
-    let path = Path::new("spec.ports");
-    let exposed = ports(object)
-        .iter()
-        .enumerate()
-        .filter(|(_, port)| port["port"] == KUBELET_PORT);
-    let why = format!("may not expose port {KUBELET_PORT} externally since it is used by kubelet");
-    exposed
-        .map(|(index, _)| Error::invalid(&path.index(index), &KUBELET_PORT.into(), &why))
-        .collect()
 }
 
 /// Faults of node ports and of ports together.

@@ -189,12 +189,80 @@ fn faulty_services_are_refused() {
                 "spec.externalIPs[0]: Invalid value: \"127.0.0.1\": may not be in the loopback range (127.0.0.0/8, \
                  ::1/128)",
                 "spec.trafficDistribution: Unsupported value: \"x\": supported values: \"PreferClose\", \
-                 \"PreferSameNode\", \"PreferSameZone\"",
+                 \"PreferSameZone\", \"PreferSameNode\"",
             ],
         ),
     ];
     for (spec, want) in cases {
         assert_eq!(create(spec.clone()).1, want, "{spec}");
+    }
+}
+
+#[test]
+fn annotations_that_choose_the_topology_agree() {
+    let mut object = service(json!({"ports": [{"port": 80}]}));
+    object["metadata"]["annotations"] = json!({
+        "service.kubernetes.io/topology-mode": "Auto", "service.kubernetes.io/topology-aware-hints": "Disabled",
+    });
+    services().prepare_for_create(&context(), &mut object);
+    let faults = services().validate(&context(), &object);
+    assert_eq!(
+        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "metadata.annotations[service.kubernetes.io/topology-mode]: Invalid value: \"Auto\": must match \
+          annotations[service.kubernetes.io/topology-aware-hints] when both are specified"
+        ]
+    );
+}
+
+#[test]
+fn a_balancer_may_expose_the_port_of_kubelets() {
+    assert_eq!(
+        create(json!({"type": "LoadBalancer", "ports": [{"port": 10250}]})).1,
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_service_that_becomes_headless_may_change_its_families() {
+    let of = |ips: Value, families: Value, policy: &str| json!({"spec": {"type": "ClusterIP", "clusterIPs": ips, "ipFamilies": families, "ipFamilyPolicy": policy}});
+    let both = of(
+        json!(["10.96.0.1", "fd00::1"]),
+        json!(["IPv4", "IPv6"]),
+        "PreferDualStack",
+    );
+    let headless = of(json!(["None"]), json!(["IPv6"]), "SingleStack");
+    let turned = of(
+        json!(["10.96.0.1", "fd00::1"]),
+        json!(["IPv6", "IPv4"]),
+        "PreferDualStack",
+    );
+    let released = of(json!(["10.96.0.1"]), json!(["IPv4"]), "PreferDualStack");
+    for (new, want) in [
+        (
+            &headless,
+            vec!["spec.clusterIPs[0]: Invalid value: [\"None\"]: may not change once set"],
+        ),
+        (
+            &turned,
+            vec!["spec.ipFamilies[0]: Invalid value: [\"IPv6\",\"IPv4\"]: may not change once set"; 2],
+        ),
+        (
+            &released,
+            vec![
+                "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing \
+                 the secondary clusterIP",
+                "spec.ipFamilyPolicy: Invalid value: \"PreferDualStack\": must be set to 'SingleStack' when releasing \
+                 the secondary ipFamily",
+            ],
+        ),
+    ] {
+        let faults = super::families::change_faults(new, &both);
+        assert_eq!(
+            faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            want,
+            "{new}"
+        );
     }
 }
 

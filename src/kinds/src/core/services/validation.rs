@@ -22,6 +22,8 @@ use super::{
 use crate::values::{items, text, text_at};
 
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
+const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const ONLY_BALANCED: &str = "may only be used when `type` is 'LoadBalancer'";
 const NOT_FOR_NAMES: &str = "may not be set for ExternalName services";
 /// The longest time in seconds that a client stays with an endpoint.
@@ -30,6 +32,7 @@ const MAX_AFFINITY_SECONDS: i64 = 86400;
 /// All faults of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
 pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
+    push_topology_faults(object, &mut errors);
     push_type_faults(object, &mut errors);
     errors.extend(ports::validate(object));
     errors.extend(validate_labels(
@@ -48,6 +51,19 @@ pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
+/// The annotation that chooses how traffic is kept near has an old name; both must say the same.
+fn push_topology_faults(object: &Value, errors: &mut ErrorList) {
+    let annotations = object.pointer("/metadata/annotations");
+    let given = |key: &str| annotations?.get(key)?.as_str();
+    if let (Some(mode), Some(hints)) = (given(TOPOLOGY_MODE), given(TOPOLOGY_HINTS))
+        && mode != hints
+    {
+        let path = Path::new("metadata.annotations");
+        let why = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
+        errors.push(Error::invalid_str(&path.key(TOPOLOGY_MODE), mode, &why));
+    }
+}
+
 fn push_type_faults(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     if super::fields::ports(object).is_empty() && !is_headless(object) && !is_external_name(object) {
@@ -55,9 +71,6 @@ fn push_type_faults(object: &Value, errors: &mut ErrorList) {
     }
     match service_type(object) {
         kind @ ("LoadBalancer" | "NodePort") => {
-            if is_load_balancer(object) {
-                errors.extend(ports::kubelet_port_faults(object));
-            }
             if is_headless(object) {
                 let why = format!("may not be set to 'None' for {kind} services");
                 errors.push(Error::invalid_str(&path.child("clusterIPs").index(0), NONE, &why));
@@ -295,8 +308,10 @@ fn push_source_range_faults(object: &Value, old: Option<&Value>, errors: &mut Er
         let known = old
             .map(|old| texts(old, "loadBalancerSourceRanges"))
             .unwrap_or_default();
+        let known: Vec<&str> = known.into_iter().map(str::trim).collect();
         for (index, range) in ranges.into_iter().enumerate() {
-            push_range_faults(&path.index(index), range.trim(), known.contains(&range), errors);
+            let range = range.trim();
+            push_range_faults(&path.index(index), range, known.contains(&range), errors);
         }
         return;
     }
@@ -393,7 +408,7 @@ fn push_traffic_faults(object: &Value, errors: &mut ErrorList) {
         needs_internal,
         errors,
     );
-    let known = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+    let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     push_choice(object, "trafficDistribution", &known, false, errors);
 }
 

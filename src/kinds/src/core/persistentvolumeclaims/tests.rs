@@ -1,0 +1,119 @@
+//! What a user sees of claims.
+
+use super::*;
+use crate::testing::{Trial, merged, named};
+
+fn trial() -> Trial {
+    Trial::new("", "persistentvolumeclaims", kind())
+}
+
+fn claim(more: Value) -> Value {
+    let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
+    named("c", merged(&spec, &more))
+}
+
+#[test]
+fn faults() {
+    trial().expect_faults(&[
+        (claim(json!({})), &[]),
+        (named("c", json!({})), &[
+            "spec.accessModes: Required value: at least 1 access mode is required",
+            "spec.resources[storage]: Required value",
+        ]),
+        (claim(json!({ "volumeMode": "Odd", "accessModes": ["Odd"] })), &[
+            r#"spec.accessModes: Unsupported value: "Odd": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
+            r#"spec.volumeMode: Unsupported value: "Odd": supported values: "Block", "Filesystem""#,
+        ]),
+        (
+            claim(json!({
+                "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" },
+                "dataSourceRef": { "kind": "PersistentVolumeClaim", "name": "b" },
+            })),
+            &["spec: Invalid value: {}: must match dataSourceRef"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_data_source_is_told_in_both_forms() {
+    let source = json!({ "apiGroup": null, "kind": "PersistentVolumeClaim", "name": "a" });
+    let created = trial()
+        .create(claim(json!({ "dataSource": source })))
+        .expect("a valid claim");
+    assert_eq!(created["spec"]["dataSourceRef"], source);
+    let odd = trial()
+        .create(claim(json!({ "dataSource": { "kind": "Pod", "name": "a" } })))
+        .expect("a valid claim");
+    assert_eq!(odd["spec"].get("dataSource"), None);
+}
+
+#[test]
+fn faults_of_statuses() {
+    let old = trial().create(claim(json!({}))).expect("a valid claim");
+    let states = json!({ "allocatedResourceStatuses": { "cpu": "NodeResizePending", "storage": "Odd" } });
+    trial().expect_status_faults(
+        &old,
+        &[
+            (states, &[
+                r#"status.allocatedResourceStatus: Unsupported value: "cpu": supported values: "storage""#,
+                r#"status.allocatedResourceStatus: Unsupported value: "storage": supported values: "ControllerResizeInProgress", "ControllerResizeInfeasible", "NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending""#,
+            ]),
+            (json!({ "allocatedResources": { "memory": "1", "storage": "-1" } }), &[
+                r#"status.allocatedResources: Unsupported value: "memory": supported values: "storage""#,
+                "status.allocatedResources[storage]: Invalid value: -1: must be a valid resource quantity",
+            ]),
+        ],
+    );
+}
+
+#[test]
+fn a_class_of_attributes_stays_once_it_was_reached() {
+    let made = trial()
+        .create(claim(json!({ "volumeAttributesClassName": "a" })))
+        .expect("a valid claim");
+    let bound = |more: Value| merged(&json!({ "phase": "Bound" }), &more);
+    let wished = trial().status(&made, bound(json!({}))).expect("a status");
+    let unset = json!({ "spec": { "volumeAttributesClassName": null } });
+    trial().expect_patch_faults(&wished, &[(unset.clone(), &[])]);
+    let reached = bound(json!({ "currentVolumeAttributesClassName": "a" }));
+    let reached = trial().status(&made, reached).expect("a status");
+    trial().expect_patch_faults(
+        &reached,
+        &[(
+            unset,
+            &[
+                "spec.volumeAttributesClassName: Forbidden: update to nil is forbidden when \
+             status.currentVolumeAttributesClassName is not nil",
+            ],
+        )],
+    );
+}
+
+#[test]
+fn a_change_of_the_spec_is_shown_as_a_difference() {
+    let old = trial().create(claim(json!({}))).expect("a valid claim");
+    let difference = "@@ -1,6 +1,6 @@\n {\n  \"AccessModes\": [\n-  \"ReadWriteOnce\"\n+  \"ReadOnlyMany\"\n  ],\n  \"Selector\": null,\n  \"Resources\": {\n";
+    let fault = format!("spec: Forbidden: {IMMUTABLE}\n{difference}");
+    trial().expect_patch_faults(
+        &old,
+        &[
+            (json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), &[&fault]),
+            (json!({ "spec": { "volumeName": "v" } }), &[]),
+        ],
+    );
+}
+
+#[test]
+fn a_bound_claim_may_grow() {
+    let old = trial()
+        .create(claim(json!({ "volumeName": "v" })))
+        .expect("a valid claim");
+    let old = trial()
+        .status(&old, json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } }))
+        .expect("a status");
+    let size = |size: &str| json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+    let fault = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+    trial().expect_patch_faults(&old, &[(size("2Gi"), &[]), (size("1Mi"), &[fault])]);
+    let grown = trial().patch(&old, &size("2Gi")).expect("a growth");
+    trial().expect_patch_faults(&grown, &[(size("1Gi"), &[fault])]);
+}
