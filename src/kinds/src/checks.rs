@@ -49,8 +49,13 @@ pub(crate) fn push_unsupported(
 
 /// As [`Error::not_supported`]; the value is printed as JSON.
 pub(crate) fn not_supported_value(path: &Path<'_>, value: &Value, supported: &[&str]) -> Error {
+    not_supported_shown(path, &shown(value), supported)
+}
+
+/// As [`Error::not_supported`], of a value that has been printed.
+pub(crate) fn not_supported_shown(path: &Path<'_>, value: &str, supported: &[&str]) -> Error {
     let with_empty = Error::not_supported(path, "", supported);
-    let body = with_empty.body.replacen("\"\"", &shown(value), 1);
+    let body = with_empty.body.replacen("\"\"", value, 1);
     Error {
         kind: ErrorType::NotSupported,
         body,

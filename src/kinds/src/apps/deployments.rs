@@ -10,13 +10,27 @@ use super::workload::{
     push_template_faults, ready_column, template_columns, template_warnings,
 };
 use crate::{
+    checks::not_supported_shown,
     columns,
+    internal::{self, Field, Shape},
     kind::Kind,
     values::{integer_at, keep_field, remove, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
+
+const INTERNAL_STRATEGY: &[Field] = &[
+    ("Type", "type", Shape::Text),
+    (
+        "RollingUpdate",
+        "rollingUpdate",
+        Shape::Pointer(&[
+            ("MaxUnavailable", "maxUnavailable", Shape::Number),
+            ("MaxSurge", "maxSurge", Shape::Number),
+        ]),
+    ),
+];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -184,11 +198,10 @@ fn push_strategy_faults(strategy: &Value, path: &Path<'_>, errors: &mut ErrorLis
                 Some(rolling) => push_rolling_faults(rolling, &at, errors),
             }
         }
-        other => errors.push(Error::not_supported(
-            &path.child("type"),
-            other,
-            &["Recreate", "RollingUpdate"],
-        )),
+        _ => {
+            let shown = internal::compact(Some(strategy), Shape::Struct(INTERNAL_STRATEGY));
+            errors.push(not_supported_shown(path, &shown, &["Recreate", "RollingUpdate"]));
+        }
     }
 }
 
@@ -247,7 +260,7 @@ mod tests {
     #[test]
     fn faults_of_the_spec() {
         let rolling = |rolling: Value| json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
-        let cases: [(Value, &[&str]); 7] = [
+        let cases: [(Value, &[&str]); 10] = [
             (json!({}), &[]),
             (
                 json!({ "replicas": -1, "selector": null, "minReadySeconds": 9, "progressDeadlineSeconds": 9 }),
@@ -268,7 +281,25 @@ mod tests {
             ),
             (
                 json!({ "strategy": { "type": "Odd" } }),
-                &[r#"spec.strategy.type: Unsupported value: "Odd": supported values: "Recreate", "RollingUpdate""#],
+                &[
+                    r#"spec.strategy: Unsupported value: {"Type":"Odd","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate""#,
+                ],
+            ),
+            (
+                json!({ "strategy": { "type": "Odd", "rollingUpdate": { "maxSurge": "5%", "maxUnavailable": 1 } } }),
+                &[
+                    r#"spec.strategy: Unsupported value: {"Type":"Odd","RollingUpdate":{"MaxUnavailable":1,"MaxSurge":"5%"}}: supported values: "Recreate", "RollingUpdate""#,
+                ],
+            ),
+            (
+                json!({
+                    "selector": { "matchExpressions": [{ "key": "a", "operator": "Z" }] },
+                    "template": { "spec": { "restartPolicy": "Never" } },
+                }),
+                &[
+                    r#"spec.selector.matchExpressions[0].operator: Invalid value: "Z": not a valid selector operator"#,
+                    r#"spec.selector: Invalid value: {"matchLabels":{"app":"x"},"matchExpressions":[{"key":"a","operator":"Z"}]}: invalid label selector"#,
+                ],
             ),
             (
                 rolling(json!({ "maxSurge": 0, "maxUnavailable": "0%" })),
@@ -279,8 +310,14 @@ mod tests {
             (
                 rolling(json!({ "maxSurge": "x", "maxUnavailable": "101%" })),
                 &[
-                    r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": must be an integer or percentage (e.g '5%%')"#,
+                    r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "x": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"#,
                     r#"spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%"#,
+                ],
+            ),
+            (
+                rolling(json!({ "maxSurge": "5", "maxUnavailable": 0 })),
+                &[
+                    r#"spec.strategy.rollingUpdate.maxSurge: Invalid value: "5": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"#,
                 ],
             ),
         ];

@@ -10,7 +10,8 @@ use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
 
 use super::workload::{
     container_columns, default_template, push_always_faults, push_bound_faults, push_collision_faults,
-    push_label_faults, push_negative_faults, push_selector_faults, ready_column, template_warnings,
+    push_label_faults, push_negative_faults, push_selector_faults, push_unusable_selector, ready_column,
+    template_warnings,
 };
 use crate::{
     columns,
@@ -232,7 +233,7 @@ fn push_spec_faults(spec: &Value, checks: Checks, errors: &mut ErrorList) {
         push_negative_faults(ordinals, &path.child("ordinals"), &["start"], errors);
     }
     push_selector_faults(spec, &path, "statefulset", errors);
-    push_template_faults(spec, &path.child("template"), checks, errors);
+    push_template_faults(spec, &path, checks, errors);
     if checks.templates {
         let path = path.child("volumeClaimTemplates");
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
@@ -310,11 +311,14 @@ fn push_retention_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
 fn push_template_faults(spec: &Value, path: &Path<'_>, checks: Checks, errors: &mut ErrorList) {
     let none = Value::Null;
     let template = spec.get("template").unwrap_or(&none);
-    push_label_faults(spec.get("selector"), template, path, errors);
-    if checks.templates {
-        pod_template::validate_template(&with_claimed_volumes(template, spec), path, errors);
+    let at = path.child("template");
+    if !push_unusable_selector(spec, path, "", errors) {
+        push_label_faults(spec.get("selector"), template, &at, errors);
+        if checks.templates {
+            pod_template::validate_template(&with_claimed_volumes(template, spec), &at, errors);
+        }
     }
-    push_always_faults(template, path, "StatefulSet", errors);
+    push_always_faults(template, &at, "StatefulSet", errors);
 }
 
 /// The template with the volumes that its pods get from claims.

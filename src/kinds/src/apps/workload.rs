@@ -9,6 +9,7 @@ use trireme_machinery::{
 use trireme_registry::Column;
 
 use crate::{
+    checks::push_invalid,
     columns::{self, column, described, wide},
     data, pod_template,
     values::{integer_at, items, text, text_at},
@@ -51,16 +52,36 @@ pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, er
     }
 }
 
-/// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`).
+/// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`), unless the selector is so bad
+/// that no labels could be held against it.
 pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("template");
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(&at, ""));
         return;
     };
+    if push_unusable_selector(spec, path, "invalid label selector", errors) {
+        return;
+    }
     push_label_faults(spec.get("selector"), template, &at, errors);
     pod_template::validate_template(template, &at, errors);
     push_always_faults(template, &at, what, errors);
+}
+
+/// A selector that cannot be evaluated is a fault beside those of its parts; tells whether it is one.
+pub(super) fn push_unusable_selector(spec: &Value, path: &Path<'_>, detail: &str, errors: &mut ErrorList) -> bool {
+    let Some(selector) = spec.get("selector") else {
+        return false;
+    };
+    let is_unusable = compile_label_selector(selector.as_object()).is_err();
+    if is_unusable {
+        errors.push(Error::invalid_shown(
+            &path.child("selector"),
+            shown_selector(selector),
+            detail,
+        ));
+    }
+    is_unusable
 }
 
 /// A selector that selects something must select the template's pods.
@@ -138,13 +159,7 @@ pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut Error
 /// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
 pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
-        Value::String(text) if !names::percent(text).is_empty() => {
-            errors.push(Error::invalid(
-                path,
-                value,
-                "must be an integer or percentage (e.g '5%%')",
-            ));
-        }
+        Value::String(text) => push_invalid(errors, path, text, names::percent(text)),
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             errors.push(Error::invalid(path, value, NOT_NEGATIVE));
         }
@@ -163,12 +178,10 @@ pub(crate) fn push_percent_faults(value: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// The number, or the number before the percent sign.
+/// The number, or the number before the percent sign; a number in quotes counts too, though it is no valid value.
 pub(super) fn int_or_percent(value: &Value) -> i64 {
-    value
-        .as_i64()
-        .or_else(|| value.as_str().and_then(intstr::percent))
-        .unwrap_or(0)
+    let read = |text: &str| intstr::percent(text).or_else(|| text.parse().ok());
+    value.as_i64().or_else(|| value.as_str().and_then(read)).unwrap_or(0)
 }
 
 /// Warnings of a template, unless an update leaves the generation as it is.

@@ -108,8 +108,7 @@ fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
 
 /// A reference to an object that is not looked up (`IngressTypedLocalObjectReference`).
 pub(super) fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
-    let group = text(reference, "apiGroup");
-    if !group.is_empty() {
+    if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
         push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
     }
     for field in ["kind", "name"] {
@@ -149,6 +148,15 @@ mod tests {
         Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_faults(&[
             (named("c", json!({ "controller": "a.b/c" })), &[]),
             (named("c", json!({})), &["spec.controller: Required value"]),
+            (
+                named("c", json!({ "controller": "a.b/c", "parameters": { "kind": "k", "name": "n", "apiGroup": "" } })),
+                &[
+                    "spec.parameters.apiGroup: Invalid value: \"\": a lowercase RFC 1123 subdomain must consist of lower case \
+                     alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
+                     'example.com', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                ],
+            ),
             (
                 named("c", json!({ "controller": "a.b/c", "parameters": parameters })),
                 &["spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'"],

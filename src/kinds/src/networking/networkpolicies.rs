@@ -9,6 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
+    address_warnings::of_range,
     checks::{number, push_invalid, push_invalid_number, push_selector},
     columns::{self, column, documented, or_none},
     kind::Kind,
@@ -65,9 +66,35 @@ impl Strategy for NetworkPolicies {
         errors
     }
 
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let spec = new.get("spec").unwrap_or(&Value::Null);
+        let mut warnings = Vec::new();
+        for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
+            for (at, rule) in items(spec, direction).iter().enumerate() {
+                for (index, peer) in items(rule, peers).iter().enumerate() {
+                    let path = format!("spec.{direction}[{at}].{peers}[{index}].ipBlock");
+                    warnings.extend(
+                        peer.get("ipBlock")
+                            .into_iter()
+                            .flat_map(|block| block_warnings(block, &path)),
+                    );
+                }
+            }
+        }
+        warnings
+    }
+
     fn has_generation(&self) -> bool {
         true
     }
+}
+
+/// Warnings of the ranges of a block of addresses.
+fn block_warnings(block: &Value, path: &str) -> Vec<String> {
+    let whole = of_range(&format!("{path}.cidr"), text(block, "cidr"));
+    let excepts = items(block, "except").iter().filter_map(Value::as_str).enumerate();
+    let excepts = excepts.filter_map(|(index, except)| of_range(&format!("{path}.except[{index}]"), except));
+    whole.into_iter().chain(excepts).collect()
 }
 
 fn push_types(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
@@ -219,6 +246,26 @@ mod tests {
         assert_eq!(
             types(json!({ "podSelector": {}, "policyTypes": ["Egress"] })),
             json!(["Egress"])
+        );
+    }
+
+    #[test]
+    fn ranges_that_are_written_oddly_are_warned_of() {
+        let blocks = |cidr: &str, except: &str| json!([{ "ipBlock": { "cidr": cidr, "except": [except] } }]);
+        let policy = named(
+            "p",
+            json!({
+                "podSelector": {},
+                "ingress": [{ "from": blocks("10.0.0.0/8", "10.1.0.0/16") }],
+                "egress": [{}, { "to": blocks("2001:DB8::/32", "2001:db8:1:0::/48") }],
+            }),
+        );
+        assert_eq!(
+            trial().warnings(&policy, None),
+            [
+                r#"spec.egress[1].to[0].ipBlock.cidr: IPv6 CIDR value "2001:DB8::/32" should be in RFC 5952 canonical format ("2001:db8::/32")"#,
+                r#"spec.egress[1].to[0].ipBlock.except[0]: IPv6 CIDR value "2001:db8:1:0::/48" should be in RFC 5952 canonical format ("2001:db8:1::/48")"#,
+            ]
         );
     }
 

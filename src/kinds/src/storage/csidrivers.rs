@@ -1,7 +1,10 @@
 //! CSIDrivers (`pkg/registry/storage/csidriver`).
 
 use serde_json::Value;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta,
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
@@ -69,12 +72,15 @@ impl Strategy for CsiDrivers {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
-        push_immutable(
-            &mut errors,
-            new,
-            old,
-            &["spec.attachRequired", "spec.fsGroupPolicy", "spec.volumeLifecycleModes"],
-        );
+        let pointer = "/spec/attachRequired";
+        // The name of the field in messages is not that of the field.
+        let path = Path::new("spec.attachedRequired");
+        errors.extend(meta::validate_immutable_field(
+            new.pointer(pointer),
+            old.pointer(pointer),
+            &path,
+        ));
+        push_immutable(&mut errors, new, old, &["spec.volumeLifecycleModes"]);
         errors
     }
 
@@ -197,10 +203,16 @@ mod tests {
         assert_eq!(driver["spec"]["volumeLifecycleModes"], json!(["Persistent"]));
         trial.expect_patch_faults(
             &driver,
-            &[(
-                json!({ "spec": { "attachRequired": false } }),
-                &["spec.attachRequired: Invalid value: false: field is immutable"],
-            )],
+            &[
+                (
+                    json!({ "spec": { "attachRequired": false } }),
+                    &["spec.attachedRequired: Invalid value: false: field is immutable"],
+                ),
+                (
+                    json!({ "spec": { "fsGroupPolicy": "File", "podInfoOnMount": true } }),
+                    &[],
+                ),
+            ],
         );
     }
 }

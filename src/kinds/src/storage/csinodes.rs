@@ -47,15 +47,8 @@ impl Strategy for CsiNodes {
         let path = Path::new("spec.drivers");
         for (index, driver) in drivers(object).iter().enumerate() {
             let at = path.index(index);
-            push_driver(&mut errors, driver, &at);
-            let name = text(driver, "name");
-            if drivers(object)
-                .iter()
-                .take(index)
-                .any(|earlier| text(earlier, "name") == name)
-            {
-                errors.push(Error::duplicate(&at.child("name"), &name.into()));
-            }
+            let earlier = drivers(object).get(..index).unwrap_or_default();
+            push_driver(&mut errors, driver, earlier, &at);
         }
         errors
     }
@@ -98,7 +91,7 @@ fn without_count(driver: &Value) -> Value {
     driver
 }
 
-fn push_driver(errors: &mut ErrorList, driver: &Value, path: &Path<'_>) {
+fn push_driver(errors: &mut ErrorList, driver: &Value, earlier: &[Value], path: &Path<'_>) {
     push_driver_name(text(driver, "name"), &path.child("name"), errors);
     let id = text(driver, "nodeID");
     let id_path = path.child("nodeID");
@@ -115,14 +108,19 @@ fn push_driver(errors: &mut ErrorList, driver: &Value, path: &Path<'_>) {
     if let Some(allocatable) = driver.get("allocatable") {
         push_negative(errors, allocatable, &path.child("allocatable"), "count");
     }
+    let name = text(driver, "name");
+    if earlier.iter().any(|earlier| text(earlier, "name") == name) {
+        errors.push(Error::duplicate(&path.child("name"), &name.into()));
+    }
     let keys = items(driver, "topologyKeys");
     for (index, key) in keys.iter().enumerate() {
-        if keys.iter().take(index).any(|earlier| earlier == key) {
-            errors.push(Error::duplicate(path, key));
-        }
+        let is_duplicate = keys.iter().take(index).any(|earlier| earlier == key);
         let key = key.as_str().unwrap_or_default();
         if key.is_empty() {
             errors.push(Error::required(path, ""));
+        }
+        if is_duplicate {
+            errors.push(Error::duplicate(path, &key.into()));
         }
         push_invalid(errors, path, key, names::qualified_name(key));
     }
@@ -138,13 +136,23 @@ mod tests {
     #[test]
     fn drivers_are_checked_and_stay() {
         let trial = Trial::new("storage.k8s.io", "csinodes", kind());
-        trial.expect_faults(&[(
-            named("n", json!({ "drivers": [{ "name": "", "nodeID": "" }] })),
-            &[
-                "spec.drivers[0].name: Required value",
-                "spec.drivers[0].nodeID: Required value",
-            ],
-        )]);
+        let keyed = |keys: &[&str]| json!({ "name": "d", "nodeID": "1", "topologyKeys": keys });
+        trial.expect_faults(&[
+            (
+                named("n", json!({ "drivers": [{ "name": "", "nodeID": "" }] })),
+                &[
+                    "spec.drivers[0].name: Required value",
+                    "spec.drivers[0].nodeID: Required value",
+                ],
+            ),
+            (
+                named("n", json!({ "drivers": [keyed(&[]), keyed(&["a", "a"])] })),
+                &[
+                    r#"spec.drivers[1].name: Duplicate value: "d""#,
+                    r#"spec.drivers[1]: Duplicate value: "a""#,
+                ],
+            ),
+        ]);
         let old = trial
             .create(named("n", json!({ "drivers": [{ "name": "d", "nodeID": "1" }] })))
             .expect("a valid node");

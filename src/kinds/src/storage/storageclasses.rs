@@ -179,7 +179,10 @@ fn push_topologies(errors: &mut ErrorList, object: &Value) {
                 errors.push(Error::duplicate(&expression_path.child("key"), &key.into()));
             }
         }
-        if terms.iter().take(at).any(|earlier| by_key(earlier) == by_key(term)) {
+        // Kubernetes compares with as many empty terms as there are terms, and with all earlier ones.
+        let empty = if expressions.is_empty() { terms.len() } else { 0 };
+        let same = terms.iter().take(at).filter(|earlier| by_key(earlier) == by_key(term));
+        for _ in 0..empty + same.count() {
             errors.push(Error::duplicate(&expressions_path, &"".into()));
         }
     }
@@ -234,6 +237,9 @@ mod tests {
                 r#"allowedTopologies[0].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
                 r#"allowedTopologies[1].matchLabelExpressions[0].values[1]: Duplicate value: "a""#,
                 r#"allowedTopologies[1].matchLabelExpressions: Duplicate value: """#,
+            ]),
+            (json!({ "metadata": {}, "provisioner": "p", "allowedTopologies": [{}] }), &[
+                r#"allowedTopologies[0].matchLabelExpressions: Duplicate value: """#,
             ]),
         ]);
     }

@@ -1,14 +1,11 @@
 //! VolumeAttachments (`pkg/registry/storage/volumeattachment`).
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    field::{Error, ErrorList, Path},
-    names,
-};
+use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::{
-    checks::{number, push_invalid},
+    checks::{number, push_class_name, require},
     columns::{self, column, documented},
     core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
     internal::{self, Field, Shape},
@@ -21,7 +18,7 @@ const SPEC: &str = "io.k8s.api.storage.v1.VolumeAttachmentSpec";
 const SOURCE: &str = "io.k8s.api.storage.v1.VolumeAttachmentSource";
 const STATUS: &str = "io.k8s.api.storage.v1.VolumeAttachmentStatus";
 const MAX_METADATA_BYTES: usize = 256 * 1024;
-const MAX_MESSAGE_BYTES: usize = 2048;
+const MAX_MESSAGE_BYTES: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
 const INTERNAL_SPEC: &[Field] = &[
@@ -68,27 +65,8 @@ impl Strategy for VolumeAttachments {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        let path = Path::new("spec");
-        let spec = object.get("spec").unwrap_or(&Value::Null);
-        push_driver_name(text(spec, "attacher"), &path.child("attacher"), &mut errors);
-        push_source(
-            &mut errors,
-            spec.get("source").unwrap_or(&Value::Null),
-            &path.child("source"),
-        );
-        let node = text(spec, "nodeName");
-        push_invalid(
-            &mut errors,
-            &path.child("nodeName"),
-            node,
-            names::dns1123_subdomain(node),
-        );
-        push_status(
-            &mut errors,
-            object.get("status").unwrap_or(&Value::Null),
-            &Path::new("status"),
-        );
+        let mut errors = faults(object);
+        push_name_faults(&mut errors, object.get("spec").unwrap_or(&Value::Null));
         errors
     }
 
@@ -96,8 +74,10 @@ impl Strategy for VolumeAttachments {
         keep_field(new, old, "status");
     }
 
-    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.validate(context, new);
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        // Kubernetes validates the object by itself and again as a change, and tells of both.
+        let mut errors = faults(new);
+        errors.extend(faults(new));
         if new.get("spec") != old.get("spec") {
             let shown = internal::compact(new.get("spec"), Shape::Struct(INTERNAL_SPEC));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
@@ -110,8 +90,8 @@ impl Strategy for VolumeAttachments {
         keep_metadata(new, old);
     }
 
-    fn validate_status_update(&self, context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
-        self.validate(context, new)
+    fn validate_status_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        self.validate_update(context, new, old)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -120,6 +100,28 @@ impl Strategy for VolumeAttachments {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+}
+
+/// What is wrong with an attachment, old or new.
+fn faults(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let none = Value::Null;
+    let path = Path::new("spec");
+    let spec = object.get("spec").unwrap_or(&none);
+    require(&mut errors, spec, &path, "attacher");
+    push_source(&mut errors, spec.get("source").unwrap_or(&none), &path.child("source"));
+    let node = text(spec, "nodeName");
+    push_class_name(&mut errors, node, &path.child("nodeName"));
+    push_status(&mut errors, object.get("status").unwrap_or(&none), &Path::new("status"));
+    errors
+}
+
+/// New attachments must name what could be a driver and a volume.
+fn push_name_faults(errors: &mut ErrorList, spec: &Value) {
+    push_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
+    if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
+        push_class_name(errors, volume, &Path::new("spec.source.persistentVolumeName"));
     }
 }
 
@@ -171,7 +173,7 @@ fn push_status(errors: &mut ErrorList, status: &Value, path: &Path<'_>) {
             errors.push(Error::invalid(
                 &at.child("errorCode"),
                 &code.into(),
-                "must be greater than or equal to 0",
+                "must be between 0 and 2147483647, inclusive",
             ));
         }
     }
@@ -185,17 +187,41 @@ mod tests {
     #[test]
     fn an_attachment_is_of_one_volume_to_one_node() {
         let trial = Trial::new("storage.k8s.io", "volumeattachments", kind());
-        trial.expect_faults(&[(
-            named("a", json!({ "attacher": "", "nodeName": "n", "source": {} })),
-            &[
-                "spec.attacher: Required value",
-                "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
-            ],
-        )]);
-        let spec = json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": "v" } });
-        let old = trial.create(named("a", spec)).expect("a valid attachment");
+        let volume =
+            |name: &str| json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": name } });
+        trial.expect_faults(&[
+            (
+                named("a", json!({ "attacher": "", "nodeName": "n", "source": {} })),
+                &[
+                    "spec.attacher: Required value",
+                    "spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName",
+                    "spec.attacher: Required value",
+                ],
+            ),
+            (
+                named("a", volume("-")),
+                &[
+                    "spec.source.persistentVolumeName: Invalid value: \"-\": a lowercase RFC 1123 subdomain must consist of \
+                     lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric \
+                     character (e.g. 'example.com', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                ],
+            ),
+        ]);
+        let old = trial.create(named("a", volume("v"))).expect("a valid attachment");
         assert_eq!(old["status"], json!({ "attached": false }));
         let fault = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
         trial.expect_patch_faults(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[fault])]);
+        let error = |error: Value| json!({ "attached": false, "attachError": error });
+        let too_long = "status.attachError.message: Too long: may not be more than 1024 bytes";
+        let code = "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive";
+        trial.expect_status_faults(
+            &old,
+            &[
+                (error(json!({ "message": "a".repeat(1024), "errorCode": 0 })), &[]),
+                (error(json!({ "message": "a".repeat(1025) })), &[too_long, too_long]),
+                (error(json!({ "errorCode": -1 })), &[code, code]),
+            ],
+        );
     }
 }

@@ -70,11 +70,9 @@ fn push_type_faults(object: &Value, errors: &mut ErrorList) {
         errors.push(Error::required(&path.child("ports"), ""));
     }
     match service_type(object) {
-        kind @ ("LoadBalancer" | "NodePort") => {
-            if is_headless(object) {
-                let why = format!("may not be set to 'None' for {kind} services");
-                errors.push(Error::invalid_str(&path.child("clusterIPs").index(0), NONE, &why));
-            }
+        kind @ ("LoadBalancer" | "NodePort") if is_headless(object) => {
+            let why = format!("may not be set to 'None' for {kind} services");
+            errors.push(Error::invalid_str(&path.child("clusterIPs").index(0), NONE, &why));
         }
         "ExternalName" => {
             for name in ["clusterIPs", "ipFamilies"]
