@@ -46,24 +46,52 @@ pub(crate) const LABEL_SELECTOR: &[Field] = &[
     ),
 ];
 
-enum Node {
+/// A value whose fields have an order, ready to be printed.
+pub(crate) enum Node {
+    /// JSON that is printed as it stands.
     Plain(String),
+    /// Fields in their order.
     Object(Vec<(String, Node)>),
+    /// Items in their order.
     List(Vec<Node>),
+}
+
+impl Node {
+    /// The value as it stands, its fields in their order.
+    pub(crate) fn plain(value: &Value) -> Self {
+        match value {
+            Value::Array(items) => Self::List(items.iter().map(Self::plain).collect()),
+            Value::Object(object) => {
+                let fields = object.iter().map(|(key, value)| (key.clone(), Self::plain(value)));
+                Self::Object(fields.collect())
+            }
+            other => Self::Plain(escaped(&other.to_string())),
+        }
+    }
+
+    /// All of it on one line.
+    pub(crate) fn compact(&self) -> String {
+        let mut out = String::new();
+        write_compact(self, &mut out);
+        out
+    }
+
+    /// A line for each value, each level indented by one blank.
+    pub(crate) fn indented(&self) -> String {
+        let mut out = String::new();
+        write_indented(self, 0, &mut out);
+        out
+    }
 }
 
 /// The struct on one line, as `Invalid value: {…}` shows it; an absent one is `null`.
 pub(crate) fn compact(value: Option<&Value>, shape: Shape) -> String {
-    let mut out = String::new();
-    write_compact(&node(value, shape), &mut out);
-    out
+    node(value, shape).compact()
 }
 
 /// The struct as lines indented by one blank, which differences are shown of.
 pub(crate) fn lines(value: Option<&Value>, shape: Shape) -> Vec<String> {
-    let mut out = String::new();
-    write_indented(&node(value, shape), 0, &mut out);
-    out.lines().map(str::to_owned).collect()
+    node(value, shape).indented().lines().map(str::to_owned).collect()
 }
 
 fn node(value: Option<&Value>, shape: Shape) -> Node {
@@ -81,7 +109,7 @@ fn node(value: Option<&Value>, shape: Shape) -> Node {
                 .map(|item| named_fields(item.as_object(), fields))
                 .collect(),
         ),
-        (_, Some(value)) => plain(value),
+        (_, Some(value)) => Node::plain(value),
         (Shape::Text, None) => Node::Plain("\"\"".to_owned()),
         (Shape::Number, None) => Node::Plain("0".to_owned()),
         (Shape::Bool, None) => Node::Plain("false".to_owned()),
@@ -107,19 +135,13 @@ fn named_fields(object: Option<&Object>, fields: &[Field]) -> Node {
     Node::Object(present.collect())
 }
 
-fn plain(value: &Value) -> Node {
-    match value {
-        Value::Array(items) => Node::List(items.iter().map(plain).collect()),
-        Value::Object(object) => Node::Object(object.iter().map(|(key, value)| (key.clone(), plain(value))).collect()),
-        other => Node::Plain(escaped(&other.to_string())),
-    }
-}
-
-/// Go's encoder escapes what could end a script in HTML.
+/// Go's encoder escapes what could end a script in HTML, and the ends of lines that JavaScript knows beside JSON's.
 fn escaped(json: &str) -> String {
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
 }
 
 fn key(name: &str) -> String {

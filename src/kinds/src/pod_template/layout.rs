@@ -3,9 +3,10 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::layout_table::LAYOUT;
+use crate::internal::Node;
 
 struct Struct {
     /// Absent fields are left out.
@@ -86,20 +87,9 @@ fn uncapitalized(name: &str) -> String {
         .collect()
 }
 
-/// Something to print: values whose fields have an order.
-enum Shown<'a> {
-    Fields(Vec<(&'a str, Shown<'a>)>),
-    List(Vec<Shown<'a>>),
-    Scalar(&'a Value),
-    Zero(&'static str),
-}
-
 /// A struct on one line.
 pub(crate) fn compact(struct_name: &str, value: &Value) -> String {
-    let value = moved(struct_name, value);
-    let mut out = String::new();
-    print(&shown(struct_name, &value), None, &mut out);
-    out
+    shown(struct_name, &moved(struct_name, value)).compact()
 }
 
 /// A list of structs on one line.
@@ -108,12 +98,9 @@ pub(crate) fn compact_list(struct_name: &str, values: &[Value]) -> String {
     format!("[{}]", parts.join(","))
 }
 
-/// A struct on many lines, each level indented by one space.
+/// A struct on many lines, each level indented by one blank.
 pub(crate) fn indented(struct_name: &str, value: &Value) -> String {
-    let value = moved(struct_name, value);
-    let mut out = String::new();
-    print(&shown(struct_name, &value), Some(0), &mut out);
-    out
+    shown(struct_name, &moved(struct_name, value)).indented()
 }
 
 /// Internally the use of the host's namespaces is a part of the security context, and metadata has no field.
@@ -165,13 +152,13 @@ fn lift_metadata(template: &mut Value) {
     }
 }
 
-fn shown<'a>(struct_name: &str, value: &'a Value) -> Shown<'a> {
+fn shown(struct_name: &str, value: &Value) -> Node {
     let mut fields = Vec::new();
     push_fields(struct_name, value, &mut fields);
-    Shown::Fields(fields)
+    Node::Object(fields)
 }
 
-fn push_fields<'a>(struct_name: &str, value: &'a Value, out: &mut Vec<(&'a str, Shown<'a>)>) {
+fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Node)>) {
     let Some(layout) = STRUCTS.get(struct_name) else { return };
     for field in &layout.fields {
         if let Shape::Embedded(name) = field.shape {
@@ -182,88 +169,23 @@ fn push_fields<'a>(struct_name: &str, value: &'a Value, out: &mut Vec<(&'a str, 
         if layout.sparse && given.is_none() {
             continue;
         }
-        out.push((field.name, shown_field(&field.shape, given)));
+        out.push((field.name.to_owned(), shown_field(&field.shape, given)));
     }
 }
 
-fn shown_field<'a>(shape: &Shape, given: Option<&'a Value>) -> Shown<'a> {
-    static ABSENT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));
-    match (shape, given) {
-        (Shape::Struct(name), given) => shown(name, given.unwrap_or(&ABSENT)),
-        (Shape::OptionalStruct(name), Some(value)) => shown(name, value),
+fn shown_field(shape: &Shape, given: Option<&Value>) -> Node {
+    let zero = match (shape, given) {
+        (Shape::Struct(name), given) => return shown(name, given.unwrap_or(&Value::Null)),
+        (Shape::OptionalStruct(name), Some(value)) => return shown(name, value),
         (Shape::List(name), Some(Value::Array(list))) => {
-            Shown::List(list.iter().map(|item| shown(name, item)).collect())
+            return Node::List(list.iter().map(|item| shown(name, item)).collect());
         }
-        (_, Some(Value::Array(list))) => Shown::List(list.iter().map(Shown::Scalar).collect()),
-        (_, Some(Value::Object(map))) => Shown::Fields(
-            map.iter()
-                .map(|(key, value)| (key.as_str(), Shown::Scalar(value)))
-                .collect(),
-        ),
-        (_, Some(value)) => Shown::Scalar(value),
-        (Shape::Text, None) => Shown::Zero("\"\""),
-        (Shape::Number, None) => Shown::Zero("0"),
-        (Shape::Bool, None) => Shown::Zero("false"),
-        (Shape::Quantity, None) => Shown::Zero("\"0\""),
-        (_, None) => Shown::Zero("null"),
-    }
-}
-
-fn print(value: &Shown<'_>, depth: Option<usize>, out: &mut String) {
-    match value {
-        Shown::Zero(text) => out.push_str(text),
-        Shown::Scalar(value) => out.push_str(&go_json(value)),
-        Shown::Fields(fields) => print_all('{', '}', fields.len(), depth, out, |at, depth, out| {
-            let (name, value) = &fields[at];
-            out.push_str(&go_json(&Value::from(*name)));
-            out.push_str(if depth.is_some() { ": " } else { ":" });
-            print(value, depth, out);
-        }),
-        Shown::List(list) => print_all('[', ']', list.len(), depth, out, |at, depth, out| {
-            print(&list[at], depth, out)
-        }),
-    }
-}
-
-fn print_all(
-    open: char,
-    close: char,
-    count: usize,
-    depth: Option<usize>,
-    out: &mut String,
-    item: impl Fn(usize, Option<usize>, &mut String),
-) {
-    out.push(open);
-    let inner = depth.map(|depth| depth + 1);
-    let line = |depth: Option<usize>, out: &mut String| {
-        if let Some(depth) = depth {
-            out.push('\n');
-            out.extend(std::iter::repeat_n(' ', depth));
-        }
+        (_, Some(value)) => return Node::plain(value),
+        (Shape::Text, None) => "\"\"",
+        (Shape::Number, None) => "0",
+        (Shape::Bool, None) => "false",
+        (Shape::Quantity, None) => "\"0\"",
+        (_, None) => "null",
     };
-    for at in 0..count {
-        if at > 0 {
-            out.push(',');
-        }
-        line(inner, out);
-        item(at, inner, out);
-    }
-    if count > 0 {
-        line(depth, out);
-    }
-    out.push(close);
-}
-
-/// JSON as Go writes it: safe within HTML.
-fn go_json(value: &Value) -> String {
-    let text = value.to_string();
-    if text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
-        text.replace('<', "\\u003c")
-            .replace('>', "\\u003e")
-            .replace('&', "\\u0026")
-            .replace('\u{2028}', "\\u2028")
-            .replace('\u{2029}', "\\u2029")
-    } else {
-        text
-    }
+    Node::Plain(zero.to_owned())
 }
