@@ -1,14 +1,11 @@
 //! The server's own groups as APIServices (`kube-aggregator/pkg/controllers/autoregister`).
 
 use serde_json::{Value, json};
-use trireme_machinery::{ApiError, Reason};
-use trireme_registry::{
-    RegistryHandle,
-    request::{
-        Body, BodyFormat, CreateRequest, Freshness, GetRequest, PatchKind, PatchRequest, Subresource, Target, UserInfo,
-        WriteOptions,
-    },
-};
+use trireme_machinery::ApiError;
+use trireme_registry::{OwnObjects, RegistryHandle};
+
+/// Whom the registrations are by, as in kube-apiserver.
+const FIELD_MANAGER: &str = "kube-apiserver";
 
 /// A group and version that this server serves itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,14 +45,17 @@ impl LocalService {
 
 /// Keeps the local services registered. Level-triggered: it looks at what is there and makes what is missing.
 pub struct LocalServices {
-    registry: RegistryHandle,
+    objects: OwnObjects,
     services: Vec<LocalService>,
 }
 
 impl LocalServices {
     /// Registers these with the registry of APIServices.
     pub fn new(registry: RegistryHandle, services: Vec<LocalService>) -> Self {
-        Self { registry, services }
+        Self {
+            objects: OwnObjects::new(registry, FIELD_MANAGER),
+            services,
+        }
     }
 
     /// Makes the services that are missing and says of each that it is available.
@@ -67,72 +67,19 @@ impl LocalServices {
     }
 
     async fn keep(&self, service: &LocalService) -> Result<(), ApiError> {
-        let target = target(&service.name());
-        match self
-            .registry
-            .get(GetRequest {
-                target: target.clone(),
-                freshness: Freshness::Latest,
-            })
-            .await
-        {
-            Ok(_) => return Ok(()),
-            Err(error) if error.reason != Reason::NotFound => return Err(error),
-            Err(_) => {}
+        let name = service.name();
+        if self.objects.find("", &name).await?.is_some() || !self.objects.create("", &service.object()).await? {
+            return Ok(());
         }
-        let body = Body {
-            bytes: service.object().to_string().into(),
-            format: BodyFormat::Json,
-        };
-        let request = CreateRequest {
-            target: target_of_collection(),
-            body,
-            options: WriteOptions::default(),
-        };
-        match self.registry.create(request).await {
-            Err(error) if error.reason == Reason::AlreadyExists => return Ok(()),
-            other => other?,
-        };
-        self.say_available(target).await
-    }
-
-    async fn say_available(&self, target: Target) -> Result<(), ApiError> {
-        let now = self.registry.now();
-        let status = json!({ "status": { "conditions": [{
+        let now = self.objects.registry().now();
+        let status = json!({ "conditions": [{
             "type": "Available",
             "status": "True",
             "reason": "Local",
             "message": "Local APIServices are always available",
             "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }] } });
-        let request = PatchRequest {
-            target,
-            subresource: Subresource::Status,
-            kind: PatchKind::Merge,
-            patch: status.to_string().into(),
-            options: WriteOptions::default(),
-        };
-        self.registry.patch(request).await.map(|_| ())
-    }
-}
-
-fn target(name: &str) -> Target {
-    Target {
-        name: name.to_owned(),
-        ..target_of_collection()
-    }
-}
-
-/// The server's own writes are by `system:apiserver`.
-fn target_of_collection() -> Target {
-    let groups = vec!["system:masters".to_owned()];
-    Target {
-        user: UserInfo {
-            name: "system:apiserver".into(),
-            groups,
-            ..UserInfo::default()
-        },
-        ..Target::default()
+        }] });
+        self.objects.merge_status("", &name, &status).await
     }
 }
 

@@ -15,6 +15,7 @@ mod fixtures;
 pub mod info;
 pub mod item;
 pub mod list_options;
+mod own_objects;
 mod read_index;
 mod reads;
 mod registry;
@@ -34,6 +35,7 @@ pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable}
 pub use event::EventKind;
 pub use info::{Column, Conversion, ResourceInfo, ServedVersion};
 pub use item::{Item, ItemKey};
+pub use own_objects::{LateObjects, OwnObjects};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;

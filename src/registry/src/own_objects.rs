@@ -1,0 +1,177 @@
+//! The server's own hand on the objects of one resource: what duties and registrations read and write.
+//!
+//! Objects are in the preferred version, writes go through admission and validation as everybody's do, and carry the
+//! server's own user and the field manager that kube-apiserver has for the same work.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+use trireme_machinery::{ApiError, Reason};
+
+use crate::{
+    registry::RegistryHandle,
+    request::{
+        Body, BodyFormat, CreateRequest, DeleteOptions, DeleteRequest, Freshness, GetRequest, ListRequest, PatchKind,
+        PatchRequest, Subresource, Target, UpdateRequest, WriteOptions,
+    },
+    subresource::{own_user, parse},
+};
+
+/// The objects of one resource, for the server itself. Cheap to clone.
+#[derive(Clone)]
+pub struct OwnObjects {
+    registry: RegistryHandle,
+    field_manager: &'static str,
+}
+
+impl OwnObjects {
+    /// Works on a resource in the name of `field_manager`.
+    pub fn new(registry: RegistryHandle, field_manager: &'static str) -> Self {
+        Self {
+            registry,
+            field_manager,
+        }
+    }
+
+    /// The resource's registry.
+    pub fn registry(&self) -> &RegistryHandle {
+        &self.registry
+    }
+
+    /// The object as it is now, if there is one.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn find(&self, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        let request = GetRequest {
+            target: target(namespace, name),
+            freshness: Freshness::Latest,
+        };
+        match self.registry.get(request).await {
+            Ok(item) => parse(&item).map(Some),
+            Err(error) if error.reason == Reason::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All objects as they are now.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn all(&self) -> Result<Vec<Value>, ApiError> {
+        let request = ListRequest {
+            target: target("", ""),
+            selection: Default::default(),
+            options: Default::default(),
+        };
+        let page = self.registry.list(request).await?;
+        page.items.iter().map(|item| parse(item)).collect()
+    }
+
+    /// Makes an object, unless there is one of its name; says whether it did.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn create(&self, namespace: &str, object: &Value) -> Result<bool, ApiError> {
+        let request = CreateRequest {
+            target: target(namespace, ""),
+            body: body(object),
+            options: self.options(),
+        };
+        match self.registry.create(request).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.reason == Reason::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces an object.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn replace(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ApiError> {
+        let request = UpdateRequest {
+            target: target(namespace, name),
+            subresource: Subresource::None,
+            body: body(object),
+            options: self.options(),
+        };
+        self.registry.update(request).await.map(drop)
+    }
+
+    /// Merges a status into that of an object, lists by their keys.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn merge_status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), ApiError> {
+        let request = PatchRequest {
+            target: target(namespace, name),
+            subresource: Subresource::Status,
+            kind: PatchKind::StrategicMerge,
+            patch: serde_json::json!({ "status": status }).to_string().into(),
+            options: self.options(),
+        };
+        self.registry.patch(request).await.map(drop)
+    }
+
+    /// Deletes an object, if there is one.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        let request = DeleteRequest {
+            target: target(namespace, name),
+            options: DeleteOptions::default(),
+        };
+        match self.registry.delete(request).await {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn options(&self) -> WriteOptions {
+        WriteOptions {
+            field_manager: self.field_manager.to_owned(),
+            ..WriteOptions::default()
+        }
+    }
+}
+
+/// A resource that kinds need and that is there only once all registries have been started. Cheap to clone; all clones
+/// are bound together.
+#[derive(Clone, Default)]
+pub struct LateObjects(Arc<OnceLock<OwnObjects>>);
+
+impl LateObjects {
+    /// Says where the objects are; the composition root does so before the first request comes.
+    pub fn bind(&self, registry: RegistryHandle) {
+        // Bound once; a second registry of the same resource would be the same objects.
+        let _ = self.0.set(OwnObjects::new(registry, "kube-apiserver"));
+    }
+
+    /// Deletes an object, if there is one. A failure is only told in the log: this is for what goes with something
+    /// else that is gone already.
+    pub async fn remove(&self, namespace: &str, name: &str) {
+        let Some(objects) = self.0.get() else { return };
+        if let Err(error) = objects.delete(namespace, name).await {
+            let resource = &objects.registry.info().resource;
+            tracing::warn!(%resource, namespace, name, %error, "what belongs to a deleted object could not be deleted");
+        }
+    }
+}
+
+fn target(namespace: &str, name: &str) -> Target {
+    Target {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        user: own_user(),
+        ..Target::default()
+    }
+}
+
+fn body(object: &Value) -> Body {
+    Body {
+        bytes: object.to_string().into(),
+        format: BodyFormat::Json,
+    }
+}
