@@ -1,0 +1,123 @@
+//! Says of each FlowSchema whether the priority level that it names is there (`apf_controller`).
+
+use std::{collections::HashSet, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::{ApiError, Reason, field::quote};
+use trireme_registry::{OwnObjects, RegistryHandle};
+
+use super::catalogue::{CATCH_ALL, EXEMPT};
+use crate::Reconciler;
+
+const FIELD_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
+
+/// The duty.
+pub struct FlowStatus {
+    schemas: OwnObjects,
+    levels: OwnObjects,
+}
+
+impl FlowStatus {
+    /// Works on the registries of FlowSchemas and of PriorityLevelConfigurations.
+    pub fn new(schemas: RegistryHandle, levels: RegistryHandle) -> Self {
+        Self {
+            schemas: OwnObjects::new(schemas, FIELD_MANAGER),
+            levels: OwnObjects::new(levels, FIELD_MANAGER),
+        }
+    }
+
+    async fn tell(&self) -> Result<(), ApiError> {
+        let levels = self.levels.all().await?;
+        let mut names: HashSet<&str> = levels.iter().map(name).collect();
+        // These two are there even when their objects are not.
+        names.extend([EXEMPT, CATCH_ALL]);
+        for schema in self.schemas.all().await? {
+            let Some(mut condition) = outdated(&schema, &names) else {
+                continue;
+            };
+            let now = self.schemas.registry().now();
+            condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+            let status = json!({ "conditions": [condition] });
+            match self.schemas.merge_status("", name(&schema), &status).await {
+                // It was deleted meanwhile.
+                Err(error) if error.reason == Reason::NotFound => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The condition that a schema should have, if it has another one or none.
+fn outdated(schema: &Value, levels: &HashSet<&str>) -> Option<Value> {
+    let level = schema["spec"]["priorityLevelConfiguration"]["name"]
+        .as_str()
+        .unwrap_or_default();
+    let referred = format!(
+        "This FlowSchema references the PriorityLevelConfiguration object named {}",
+        quote(level)
+    );
+    let [status, reason, message] = if levels.contains(level) {
+        ["False", "Found", &format!("{referred} and it exists")]
+    } else {
+        ["True", "NotFound", &format!("{referred} but there is no such object")]
+    };
+    let wanted = json!({ "type": "Dangling", "status": status, "reason": reason, "message": message });
+    let conditions = schema.pointer("/status/conditions").and_then(Value::as_array);
+    let current = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == "Dangling");
+    let is_current = |current: &Value| {
+        ["status", "reason", "message"]
+            .iter()
+            .all(|field| current.get(field) == wanted.get(field))
+    };
+    (!current.is_some_and(is_current)).then_some(wanted)
+}
+
+impl Reconciler for FlowStatus {
+    fn duty(&self) -> Duty {
+        Duty::named("flow-status")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn watched(&self) -> Vec<RegistryHandle> {
+        [&self.schemas, &self.levels]
+            .map(|objects| objects.registry().clone())
+            .into()
+    }
+
+    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.tell())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_dangles_without_its_level() {
+        let mut schema = json!({ "spec": { "priorityLevelConfiguration": { "name": "a" } } });
+        let dangling = outdated(&schema, &HashSet::from(["b"])).expect("nothing was said yet");
+        assert_eq!(dangling["status"], "True");
+        schema["status"] = json!({ "conditions": [{ "type": "Mine", "status": "True" }, dangling] });
+        assert_eq!(outdated(&schema, &HashSet::from(["b"])), None, "all has been said");
+        let found = outdated(&schema, &HashSet::from(["a"])).expect("the level is there now");
+        assert_eq!(found["status"], "False");
+        assert_eq!(
+            found["message"],
+            "This FlowSchema references the PriorityLevelConfiguration object named \"a\" and it exists"
+        );
+    }
+}

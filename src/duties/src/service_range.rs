@@ -1,0 +1,98 @@
+//! Keeps the ServiceCIDR that the settings name (`start-kubernetes-service-cidr-controller`).
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::ApiError;
+use trireme_registry::{OwnObjects, RegistryHandle};
+
+use crate::Reconciler;
+
+/// The range that is there from the beginning.
+const NAME: &str = "kubernetes";
+const FIELD_MANAGER: &str = "kubernetes-service-cidr-controller";
+
+/// The duty. A range of that name that is not the one of the settings is left alone: administrators have to decide.
+pub struct DefaultServiceRange {
+    ranges: OwnObjects,
+    blocks: Vec<String>,
+}
+
+impl DefaultServiceRange {
+    /// Works on the ServiceCIDRs' registry; `blocks` are those of the settings, the default family's first.
+    pub fn new(ranges: RegistryHandle, blocks: Vec<String>) -> Self {
+        Self {
+            ranges: OwnObjects::new(ranges, FIELD_MANAGER),
+            blocks,
+        }
+    }
+
+    async fn keep(&self) -> Result<(), ApiError> {
+        let Some(mut range) = self.ranges.find("", NAME).await? else {
+            if self.ranges.create("", &self.object()).await? {
+                tracing::info!(blocks = ?self.blocks, "created the default ServiceCIDR");
+            }
+            return self.say_ready().await;
+        };
+        let blocks = range.pointer("/spec/cidrs").and_then(Value::as_array);
+        let first_alone =
+            matches!(blocks.map(Vec::as_slice), Some([first]) if self.blocks.first().is_some_and(|own| first == own));
+        if first_alone && self.blocks.len() == 2 {
+            range["spec"]["cidrs"] = json!(self.blocks);
+            return self.ranges.replace("", NAME, &range).await;
+        }
+        let is_other = blocks.is_none_or(|blocks| blocks != &self.blocks);
+        let is_going = range.pointer("/metadata/deletionTimestamp").is_some();
+        if is_other || is_going || !is_undecided(&range) {
+            return Ok(());
+        }
+        self.say_ready().await
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": { "name": NAME },
+            "spec": { "cidrs": self.blocks },
+        })
+    }
+
+    async fn say_ready(&self) -> Result<(), ApiError> {
+        let now = self.ranges.registry().now();
+        let ready = json!({
+            "type": "Ready",
+            "status": "True",
+            "reason": "",
+            "message": "Kubernetes default Service CIDR is ready",
+            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        });
+        self.ranges
+            .merge_status("", NAME, &json!({ "conditions": [ready] }))
+            .await
+    }
+}
+
+/// Whether nobody has said yet that the range can or cannot be used.
+fn is_undecided(range: &Value) -> bool {
+    let conditions = range.pointer("/status/conditions").and_then(Value::as_array);
+    let mut conditions = conditions.into_iter().flatten();
+    let ready = conditions.find(|condition| condition["type"] == "Ready");
+    ready.is_none_or(|ready| ready["status"] == "Unknown")
+}
+
+impl Reconciler for DefaultServiceRange {
+    fn duty(&self) -> Duty {
+        Duty::named("default-service-range")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.keep())
+    }
+}
