@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    Conversion, ResourceInfo, SelectableField, SelectableFields, ServedVersion,
+    Conversion, LateObjects, ResourceInfo, SelectableField, SelectableFields, ServedVersion,
     allocate::{AddressAllocator, PortAllocator},
 };
 
@@ -27,6 +27,8 @@ pub struct Settings {
     pub addresses: AddressAllocator,
     /// Whom services' node ports come from.
     pub ports: PortAllocator,
+    /// What goes with a service when it goes.
+    pub endpoints: LateObjects,
 }
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.

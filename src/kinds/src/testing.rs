@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use trireme_actors::Clock;
 use trireme_machinery::{
     GroupVersion,
     field::ErrorList,
     schema::{self, TypeId},
 };
 use trireme_registry::{
-    Conversion, Strategy, WriteContext,
+    Conversion, LateObjects, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
 };
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
@@ -214,6 +215,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(
             store.clone(),
+            Clock::system(),
             "/registry/ipaddresses",
             "10.0.0.0/29".parse().expect("a range"),
         ),
@@ -222,6 +224,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             "/registry/ranges/servicenodeports",
             "30000-30002".parse().expect("a range"),
         ),
+        endpoints: LateObjects::default(),
     };
     (dir, settings)
 }

@@ -6,19 +6,22 @@ use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, NamespaceLifecycle};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_cluster::Standalone;
-use trireme_duties::SystemNamespaces;
+use trireme_duties::{
+    DefaultServiceRange, FlowConfiguration, FlowStatus, KubernetesService, Reconciler, SystemNamespaces,
+    SystemPriorityClasses,
+};
 use trireme_kinds::Settings as KindSettings;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorError, DirectorHandle, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
+    DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
 
 use crate::settings::Settings;
 
-/// How often the server's own objects are tried again until the store takes them.
-const DUTY_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
+/// How often the registration of what is served is tried again until the store takes it.
+const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Why the resources could not be served.
 #[derive(Debug, thiserror::Error)]
@@ -26,9 +29,9 @@ pub(crate) enum ResourcesError {
     /// A registry or the director could not be started.
     #[error("the registries could not be started")]
     Director(#[from] DirectorError),
-    /// There is no registry of namespaces, which all others need.
-    #[error("namespaces are not served")]
-    NoNamespaces,
+    /// There is no registry of something that the server itself needs.
+    #[error("{0} are not served")]
+    NotServed(&'static str),
     /// The settings passed validation but make no sense to an allocator.
     #[error("the service address or port range is unusable: {0}")]
     Range(String),
@@ -43,7 +46,8 @@ pub(crate) async fn start(
     trireme_kinds::allow_privileged(settings.allow_privileged);
     let lifecycle = NamespaceLifecycle::default();
     let admission = Chain::new(vec![Arc::new(lifecycle.clone())]);
-    let resources = trireme_kinds::resources(&kind_settings(store, settings)?);
+    let kind_settings = kind_settings(system, store, settings)?;
+    let resources = trireme_kinds::resources(&kind_settings);
     let director = Registries {
         system: system.clone(),
         store: Arc::clone(store),
@@ -56,22 +60,26 @@ pub(crate) async fn start(
     }
     .start(resources.into_iter().map(Arc::<ResourceInfo>::new).collect())
     .await?;
-    let namespaces = namespaces(&director)?;
-    lifecycle.watch(namespaces.clone());
-    keep_system_namespaces(system, namespaces);
+    lifecycle.watch(registry(&director, "", "namespaces")?);
+    kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
+    start_duties(system, &director, settings)?;
     register_local_services(system, &director);
     Ok(director)
 }
 
-fn namespaces(director: &DirectorHandle) -> Result<RegistryHandle, ResourcesError> {
+fn registry(director: &DirectorHandle, group: &str, resource: &'static str) -> Result<RegistryHandle, ResourcesError> {
     director
         .routes()
-        .find("", "v1", "namespaces")
+        .find(group, "v1", resource)
         .map(|route| route.registry)
-        .ok_or(ResourcesError::NoNamespaces)
+        .ok_or(ResourcesError::NotServed(resource))
 }
 
-fn kind_settings(store: &Arc<dyn Storage>, settings: &Settings) -> Result<KindSettings, ResourcesError> {
+fn kind_settings(
+    system: &ActorSystem,
+    store: &Arc<dyn Storage>,
+    settings: &Settings,
+) -> Result<KindSettings, ResourcesError> {
     let range = settings.service_cluster_ip_range.to_string();
     let addresses = range
         .parse::<AddressRange>()
@@ -86,22 +94,40 @@ fn kind_settings(store: &Arc<dyn Storage>, settings: &Settings) -> Result<KindSe
     Ok(KindSettings {
         storage_root: root.clone(),
         event_ttl: settings.event_ttl,
-        addresses: AddressAllocator::new(Arc::clone(store), &format!("{root}/ipaddresses"), addresses),
+        endpoints: LateObjects::default(),
+        addresses: AddressAllocator::new(
+            Arc::clone(store),
+            system.clock().clone(),
+            &format!("{root}/ipaddresses"),
+            addresses,
+        ),
         ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
     })
 }
 
 /// Makes the system namespaces as soon as the store can be written; with several replicas, whoever is first.
-fn keep_system_namespaces(system: &ActorSystem, namespaces: RegistryHandle) {
-    let (duty, clock) = (SystemNamespaces::new(namespaces), system.clock().clone());
-    let lease = Standalone.acquire(SystemNamespaces::DUTY);
-    let run = async move {
-        while let Err(error) = duty.run(&lease).await {
-            log_retry(&error);
-            clock.sleep(DUTY_RETRY).await;
-        }
-    };
-    let _ = system.tasks().spawn_named("duty/system-namespaces", run);
+/// Starts the work that one replica at a time does.
+fn start_duties(system: &ActorSystem, director: &DirectorHandle, settings: &Settings) -> Result<(), ResourcesError> {
+    let core = |resource| registry(director, "", resource);
+    let flow = |resource| registry(director, "flowcontrol.apiserver.k8s.io", resource);
+    let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
+    let range = settings.service_cluster_ip_range;
+    let services = KubernetesService::new(core("services")?, range.first_address(), settings.secure_port);
+    let ranges = registry(director, "networking.k8s.io", "servicecidrs")?;
+    let classes = registry(director, "scheduling.k8s.io", "priorityclasses")?;
+    start_duty(system, SystemNamespaces::new(core("namespaces")?));
+    start_duty(system, SystemPriorityClasses::new(classes));
+    start_duty(system, FlowConfiguration::new(schemas.clone(), levels.clone()));
+    start_duty(system, FlowStatus::new(schemas, levels));
+    start_duty(system, DefaultServiceRange::new(ranges, vec![range.to_string()]));
+    start_duty(system, services);
+    Ok(())
+}
+
+/// This replica is alone, so it holds every lease.
+fn start_duty(system: &ActorSystem, duty: impl Reconciler) {
+    let lease = Standalone.acquire(duty.duty());
+    trireme_duties::keep(system, lease, duty);
 }
 
 /// Registers what this server serves itself as APIServices.
@@ -127,7 +153,7 @@ fn register_local_services(system: &ActorSystem, director: &DirectorHandle) {
     let run = async move {
         while let Err(error) = local.run().await {
             log_retry(&error);
-            clock.sleep(DUTY_RETRY).await;
+            clock.sleep(REGISTRATION_RETRY).await;
         }
     };
     let _ = system.tasks().spawn_named("local-apiservices", run);

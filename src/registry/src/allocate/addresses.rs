@@ -3,9 +3,13 @@
 use std::{collections::HashSet, net::IpAddr, str::FromStr, sync::Arc};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use rand::Rng as _;
 use serde_json::json;
+use trireme_actors::Clock;
 use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
+
+use trireme_machinery::time::Time;
 
 use super::AllocateError;
 use crate::{encode, store_error};
@@ -103,15 +107,17 @@ impl AddressRange {
 #[derive(Clone)]
 pub struct AddressAllocator {
     store: Arc<dyn Storage>,
+    clock: Clock,
     prefix: Arc<str>,
     range: AddressRange,
 }
 
 impl AddressAllocator {
     /// Keeps its `IPAddress` objects under `prefix`, such as `/registry/ipaddresses`.
-    pub fn new(store: Arc<dyn Storage>, prefix: &str, range: AddressRange) -> Self {
+    pub fn new(store: Arc<dyn Storage>, clock: Clock, prefix: &str, range: AddressRange) -> Self {
         Self {
             store,
+            clock,
             prefix: prefix.into(),
             range,
         }
@@ -197,12 +203,14 @@ impl AddressAllocator {
 
     async fn try_reserve(&self, address: IpAddr, namespace: &str, name: &str) -> Result<bool, AllocateError> {
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let now = Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH);
         let object = json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "IPAddress",
             "metadata": {
                 "name": address.to_string(),
                 "uid": uuid::Uuid::new_v4().to_string(),
+                "creationTimestamp": Time::from(now).to_string(),
                 "labels": {
                     "ipaddress.kubernetes.io/ip-family": family,
                     "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",

@@ -10,7 +10,7 @@ use trireme_machinery::{
     names,
 };
 use trireme_registry::{
-    SideEffects,
+    LateObjects, SideEffects,
     allocate::{AddressAllocator, AddressRange, AllocateError, PortAllocator},
     strategy::Reservation,
 };
@@ -22,16 +22,20 @@ use super::{
     },
     ports::{self, Wanted},
 };
-use crate::values::{struct_mut, text_at};
+use crate::{
+    builtin::Settings,
+    values::{struct_mut, text_at},
+};
 
 /// The two kinds of keys in a [`Reservation`].
 const ADDRESS: &str = "address/";
 const PORT: &str = "port/";
 
-/// The allocators of services.
+/// The allocators of services, and the Endpoints that go with them.
 pub(super) struct Allocation {
     addresses: AddressAllocator,
     ports: PortAllocator,
+    endpoints: LateObjects,
 }
 
 /// Faults of a wanted address that need no store to be found.
@@ -87,9 +91,13 @@ fn exhausted(what: &str, why: AllocateError) -> ApiError {
 }
 
 impl Allocation {
-    /// With these allocators.
-    pub(super) fn new(addresses: AddressAllocator, ports: PortAllocator) -> Self {
-        Self { addresses, ports }
+    /// With the allocators of the settings.
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            addresses: settings.addresses.clone(),
+            ports: settings.ports.clone(),
+            endpoints: settings.endpoints.clone(),
+        }
     }
 
     async fn take(&self, new: &mut Value, old: Option<&Value>, taken: &mut Vec<String>) -> Result<(), ApiError> {
@@ -254,7 +262,14 @@ impl SideEffects for Allocation {
     }
 
     fn release<'a>(&'a self, object: &'a Value) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.give_back(&held(object)).await })
+        Box::pin(async move {
+            let (namespace, name) = (
+                text_at(object, "/metadata/namespace"),
+                text_at(object, "/metadata/name"),
+            );
+            self.endpoints.remove(namespace, name).await;
+            self.give_back(&held(object)).await;
+        })
     }
 
     fn finish(&self, reservation: Reservation, committed: bool) -> BoxFuture<'_, ()> {

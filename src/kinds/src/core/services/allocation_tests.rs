@@ -10,7 +10,7 @@ use crate::{builtin, testing::settings};
 
 fn allocation() -> (TempDir, Allocation) {
     let (dir, settings) = settings();
-    (dir, Allocation::new(settings.addresses, settings.ports))
+    (dir, Allocation::new(&settings))
 }
 
 fn service(spec: Value) -> Value {

@@ -44,7 +44,7 @@ pub(crate) fn kind(settings: &Settings) -> Kind {
         addresses: settings.addresses.range(),
         ports: settings.ports.range(),
     };
-    let allocation = allocation::Allocation::new(settings.addresses.clone(), settings.ports.clone());
+    let allocation = allocation::Allocation::new(settings);
     let mut kind = Kind::new(strategy).columns(columns::columns());
     kind.side_effects = Some(Arc::new(allocation));
     kind

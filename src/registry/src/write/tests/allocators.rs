@@ -1,7 +1,7 @@
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use futures_util::future::join_all;
-use trireme_actors::{testkit::run, topology::Topology};
+use trireme_actors::{Clock, testkit::run, topology::Topology};
 use trireme_storage::Storage;
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
 fn addresses(store: &Arc<dyn Storage>, range: &str) -> AddressAllocator {
     AddressAllocator::new(
         store.clone(),
+        Clock::system(),
         "/registry/ipaddresses",
         range.parse().expect("it is a range"),
     )
