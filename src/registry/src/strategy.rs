@@ -122,6 +122,17 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
+    /// Kubernetes' do: clients then see each fault of it twice.
+    fn repeats_metadata_checks(&self) -> bool {
+        true
+    }
+
+    /// Why the object of this name cannot be deleted on its own, if it cannot.
+    fn refuse_deletion(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// What a delete does; `grace_period` is the one asked for.
     fn deletion(&self, _object: &Value, _grace_period: Option<i64>) -> Deletion {
         Deletion::Immediate

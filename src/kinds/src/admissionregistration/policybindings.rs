@@ -115,6 +115,10 @@ impl Strategy for Bindings {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {

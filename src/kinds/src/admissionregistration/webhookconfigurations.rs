@@ -64,6 +64,10 @@ impl Strategy for Webhooks {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 impl Webhooks {

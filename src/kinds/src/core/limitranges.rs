@@ -54,6 +54,10 @@ impl Strategy for LimitRanges {
         }
         errors
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 /// What has no limit gets the maximum; what has no request gets the limit, or the minimum.

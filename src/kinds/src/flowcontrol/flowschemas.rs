@@ -152,6 +152,10 @@ impl Strategy for FlowSchemas {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 /// The specs of the schemas that must be as they are.

@@ -127,6 +127,10 @@ impl Strategy for PriorityLevels {
     fn has_generation(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 /// The levels that must be as they are.

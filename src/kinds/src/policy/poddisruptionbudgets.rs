@@ -115,6 +115,10 @@ impl Strategy for Budgets {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 /// Conditions as all kinds of newer versions have them (`metav1.Condition`).

@@ -84,6 +84,11 @@ impl Strategy for PriorityClasses {
         errors
     }
 
+    fn refuse_deletion(&self, name: &str) -> Option<&'static str> {
+        let is_of_system = OF_SYSTEM.iter().any(|(known, _)| *known == name);
+        is_of_system.then_some("this is a system priority class and cannot be deleted")
+    }
+
     fn has_generation(&self) -> bool {
         true
     }

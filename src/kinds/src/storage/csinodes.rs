@@ -79,6 +79,10 @@ impl Strategy for CsiNodes {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 fn drivers(object: &Value) -> &[Value] {

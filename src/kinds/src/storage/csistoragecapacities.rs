@@ -42,6 +42,10 @@ impl Strategy for CsiStorageCapacities {
     fn allow_unconditional_update(&self) -> bool {
         false
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

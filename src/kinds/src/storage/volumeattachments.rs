@@ -101,6 +101,10 @@ impl Strategy for VolumeAttachments {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 /// What is wrong with an attachment, old or new.

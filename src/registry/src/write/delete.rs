@@ -24,6 +24,19 @@ use crate::{
 impl Writer {
     /// Deletes an object, or marks it for deletion.
     pub(crate) async fn delete(&self, request: DeleteRequest, latest: Option<Arc<Item>>) -> Result<Deleted, ApiError> {
+        let name = &request.target.name;
+        match self.info.strategy.refuse_deletion(name) {
+            Some(why) => Err(ApiError::forbidden(&self.info.resource, name, why)),
+            None => self.delete_one(request, latest).await,
+        }
+    }
+
+    /// As [`delete`](Self::delete), of any object: deletions of collections ask no kind, as in Kubernetes.
+    pub(super) async fn delete_one(
+        &self,
+        request: DeleteRequest,
+        latest: Option<Arc<Item>>,
+    ) -> Result<Deleted, ApiError> {
         let context = self.context(&request.target, request.options.dry_run);
         let mut step = Delete {
             writer: self,

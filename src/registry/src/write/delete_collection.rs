@@ -56,7 +56,7 @@ impl Writer {
         let failures: Vec<ApiError> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
-                let error = self.delete(request, None).await.err();
+                let error = self.delete_one(request, None).await.err();
                 let error = error.filter(|error| error.reason != Reason::NotFound);
                 failed.fetch_or(error.is_some(), Ordering::Relaxed);
                 error

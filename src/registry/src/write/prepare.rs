@@ -100,7 +100,9 @@ impl Writer {
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
         errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
-        errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
+        if subresource != Subresource::None || self.info.strategy.repeats_metadata_checks() {
+            errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
+        }
         if subresource == Subresource::None {
             errors.extend(self.metadata_faults(new));
         }

@@ -160,6 +160,10 @@ impl Strategy for PersistentVolumes {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn repeats_metadata_checks(&self) -> bool {
+        false
+    }
 }
 
 fn validate_spec(object: &Value) -> ErrorList {
