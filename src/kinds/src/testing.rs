@@ -14,6 +14,7 @@ use trireme_machinery::{
 use trireme_registry::{
     Conversion, LateObjects, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
+    subresource::SubresourceRole,
 };
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
@@ -106,6 +107,16 @@ impl Trial {
         let mut new = self.decode(body);
         self.strategy.prepare_for_status_update(&self.context(), &mut new, old);
         self.judge(self.strategy.validate_status_update(&self.context(), &new, old), new)
+    }
+
+    /// An update of one of the kind's parts with the fields of a merge patch.
+    pub(crate) fn patch_part(&self, name: &str, old: &Value, patch: &Value) -> Result<Value, Vec<String>> {
+        let Some(SubresourceRole::Part(part)) = self.strategy.subresource(name) else {
+            panic!("the kind has no part {name}");
+        };
+        let mut new = self.decode(merged(&self.shown(old), patch));
+        part.prepare_for_update(&self.context(), &mut new, old);
+        self.judge(part.validate_update(&self.context(), &new, old), new)
     }
 
     /// A stored object as clients of this version see it.

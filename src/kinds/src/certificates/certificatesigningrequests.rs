@@ -11,7 +11,11 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names, time,
 };
-use trireme_registry::{Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
+use trireme_registry::{
+    Strategy, WriteContext,
+    strategy::keep_all_but_status_and_metadata,
+    subresource::{Part, SubresourceRole},
+};
 
 use super::pem::block_types;
 use crate::{
@@ -26,7 +30,7 @@ const SIGNER: &str = "Requested signer for the request. It is a qualified name i
 const MIN_SECONDS: i64 = 600;
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
-/// Conditions that `/status` may not touch.
+/// Conditions that only `/approval` may set.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 const USAGES: [&str; 23] = [
     "any",
@@ -154,39 +158,73 @@ impl Strategy for SigningRequests {
         ErrorList::new()
     }
 
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        (name == "approval").then_some(SubresourceRole::Part(&Approval))
+    }
+
     fn prepare_for_status_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
         keep_all_but_status_and_metadata(new, old);
         date_conditions(context, new, old);
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        push_conditions(&mut errors, new);
-        push_certificate(&mut errors, text_at(new, "/status/certificate"));
-        let path = Path::new("status.conditions");
+        let mut errors = status_faults(new, old);
         for decision in DECISIONS {
-            let verb = match (has_condition(old, decision), has_condition(new, decision)) {
-                (true, false) => "remove",
-                (false, true) => "add",
-                _ => continue,
-            };
-            errors.push(Error::forbidden(
-                &path,
-                &format!("updates may not {verb} a condition of type {decision:?}"),
-            ));
+            if has_condition(new, decision) && !has_condition(old, decision) {
+                let detail = format!("updates may not add a condition of type {decision:?}");
+                errors.push(Error::forbidden(&Path::new("status.conditions"), &detail));
+            }
         }
-        if has_condition(old, "Failed") && !has_condition(new, "Failed") {
-            errors.push(Error::forbidden(
-                &path,
-                "updates may not remove a condition of type \"Failed\"",
-            ));
-        }
-        let issued = text_at(old, "/status/certificate");
-        if !issued.is_empty() && issued != text_at(new, "/status/certificate") {
-            let detail = "updates may not modify existing certificate content";
-            errors.push(Error::forbidden(&Path::new("status.certificate"), detail));
-        }
+        push_reissue(&mut errors, new, old);
         errors
+    }
+}
+
+/// `/approval`: the conditions, decisions among them, and nothing else of the status.
+struct Approval;
+
+impl Part for Approval {
+    fn name(&self) -> &'static str {
+        "approval"
+    }
+
+    fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
+        date_conditions(context, new, old);
+        let decided = new.pointer("/status/conditions").cloned();
+        keep_field(new, old, "spec");
+        keep_field(new, old, "status");
+        let status = struct_mut(new, "status");
+        match decided {
+            Some(conditions) => status.insert("conditions".into(), conditions),
+            None => status.remove("conditions"),
+        };
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        status_faults(new, old)
+    }
+}
+
+/// Faults of a status, and of conditions that are gone although they may not go.
+fn status_faults(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    push_conditions(&mut errors, new);
+    push_certificate(&mut errors, text_at(new, "/status/certificate"));
+    for kept in DECISIONS.iter().chain(&["Failed"]) {
+        if has_condition(old, kept) && !has_condition(new, kept) {
+            let detail = format!("updates may not remove a condition of type {kept:?}");
+            errors.push(Error::forbidden(&Path::new("status.conditions"), &detail));
+        }
+    }
+    errors
+}
+
+/// A certificate that was issued stays.
+fn push_reissue(errors: &mut ErrorList, new: &Value, old: &Value) {
+    let issued = text_at(old, "/status/certificate");
+    if !issued.is_empty() && issued != text_at(new, "/status/certificate") {
+        let detail = "updates may not modify existing certificate content";
+        errors.push(Error::forbidden(&Path::new("status.certificate"), detail));
     }
 }
 
@@ -292,22 +330,22 @@ fn push_conditions(errors: &mut ErrorList, object: &Value) {
         } else if !supported.contains(&status) {
             errors.push(Error::not_supported(&at.child("status"), status, supported));
         }
-        if conditions
-            .iter()
-            .take(index)
-            .any(|earlier| text(earlier, "type") == condition_type)
+        let came_before = |wanted: &str| {
+            let mut earlier = conditions.iter().take(index);
+            earlier.any(|earlier| text(earlier, "type") == wanted)
+        };
+        let is_decision = DECISIONS.contains(&condition_type);
+        if is_decision
+            && DECISIONS
+                .iter()
+                .any(|other| *other != condition_type && came_before(other))
         {
+            let detail = "Approved and Denied conditions are mutually exclusive";
+            errors.push(Error::invalid_str(&path, condition_type, detail));
+        }
+        if came_before(condition_type) {
             errors.push(Error::duplicate(&at.child("type"), &condition_type.into()));
         }
-    }
-    if DECISIONS.iter().all(|decision| has_condition(object, decision)) {
-        let last = conditions
-            .iter()
-            .rev()
-            .map(|condition| text(condition, "type"))
-            .find(|kind| DECISIONS.contains(kind));
-        let detail = "Approved and Denied conditions are mutually exclusive";
-        errors.push(Error::invalid_str(&path, last.unwrap_or_default(), detail));
     }
 }
 
@@ -353,6 +391,38 @@ mod tests {
                 "spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)",
             ]),
         ]);
+    }
+
+    #[test]
+    fn approvals_decide_and_touch_nothing_else() {
+        let conditions = |kinds: &[&str]| {
+            let all: Vec<Value> = kinds
+                .iter()
+                .map(|kind| json!({ "type": kind, "status": "True" }))
+                .collect();
+            json!({ "spec": { "signerName": "other.com/s" }, "status": { "certificate": "BBBB", "conditions": all } })
+        };
+        let approval = |old: &Value, kinds: &[&str]| trial().patch_part("approval", old, &conditions(kinds));
+        let old = trial().create(request(json!({}))).expect("a valid request");
+        let approved = approval(&old, &["Approved"]).expect("it may be approved");
+        assert_eq!(approved["spec"], old["spec"]);
+        assert_eq!(approved["status"].get("certificate"), None);
+        assert_eq!(
+            approved["status"]["conditions"][0]["lastUpdateTime"],
+            "1970-01-01T00:00:00Z"
+        );
+        let taken_back = "status.conditions: Forbidden: updates may not remove a condition of type \"Approved\"";
+        assert_eq!(approval(&approved, &[]), Err(vec![taken_back.to_owned()]));
+        let exclusive =
+            "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive";
+        assert_eq!(
+            approval(&old, &["Approved", "Denied", "Denied"]),
+            Err(vec![
+                exclusive.to_owned(),
+                exclusive.to_owned(),
+                "status.conditions[2].type: Duplicate value: \"Denied\"".to_owned()
+            ])
+        );
     }
 
     #[test]
