@@ -34,13 +34,31 @@ impl IncludeObject {
     }
 }
 
-/// The metadata of an object alone.
-pub(crate) fn partial(object: &Value, version: MetaVersion) -> Value {
+/// The metadata of a stored object alone.
+pub(crate) fn partial(info: &ResourceInfo, stored: &Value, version: MetaVersion) -> Value {
+    let mut metadata = stored.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    if let Some(hide) = info.hide_metadata {
+        hide(&mut metadata);
+    }
     json!({
         "kind": "PartialObjectMetadata",
         "apiVersion": version.api_version(),
-        "metadata": object.get("metadata").cloned().unwrap_or_else(|| json!({})),
+        "metadata": metadata,
     })
+}
+
+/// A cached object in the form that views are made of: Tables and metadata show what is stored, whichever version is
+/// asked for.
+pub(crate) fn stored(info: &ResourceInfo, item: &Item) -> Value {
+    versions::object_value(info, item, info.storage_version)
+}
+
+/// The same of an object of a served version.
+pub(crate) fn to_stored(info: &ResourceInfo, version: usize, mut object: Value) -> Value {
+    if let Some(served) = info.versions.get(version) {
+        versions::to_stored(info, served, &mut object);
+    }
+    object
 }
 
 /// Makes Tables of a resource's objects.
@@ -71,48 +89,51 @@ impl<'a> Tables<'a> {
 
     /// The headings.
     pub(crate) fn columns(&self) -> Value {
-        self.info.columns.iter().map(definition).collect()
+        definitions(&self.info.columns)
     }
 
     /// The row of a cached object.
     pub(crate) fn row(&self, item: &Item) -> Value {
-        self.row_of(versions::object_value(self.info, item, self.version))
+        let stored = stored(self.info, item);
+        self.row_of(&stored, || versions::object_value(self.info, item, self.version))
     }
 
-    /// The row of an object.
-    pub(crate) fn row_of(&self, object: Value) -> Value {
-        // Rows show what is stored, whichever version is asked for; only a whole object is shown in that version.
-        let conversion = self
-            .info
-            .versions
-            .get(self.version)
-            .and_then(|version| version.conversion);
-        let converted = conversion.map(|conversion| {
-            let mut stored = object.clone();
-            conversion.to_stored(&mut stored);
-            stored
-        });
-        let stored = converted.as_ref().unwrap_or(&object);
-        let cells: Vec<Value> = self
-            .info
-            .columns
-            .iter()
-            .map(|column| (column.cell)(stored, self.now))
-            .collect();
-        let conditions = self
-            .info
-            .row_conditions
-            .map_or(Value::Null, |conditions| conditions(stored));
+    /// The row of an object of the version that is asked for.
+    pub(crate) fn row_of_served(&self, object: Value) -> Value {
+        let stored = to_stored(self.info, self.version, object.clone());
+        self.row_of(&stored, || object)
+    }
+
+    /// Only a whole object in a row is in the version that is asked for.
+    fn row_of(&self, stored: &Value, served: impl FnOnce() -> Value) -> Value {
+        let conditions = self.info.row_conditions.map(|conditions| conditions(stored));
         let object = match self.include {
             IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial(stored, self.meta),
-            IncludeObject::Object => object,
+            IncludeObject::Metadata => partial(self.info, stored, self.meta),
+            IncludeObject::Object => served(),
         };
-        let mut row = json!({"cells": cells, "object": object});
-        if !conditions.is_null() {
+        let mut row = json!({ "cells": self.cells(&self.info.columns, stored), "object": object });
+        if let Some(conditions) = conditions.filter(|conditions| !conditions.is_null()) {
             row["conditions"] = conditions;
         }
         row
+    }
+
+    fn cells(&self, columns: &[Column], object: &Value) -> Vec<Value> {
+        columns.iter().map(|column| (column.cell)(object, self.now)).collect()
+    }
+
+    /// The Table of a scale, which has columns of its own.
+    pub(crate) fn of_scale(&self, metadata: Object, scale: Value) -> Value {
+        let columns = trireme_kinds::scale_columns();
+        let cells = self.cells(&columns, &scale);
+        let object = match self.include {
+            IncludeObject::None => Value::Null,
+            IncludeObject::Metadata => partial(self.info, &scale, self.meta),
+            IncludeObject::Object => scale,
+        };
+        let row = json!({ "cells": cells, "object": object });
+        self.table(metadata, definitions(&columns), vec![row])
     }
 
     /// A Table of these rows.
@@ -135,6 +156,10 @@ impl<'a> Tables<'a> {
     fn is_generic(&self) -> bool {
         matches!(&*self.info.columns, [_, created] if &*created.name == "Created At")
     }
+}
+
+fn definitions(columns: &[Column]) -> Value {
+    columns.iter().filter(|column| column.defined).map(definition).collect()
 }
 
 fn definition(column: &Column) -> Value {

@@ -185,6 +185,7 @@ fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> R
         scale: kind.scale,
         columns: kind.columns,
         row_conditions: kind.row_conditions,
+        hide_metadata: kind.hide_metadata,
         strategy: kind.strategy,
         side_effects: kind.side_effects,
         ttl: kind.ttl,

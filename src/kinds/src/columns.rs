@@ -23,6 +23,7 @@ pub(crate) fn column(
         kind,
         format: "",
         priority: 0,
+        defined: true,
         description: Arc::new(description),
         cell: Arc::new(move |object, _| cell(object)),
     }
@@ -41,6 +42,14 @@ pub(crate) fn documented(type_name: &'static str, field: &'static str) -> impl F
 /// A description of its own.
 pub(crate) fn described(text: &'static str) -> impl Fn() -> Arc<str> + Send + Sync {
     move || text.into()
+}
+
+/// A column that rows have and definitions do not.
+pub(crate) fn undefined(column: Column) -> Column {
+    Column {
+        defined: false,
+        ..column
+    }
 }
 
 /// The object's name.

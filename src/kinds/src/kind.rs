@@ -14,6 +14,7 @@ pub(crate) struct Kind {
     /// In place of the fields of the same label that the resource table lists.
     pub(crate) selectable: Vec<SelectableField>,
     pub(crate) row_conditions: Option<fn(&Value) -> Value>,
+    pub(crate) hide_metadata: Option<fn(&mut Value)>,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
     pub(crate) ttl: Option<Duration>,
@@ -27,6 +28,7 @@ impl Kind {
             columns: vec![columns::name(), columns::created_at()],
             selectable: Vec::new(),
             row_conditions: None,
+            hide_metadata: None,
             scale: None,
             side_effects: None,
             ttl: None,
@@ -48,6 +50,12 @@ impl Kind {
     /// With conditions of a Table's rows.
     pub(crate) fn row_conditions(mut self, conditions: fn(&Value) -> Value) -> Self {
         self.row_conditions = Some(conditions);
+        self
+    }
+
+    /// With metadata that only whole objects show.
+    pub(crate) fn hide_metadata(mut self, hide: fn(&mut Value)) -> Self {
+        self.hide_metadata = Some(hide);
         self
     }
 

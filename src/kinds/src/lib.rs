@@ -32,5 +32,6 @@ mod storage;
 mod testing;
 mod values;
 
+pub use autoscaling::scale::scale_columns;
 pub use builtin::{Settings, known_kinds, resources};
 pub use pod_template::allow_privileged;

@@ -88,6 +88,7 @@ fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> Resource
         columns: Vec::new(),
         strategy: Arc::new(Plain),
         row_conditions: None,
+        hide_metadata: None,
         side_effects: None,
         ttl: None,
     }

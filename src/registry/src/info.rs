@@ -43,6 +43,9 @@ pub struct ResourceInfo {
     pub columns: Vec<Column>,
     /// What else a Table says of an object (`conditions` of its row), or null.
     pub row_conditions: Option<fn(&Value) -> Value>,
+    /// Takes out of an object's metadata what stands somewhere else in the form in which kube-apiserver holds the
+    /// object, so that neither Tables nor `PartialObjectMetadata` show it.
+    pub hide_metadata: Option<fn(&mut Value)>,
     /// The kind's own behaviour.
     pub strategy: Arc<dyn Strategy>,
     /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.
@@ -96,6 +99,8 @@ pub struct Column {
     pub format: &'static str,
     /// 0 is always shown, 1 with `-o wide`.
     pub priority: i32,
+    /// Whether the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
+    pub defined: bool,
     /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
     pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
     /// Makes the cell; the time is for ages.

@@ -25,7 +25,7 @@ use crate::{
     compress,
     negotiation::{Accept, Format, MetaVersion, View, negotiate_view},
     respond::{self, Answered},
-    views::{IncludeObject, Tables, partial},
+    views::{IncludeObject, Tables, partial, stored},
 };
 
 /// How much of a list is put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
@@ -100,7 +100,7 @@ fn list_metadata(page: &ListPage) -> Object {
 
 fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
     let info = call.route.registry.info();
-    let object = |item: &Arc<Item>| partial(&versions::object_value(info, item, call.route.version), version);
+    let object = |item: &Arc<Item>| partial(info, &stored(info, item), version);
     let items: Vec<Value> = page.items.iter().map(object).collect();
     json!({
         "kind": "PartialObjectMetadataList",
@@ -126,7 +126,7 @@ fn whole(call: &Call, page: &ListPage) -> Value {
         "kind": &*info.list_kind,
         "apiVersion": api_version(info, call.route.version),
         "metadata": list_metadata(page),
-        "items": if page.all_filtered { Value::Null } else { items.into() },
+        "items": items,
     })
 }
 
@@ -167,7 +167,6 @@ struct ListBody {
     head: Vec<u8>,
     items: std::vec::IntoIter<Arc<Item>>,
     stage: Stage,
-    tail: &'static [u8],
     /// A chunk that has been made already.
     ready: Option<Bytes>,
 }
@@ -177,18 +176,12 @@ impl ListBody {
         let kind = Value::from(&*info.list_kind);
         let api_version = Value::from(api_version(&info, version));
         let metadata = Value::Object(list_metadata(&page));
-        let (items, tail): (_, &[u8]) = if page.all_filtered {
-            ("null", b"}")
-        } else {
-            ("[", b"]}")
-        };
         Self {
-            head: format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{metadata},"items":{items}"#).into(),
+            head: format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{metadata},"items":["#).into(),
             info,
             version,
             items: page.items.into_iter(),
             stage: Stage::Head,
-            tail,
             ready: None,
         }
     }
@@ -207,7 +200,7 @@ impl ListBody {
         }
         while out.len() < CHUNK_BYTES {
             let Some(item) = self.items.next() else {
-                out.put_slice(self.tail);
+                out.put_slice(b"]}");
                 self.stage = Stage::Done;
                 break;
             };

@@ -3,13 +3,17 @@
 use actix_web::{HttpResponse, http::StatusCode};
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Object, Reason};
-use trireme_registry::{Item, request::Answer, versions};
+use trireme_registry::{
+    Item,
+    request::{Answer, Subresource},
+    versions,
+};
 
 use super::Call;
 use crate::{
-    negotiation::{Accept, Format, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, View, negotiate_view},
     respond,
-    views::{IncludeObject, Tables, partial},
+    views::{IncludeObject, Tables, partial, stored, to_stored},
 };
 
 /// How the client wants an object, and what that needs to be known.
@@ -41,19 +45,25 @@ impl Shape {
     /// An answer with a cached object in it.
     pub(super) fn item(&self, call: &Call, code: StatusCode, item: &Item) -> HttpResponse {
         let info = call.route.registry.info();
-        if self.accept
-            == (Accept {
-                format: Format::Json,
-                view: View::Whole,
-            })
-        {
-            return respond::json(
-                &call.exchange,
-                code,
-                versions::object_bytes(info, item, call.route.version),
-            );
-        }
-        self.value(call, code, versions::object_value(info, item, call.route.version))
+        let value = match self.accept.view {
+            View::Whole | View::MetadataList(_) if self.accept.format == Format::Json => {
+                let bytes = versions::object_bytes(info, item, call.route.version);
+                return respond::json(&call.exchange, code, bytes);
+            }
+            View::Whole | View::MetadataList(_) => versions::object_value(info, item, call.route.version),
+            View::Metadata(version) => partial(info, &stored(info, item), version),
+            View::Table(version) => {
+                let tables = self.tables(call, version);
+                let row = tables.row(item);
+                tables.table(revision_of(item), tables.columns(), vec![row])
+            }
+        };
+        respond::value(&call.exchange, self.accept.format, code, &value)
+    }
+
+    fn tables<'c>(&self, call: &'c Call, version: MetaVersion) -> Tables<'c> {
+        let info = call.route.registry.info();
+        Tables::new(info, call.route.version, version, self.include, &call.api.clock)
     }
 
     /// An answer with what a write came to in it.
@@ -64,16 +74,21 @@ impl Shape {
         }
     }
 
-    /// An answer with an object in it.
+    /// An answer with an object of the requested version in it, or with a scale.
     pub(super) fn value(&self, call: &Call, code: StatusCode, object: Value) -> HttpResponse {
+        let is_scale = call.subresource == Subresource::Scale;
+        let (info, served) = (call.route.registry.info(), call.route.version);
         let value = match self.accept.view {
             View::Whole | View::MetadataList(_) => object,
-            View::Metadata(version) => partial(&object, version),
+            View::Metadata(version) if is_scale => partial(info, &object, version),
+            View::Metadata(version) => partial(info, &to_stored(info, served, object), version),
             View::Table(version) => {
-                let info = call.route.registry.info();
-                let tables = Tables::new(info, call.route.version, version, self.include, &call.api.clock);
-                let metadata = table_metadata(&object);
-                tables.table(metadata, tables.columns(), vec![tables.row_of(object)])
+                let (tables, metadata) = (self.tables(call, version), table_metadata(&object));
+                if is_scale {
+                    tables.of_scale(metadata, object)
+                } else {
+                    tables.table(metadata, tables.columns(), vec![tables.row_of_served(object)])
+                }
             }
         };
         respond::value(&call.exchange, self.accept.format, code, &value)
@@ -86,6 +101,13 @@ pub(super) fn table_metadata(object: &Value) -> Object {
     if let Some(revision) = object.pointer("/metadata/resourceVersion") {
         metadata.insert("resourceVersion".into(), revision.clone());
     }
+    metadata
+}
+
+/// The same of a cached object.
+pub(super) fn revision_of(item: &Item) -> Object {
+    let mut metadata = Object::new();
+    metadata.insert("resourceVersion".into(), item.revision.to_string().into());
     metadata
 }
 

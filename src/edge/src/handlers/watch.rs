@@ -15,13 +15,16 @@ use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{EventKind, Item, ResourceInfo, WatchFrame, Watcher, request::WatchRequest, versions};
 
-use super::{Call, list_query, object::table_metadata};
+use super::{
+    Call, list_query,
+    object::{revision_of, table_metadata},
+};
 use crate::{
     negotiation::{Format, MetaVersion, View, negotiate_view},
     respond::Answered,
     server::Lifecycle,
     status,
-    views::{IncludeObject, Tables, partial},
+    views::{IncludeObject, Tables, partial, stored},
 };
 
 /// What is named when YAML events are asked for.
@@ -131,8 +134,16 @@ impl Lines {
             let head = format!(r#"{{"type":"{}","object":"#, kind.as_str());
             return [head.as_bytes(), &object, b"}\n"].concat().into();
         }
-        let object = versions::object_value(&self.info, item, self.version);
-        line(kind.as_str(), &self.shown(object))
+        let shown = match self.view {
+            View::Table(version) => {
+                let columns = self.headings(version);
+                let tables = self.tables(version);
+                tables.table(revision_of(item), columns, vec![tables.row(item)])
+            }
+            View::Metadata(version) => partial(&self.info, &stored(&self.info, item), version),
+            View::Whole | View::MetadataList(_) => versions::object_value(&self.info, item, self.version),
+        };
+        line(kind.as_str(), &shown)
     }
 
     fn bookmark(&mut self, revision: &str, initial_events_end: bool) -> Bytes {
@@ -157,19 +168,25 @@ impl Lines {
     fn shown(&mut self, object: Value) -> Value {
         match self.view {
             View::Whole | View::MetadataList(_) => object,
-            View::Metadata(version) => partial(&object, version),
-            View::Table(version) => self.table(version, object),
+            View::Metadata(version) => partial(&self.info, &object, version),
+            View::Table(version) => {
+                let columns = self.headings(version);
+                let tables = self.tables(version);
+                tables.table(table_metadata(&object), columns, vec![tables.row_of_served(object)])
+            }
         }
     }
 
-    fn table(&mut self, version: MetaVersion, object: Value) -> Value {
-        let tables = Tables::new(&self.info, self.version, version, self.include, &self.clock);
-        let columns = if std::mem::take(&mut self.first) {
-            tables.columns()
+    fn tables(&self, version: MetaVersion) -> Tables<'_> {
+        Tables::new(&self.info, self.version, version, self.include, &self.clock)
+    }
+
+    fn headings(&mut self, version: MetaVersion) -> Value {
+        if std::mem::take(&mut self.first) {
+            self.tables(version).columns()
         } else {
             Value::Null
-        };
-        tables.table(table_metadata(&object), columns, vec![tables.row_of(object)])
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     columns::{self, column, documented, or_none},
     kind::Kind,
     pod_template,
-    values::{items, keep_field, struct_mut, text, text_at},
+    values::{items, keep_field, remove, struct_mut, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DaemonSetSpec";
@@ -29,19 +29,31 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) fn kind() -> Kind {
     let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(DaemonSets).columns(vec![
-        columns::name(),
-        status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
-        status("Current", "currentNumberScheduled", "/status/currentNumberScheduled"),
-        status("Ready", "numberReady", "/status/numberReady"),
-        status("Up-to-date", "updatedNumberScheduled", "/status/updatedNumberScheduled"),
-        status("Available", "numberAvailable", "/status/numberAvailable"),
-        node_selector_column(),
-        columns::age(),
-        containers,
-        images,
-        selector,
-    ])
+    Kind::new(DaemonSets)
+        .columns(vec![
+            columns::name(),
+            status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
+            status("Current", "currentNumberScheduled", "/status/currentNumberScheduled"),
+            status("Ready", "numberReady", "/status/numberReady"),
+            status("Up-to-date", "updatedNumberScheduled", "/status/updatedNumberScheduled"),
+            status("Available", "numberAvailable", "/status/numberAvailable"),
+            node_selector_column(),
+            columns::age(),
+            containers,
+            images,
+            selector,
+        ])
+        .hide_metadata(hide_template_generation)
+}
+
+/// The generation is part of the spec as Kubernetes holds it; only clients see it as an annotation.
+fn hide_template_generation(metadata: &mut Value) {
+    if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty() {
+            remove(metadata, "annotations");
+        }
+    }
 }
 
 fn node_selector_column() -> Column {

@@ -1,3 +1,4 @@
-//! `autoscaling`, one folder a kind.
+//! `autoscaling`, one module a kind.
 
 pub(crate) mod horizontalpodautoscalers;
+pub(crate) mod scale;

@@ -28,7 +28,7 @@ pub(crate) fn kind() -> Kind {
     Kind::new(IpAddresses).columns(vec![
         columns::name(),
         column("ParentRef", "string", documented(SPEC, "parentRef"), parent),
-        columns::age(),
+        columns::undefined(columns::age()),
     ])
 }
 

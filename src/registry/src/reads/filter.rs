@@ -122,13 +122,6 @@ impl Filter {
         }
     }
 
-    /// The keys that the URL names, selectors aside.
-    pub(crate) fn collection_bounds(&self) -> (Bound<String>, Bound<String>) {
-        self.namespace
-            .as_deref()
-            .map_or((Bound::Unbounded, Bound::Unbounded), namespace_bounds)
-    }
-
     /// What all keys that the URL names start with: `namespace/` or nothing. Continue tokens are relative to it.
     pub(crate) fn collection_prefix(&self) -> String {
         self.namespace

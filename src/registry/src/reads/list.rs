@@ -30,8 +30,6 @@ pub struct ListPage {
     pub continue_token: Option<String>,
     /// How many objects follow, where that is known.
     pub remaining: Option<u64>,
-    /// There were objects, but the selectors left none: kube-apiserver writes `"items":null` then.
-    pub all_filtered: bool,
 }
 
 /// What to put on a page.
@@ -76,16 +74,11 @@ impl PageRequest<'_> {
         let continue_token = last
             .map(|item| Continuation::after(item.key.strip_prefix(&*prefix).unwrap_or_default(), revision).encode());
         let remaining = (more && self.filter.selects_all()).then(|| count(index, &scan));
-        let all_filtered = scan.items.is_empty() && self.limit == 0 && {
-            let (from, to) = self.filter.collection_bounds();
-            index.range(as_range(&from, &to)).next().is_some()
-        };
         ListPage {
             items: scan.items,
             revision,
             continue_token,
             remaining,
-            all_filtered,
         }
     }
 
@@ -146,7 +139,6 @@ impl History<'_> {
         } else {
             request.limit.max(STORE_PAGE_LEAST)
         };
-        let mut any = false;
         loop {
             let range = RangeRequest {
                 prefix: prefix.clone(),
@@ -162,7 +154,6 @@ impl History<'_> {
             let RangePage {
                 entries, more, count, ..
             } = page;
-            any |= !entries.is_empty();
             let fetched = entries.len();
             let next = entries.last().map(|entry| format!("{}\0", entry.key));
             let (found, used) = self.select(entries, request, items.len()).await?;
@@ -170,34 +161,25 @@ impl History<'_> {
             let left = count.saturating_sub(used);
             if request.is_full(items.len()) || !more || next.is_none() {
                 let more = used < fetched || more;
-                return Ok(self.finish(request, items, more.then_some(left), any, &within));
+                return Ok(self.finish(request, items, more.then_some(left), &within));
             }
             start = next;
             size = size.saturating_mul(2);
         }
     }
 
-    fn finish(
-        &self,
-        request: &PageRequest<'_>,
-        items: Vec<Arc<Item>>,
-        left: Option<usize>,
-        any: bool,
-        within: &str,
-    ) -> ListPage {
+    fn finish(&self, request: &PageRequest<'_>, items: Vec<Arc<Item>>, left: Option<usize>, within: &str) -> ListPage {
         let last = items.last().filter(|_| left.is_some());
         let continue_token = last
             .map(|item| Continuation::after(item.key.strip_prefix(within).unwrap_or_default(), self.revision).encode());
         let remaining = left
             .filter(|_| request.filter.selects_all())
             .and_then(|left| u64::try_from(left).ok());
-        let all_filtered = items.is_empty() && request.limit == 0 && any;
         ListPage {
             items,
             revision: self.revision,
             continue_token,
             remaining,
-            all_filtered,
         }
     }
 

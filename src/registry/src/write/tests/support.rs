@@ -168,6 +168,7 @@ pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -
         }),
         columns: Vec::new(),
         row_conditions: None,
+        hide_metadata: None,
         strategy: Arc::new(rules),
         side_effects,
         ttl: None,
