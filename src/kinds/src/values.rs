@@ -66,6 +66,16 @@ pub(crate) fn keep_field(new: &mut Value, old: &Value, name: &str) {
     };
 }
 
+/// Keeps what of the metadata a write of the status may not change (`ResetObjectMetaForStatus`).
+pub(crate) fn keep_metadata(new: &mut Value, old: &Value) {
+    let (Some(new), Some(old)) = (new.get_mut("metadata"), old.get("metadata")) else {
+        return;
+    };
+    for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
+        keep_field(new, old, field);
+    }
+}
+
 /// Removes a field.
 pub(crate) fn remove(object: &mut Value, name: &str) {
     if let Some(fields) = object.as_object_mut() {

@@ -11,7 +11,7 @@ use crate::{
     columns::{self, column, documented},
     core::configmaps::decoded_len,
     kind::Kind,
-    values::{integer_at, is_true_at, items, keep_field, remove, text, text_at},
+    values::{integer_at, is_true_at, items, keep_field, keep_metadata, remove, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
@@ -75,6 +75,11 @@ impl Strategy for ApiServices {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
+    }
+
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        keep_metadata(new, old);
     }
 }
 

@@ -10,10 +10,11 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
+    address_warnings,
     checks::{number, push_invalid, push_invalid_number},
     columns::{self, column, documented},
     kind::Kind,
-    values::{items, text},
+    values::{items, text, text_at},
 };
 
 const TYPE: &str = "io.k8s.api.core.v1.Endpoints";
@@ -75,6 +76,24 @@ impl Strategy for AllEndpoints {
         let mut errors = ErrorList::new();
         push_all_faults(new, &known_addresses(old), &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        // The controller of endpoints writes addresses in their usual form.
+        if text_at(new, "/metadata/labels/endpoints.kubernetes.io~1managed-by") == "endpoint-controller" {
+            return Vec::new();
+        }
+        let mut warnings = Vec::new();
+        for (at, subset) in items(new, "subsets").iter().enumerate() {
+            for list in ["addresses", "notReadyAddresses"] {
+                let addresses = items(subset, list).iter().enumerate();
+                warnings.extend(addresses.filter_map(|(index, address)| {
+                    let path = format!("subsets[{at}].{list}[{index}].ip");
+                    address_warnings::of_address(&path, text(address, "ip"))
+                }));
+            }
+        }
+        warnings
     }
 
     fn allow_create_on_update(&self) -> bool {
@@ -204,6 +223,20 @@ mod tests {
 
     use super::*;
     use crate::testing::Trial;
+
+    #[test]
+    fn addresses_in_unusual_forms_are_warned_of() {
+        let trial = Trial::new("", "endpoints", kind());
+        let mut endpoints = json!({
+            "metadata": { "name": "a" },
+            "subsets": [{ "addresses": [{ "ip": "10.0.0.1" }], "notReadyAddresses": [{ "ip": "FD00::1" }] }],
+        });
+        let text = "subsets[0].notReadyAddresses[0].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format \
+                    (\"fd00::1\")";
+        assert_eq!(trial.warnings(&endpoints, None), [text]);
+        endpoints["metadata"]["labels"] = json!({ "endpoints.kubernetes.io/managed-by": "endpoint-controller" });
+        assert_eq!(trial.warnings(&endpoints, None), Vec::<String>::new());
+    }
 
     #[test]
     fn faults_of_subsets() {

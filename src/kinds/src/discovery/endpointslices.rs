@@ -9,14 +9,19 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext, strategy::differs_beyond_metadata_and_status};
 
 use crate::{
+    address_warnings,
     checks::{number, push_invalid, push_invalid_number},
     columns::{self, column, documented},
     core::endpoints::push_special_address_faults,
     kind::Kind,
-    values::{items, remove, text},
+    values::{items, remove, text, text_at},
 };
 
 const TYPE: &str = "io.k8s.api.discovery.v1.EndpointSlice";
+const CONTROLLERS: [&str; 2] = [
+    "endpointslice-controller.k8s.io",
+    "endpointslicemirroring-controller.k8s.io",
+];
 const SHOWN: usize = 3;
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
 const MAX_TOPOLOGY_LABELS: usize = 16;
@@ -93,11 +98,25 @@ impl Strategy for EndpointSlices {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        let is_deprecated = text(new, "addressType") == "FQDN";
-        is_deprecated
-            .then(|| "spec.addressType: FQDN endpoints are deprecated".to_owned())
-            .into_iter()
-            .collect()
+        let mut warnings = Vec::new();
+        if text(new, "addressType") == "FQDN" {
+            warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
+        }
+        // The controllers of slices write addresses in their usual form.
+        if CONTROLLERS.contains(&text_at(
+            new,
+            "/metadata/labels/endpointslice.kubernetes.io~1managed-by",
+        )) {
+            return warnings;
+        }
+        for (at, endpoint) in items(new, "endpoints").iter().enumerate() {
+            let addresses = items(endpoint, "addresses").iter().enumerate();
+            warnings.extend(addresses.filter_map(|(index, address)| {
+                let path = format!("endpoints[{at}].addresses[{index}]");
+                address_warnings::of_address(&path, address.as_str().unwrap_or_default())
+            }));
+        }
+        warnings
     }
 
     fn has_generation(&self) -> bool {
@@ -276,6 +295,22 @@ mod tests {
 
     use super::*;
     use crate::testing::Trial;
+
+    #[test]
+    fn addresses_in_unusual_forms_are_warned_of() {
+        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
+        let mut slice = json!({
+            "metadata": { "name": "s" },
+            "addressType": "IPv4",
+            "endpoints": [{ "addresses": ["10.0.0.1"] }, { "addresses": ["10.00.0.2"] }],
+        });
+        let text = "endpoints[1].addresses[0]: non-standard IP address \"10.00.0.2\" will be considered invalid in a \
+                    future Kubernetes release: use \"10.0.0.2\"";
+        assert_eq!(trial.warnings(&slice, None), [text]);
+        slice["metadata"]["labels"] =
+            json!({ "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" });
+        assert_eq!(trial.warnings(&slice, None), Vec::<String>::new());
+    }
 
     #[test]
     fn faults_of_slices() {

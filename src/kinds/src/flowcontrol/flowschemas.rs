@@ -13,7 +13,7 @@ use crate::{
     columns::{self, column, described, documented},
     internal::{self, Field, Shape},
     kind::Kind,
-    values::{items, keep_field, text, text_at},
+    values::{items, keep_field, keep_metadata, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.flowcontrol.v1.FlowSchemaSpec";
@@ -145,6 +145,11 @@ impl Strategy for FlowSchemas {
         keep_field(new, old, "status");
     }
 
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        keep_metadata(new, old);
+    }
+
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         condition_faults(new)
     }
@@ -237,6 +242,21 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
 mod tests {
     use super::*;
     use crate::testing::{Trial, merged, named};
+
+    #[test]
+    fn the_status_is_written_alone() {
+        let trial = Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind());
+        let body = named("s", json!({ "priorityLevelConfiguration": { "name": "g" } }));
+        let old = trial.create(body).expect("a valid schema");
+        let more = json!({
+            "metadata": { "labels": { "a": "b" } },
+            "spec": { "matchingPrecedence": 7 },
+            "status": { "conditions": [{ "type": "Mine", "status": "True" }] },
+        });
+        let new = trial.status_body(&old, merged(&old, &more)).expect("a valid status");
+        assert_eq!((&new["metadata"], &new["spec"]), (&old["metadata"], &old["spec"]));
+        assert_eq!(new["status"]["conditions"][0]["type"], "Mine");
+    }
 
     #[test]
     fn faults() {

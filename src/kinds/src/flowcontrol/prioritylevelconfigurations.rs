@@ -10,7 +10,7 @@ use crate::{
     columns::{self, column, documented},
     internal::{self, Field, Shape},
     kind::Kind,
-    values::{keep_field, remove, text, text_at},
+    values::{keep_field, keep_metadata, remove, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationSpec";
@@ -118,6 +118,11 @@ impl Strategy for PriorityLevels {
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "status");
+    }
+
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        keep_metadata(new, old);
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {

@@ -173,7 +173,11 @@ impl Bindings {
                     require(errors, subject, path, "namespace");
                 }
             }
-            "User" | "Group" => {
+            kind @ ("User" | "Group") => {
+                if name.is_none() {
+                    let detail = format!("{} name cannot be empty", kind.to_lowercase());
+                    errors.push(Error::invalid_str(&path.child("name"), "", &detail));
+                }
                 if group != GROUP {
                     errors.push(Error::not_supported(&path.child("apiGroup"), group, &[GROUP]));
                 }
@@ -224,6 +228,13 @@ mod tests {
             (
                 binding("ClusterRole", account),
                 &["subjects[0].namespace: Required value"],
+            ),
+            (
+                binding("ClusterRole", json!({ "kind": "Group" })),
+                &[
+                    "subjects[0].name: Required value",
+                    r#"subjects[0].name: Invalid value: "": group name cannot be empty"#,
+                ],
             ),
             (
                 binding("Role", json!({ "kind": "User", "name": "u" })),

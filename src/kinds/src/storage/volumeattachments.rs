@@ -11,7 +11,7 @@ use crate::{
     internal::{self, Field, Shape},
     kind::Kind,
     pod_template::push_driver_name,
-    values::{entries, is_true_at, keep_field, text, text_at},
+    values::{entries, is_true_at, keep_field, keep_metadata, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.storage.v1.VolumeAttachmentSpec";
@@ -126,16 +126,6 @@ fn push_name_faults(errors: &mut ErrorList, spec: &Value) {
     push_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
     if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
         push_class_name(errors, volume, &Path::new("spec.source.persistentVolumeName"));
-    }
-}
-
-/// A write of the status may change no labels or annotations, but may take finalizers off.
-fn keep_metadata(new: &mut Value, old: &Value) {
-    let (Some(new), Some(old)) = (new.get_mut("metadata"), old.get("metadata")) else {
-        return;
-    };
-    for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
-        keep_field(new, old, field);
     }
 }
 

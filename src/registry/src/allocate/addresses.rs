@@ -98,6 +98,13 @@ impl AddressRange {
         address.is_ipv4() == self.is_v4 && offset >= 1 && offset <= self.last_offset()
     }
 
+    /// The last offset of the lower part of the range, which is left to addresses that are asked for (KEP-3070); 0 if
+    /// the range is too small for that.
+    fn asked_for(&self) -> u128 {
+        let size = self.host_mask().saturating_add(1);
+        if size <= 16 { 0 } else { (size / 16).clamp(16, 256) }
+    }
+
     fn last_offset(&self) -> u128 {
         self.host_mask() - u128::from(self.is_v4)
     }
@@ -144,16 +151,17 @@ impl AddressAllocator {
     /// Reserves any free address for the service `namespace/name`.
     pub async fn allocate(&self, namespace: &str, name: &str) -> Result<IpAddr, AllocateError> {
         let last = self.range.last_offset();
+        // Offset 1 is the `kubernetes` service's, which reserves it by name.
+        let upper = (self.range.asked_for() + 1).max(2).min(last);
         for _ in 0..RANDOM_ATTEMPTS {
-            // Offset 1 is the `kubernetes` service's, which reserves it by name.
-            let address = self.range.address(rand::rng().random_range(2.min(last)..=last));
+            let address = self.range.address(rand::rng().random_range(upper..=last));
             if self.try_reserve(address, namespace, name).await? {
                 return Ok(address);
             }
         }
         // Nearly full: one look at what is held, instead of a try at every address of what may be millions.
         let held = self.held().await?;
-        for offset in 2..=last {
+        for offset in (upper..=last).chain(2..upper) {
             let address = self.range.address(offset);
             if !held.contains(&address) && self.try_reserve(address, namespace, name).await? {
                 return Ok(address);
@@ -256,6 +264,15 @@ mod tests {
         );
         let range: AddressRange = "fd00::/112".parse().expect("a range");
         assert!(range.contains("fd00::ffff".parse().expect("an address")));
+    }
+
+    #[test]
+    fn the_lower_part_is_left_to_what_is_asked_for() {
+        let asked_for = |text: &str| text.parse::<AddressRange>().expect("a range").asked_for();
+        assert_eq!(
+            ["10.0.0.0/28", "10.0.0.0/24", "10.0.0.0/20", "10.0.0.0/16", "fd00::/64"].map(asked_for),
+            [0, 16, 256, 256, 256]
+        );
     }
 
     #[test]
