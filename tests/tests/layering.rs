@@ -55,6 +55,7 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
     ),
     ("actix-http", &["edge"], "only edge knows HTTP"),
     ("hyper", &["edge"], "only edge knows HTTP"),
+    ("tokio-tungstenite", &["edge"], "only edge knows WebSockets"),
     (
         "etcd-client",
         &["storage"],

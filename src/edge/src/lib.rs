@@ -29,6 +29,7 @@ pub mod server;
 mod state;
 mod status;
 mod views;
+mod websocket;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};

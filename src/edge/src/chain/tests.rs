@@ -151,6 +151,29 @@ async fn bad_credentials_are_refused_even_on_public_paths() {
 }
 
 #[tokio::test]
+async fn a_websocket_may_bring_its_token_as_a_subprotocol() {
+    let fixture = Fixture::new();
+    let code = async |path: &str, protocols: &str| {
+        let request = request(path, None)
+            .insert_header(("Upgrade", "websocket"))
+            .insert_header(("Connection", "Upgrade"))
+            .insert_header(("Sec-WebSocket-Protocol", protocols));
+        fixture.send(request).await.code
+    };
+    let (admin, guess) = (
+        "base64url.bearer.authorization.k8s.io.YWRtaW4",
+        "base64url.bearer.authorization.k8s.io.Z3Vlc3M",
+    );
+    let watch = "/api/v1/pods?watch=1";
+    assert_eq!(code(watch, &format!("{admin}, v1")).await, 200);
+    assert_eq!(code(watch, &format!("{guess}, v1")).await, 401);
+    assert_eq!(code(watch, "v1").await, 401);
+    // A token that cannot be taken is no reason to go on without, not even where none is needed.
+    assert_eq!(code("/healthz", admin).await, 401);
+    assert_eq!(code("/healthz", "v1").await, 200);
+}
+
+#[tokio::test]
 async fn users_may_do_what_the_authorizer_allows() {
     let fixture = Fixture::new();
     assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.body, "admin");

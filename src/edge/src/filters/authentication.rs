@@ -1,6 +1,6 @@
 //! Finds out who asks.
 
-use actix_http::Request;
+use actix_http::{HttpMessage, Request};
 use actix_web::http::header;
 use trireme_auth::{Credentials, MastersOnly, anonymous};
 use trireme_machinery::{ApiError, Reason};
@@ -8,6 +8,7 @@ use trireme_machinery::{ApiError, Reason};
 use crate::{
     exchange::{Exchange, header_text},
     state::ChainState,
+    websocket,
 };
 
 /// Sets the exchange's user.
@@ -15,12 +16,18 @@ use crate::{
 /// # Errors
 /// 401 for bad credentials everywhere, and for none everywhere but on the public paths.
 pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
+    let in_header = header_text(request, header::AUTHORIZATION).and_then(bearer_token);
+    let in_protocol = match in_header {
+        Some(_) => Ok(None),
+        None => websocket::token(request.headers()),
+    };
     let credentials = Credentials {
-        bearer_token: header_text(request, header::AUTHORIZATION).and_then(bearer_token),
+        bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
         certificate: exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref()),
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,
+        Ok(None) if in_protocol.is_err() => return Err(unauthorized()),
         Ok(None) if MastersOnly::is_public(exchange.info.path()) => anonymous(),
         Ok(None) => return Err(unauthorized()),
         Err(why) => {

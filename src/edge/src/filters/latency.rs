@@ -16,7 +16,7 @@ use trireme_actors::Clock;
 use trireme_flow::Seat;
 
 use super::access_log;
-use crate::{exchange::Exchange, metrics};
+use crate::{exchange::Exchange, metrics, server::Upgrade};
 
 /// A request under way; reported when it is dropped.
 struct Observation {
@@ -29,7 +29,7 @@ struct Observation {
 }
 
 impl Observation {
-    /// The answer was not streamed: it is as good as written.
+    /// The answer was not streamed and is as good as written, or the connection that it switched over has ended.
     fn finish(mut self, bytes: u64) {
         self.bytes = bytes;
     }
@@ -48,7 +48,7 @@ pub(crate) fn observe(
     clock: &Clock,
     exchange: Rc<Exchange>,
     seat: Option<Seat>,
-    response: HttpResponse,
+    mut response: HttpResponse,
 ) -> HttpResponse {
     let observation = Observation {
         clock: clock.clone(),
@@ -61,6 +61,12 @@ pub(crate) fn observe(
             .then(|| metrics::LongRunning::begin(&exchange)),
         exchange,
     };
+    let upgrade = response.extensions_mut().remove::<Upgrade>();
+    if let Some(upgrade) = upgrade {
+        let observed = upgrade.then(|bytes| observation.finish(bytes));
+        response.extensions_mut().insert(observed);
+        return response;
+    }
     response.map_body(|_, body| match body.size() {
         BodySize::Stream => BoxBody::new(ObservedBody { body, observation }),
         BodySize::None => body,

@@ -1,7 +1,8 @@
-//! GET with `watch`: a stream of events, one JSON object a line.
+//! GET with `watch`: a stream of events, one JSON object a line, or a message each over a WebSocket.
 
 use std::{
     collections::hash_map::RandomState,
+    convert::Infallible,
     hash::{BuildHasher, Hasher},
     sync::Arc,
     time::Duration,
@@ -9,7 +10,7 @@ use std::{
 
 use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object, Reason};
@@ -25,6 +26,7 @@ use crate::{
     server::Lifecycle,
     status,
     views::{IncludeObject, Tables, partial, stored},
+    websocket::{self, Handshake},
 };
 
 /// What is named when YAML events are asked for.
@@ -51,6 +53,10 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         initial_events_end: options.initial_events_end,
         timeout: options.timeout.unwrap_or_else(|| some_time(call.api.min_watch)),
     };
+    let handshake = match Handshake::of(&call.http) {
+        Ok(handshake) => handshake,
+        Err(refused) => return Ok(refused.response(call.exchange.error_style())),
+    };
     let watcher = call.route.registry.watch(request).await?;
     let lines = Lines {
         info,
@@ -60,9 +66,14 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         clock: call.api.clock.clone(),
         first: true,
     };
-    Ok(HttpResponse::Ok()
-        .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
-        .streaming(events(watcher, lines, call.api.lifecycle.clone())))
+    let lifecycle = call.api.lifecycle.clone();
+    let events = events(watcher, lines, lifecycle.clone());
+    Ok(match handshake {
+        Some(handshake) => handshake.switch(|connection| websocket::serve(connection, events, lifecycle)),
+        None => HttpResponse::Ok()
+            .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
+            .streaming(events.map(|lines| Ok::<_, Infallible>(join(lines)))),
+    })
 }
 
 /// Once to twice as long, so that watches that began together do not end together.
@@ -72,12 +83,8 @@ fn some_time(at_least: Duration) -> Duration {
     at_least + Duration::from_millis(random % millis)
 }
 
-/// The body: all frames that are ready go out together. Ends with the watch or with the server.
-fn events(
-    watcher: Watcher,
-    lines: Lines,
-    lifecycle: Lifecycle,
-) -> impl futures_util::Stream<Item = Result<Bytes, std::convert::Infallible>> {
+/// The events: all that are ready go out together. Ends with the watch or with the server.
+fn events(watcher: Watcher, lines: Lines, lifecycle: Lifecycle) -> impl Stream<Item = Vec<Bytes>> {
     stream::unfold(Some((watcher, lines, lifecycle)), |state| async move {
         let (mut watcher, mut lines, lifecycle) = state?;
         let frames = tokio::select! {
@@ -85,8 +92,8 @@ fn events(
             () = lifecycle.stopping().cancelled() => return None,
             frames = watcher.next() => frames?,
         };
-        let (bytes, goes_on) = lines.write(frames)?;
-        Some((Ok(bytes), goes_on.then_some((watcher, lines, lifecycle))))
+        let (written, goes_on) = lines.write(frames)?;
+        Some((written, goes_on.then_some((watcher, lines, lifecycle))))
     })
 }
 
@@ -102,8 +109,8 @@ struct Lines {
 }
 
 impl Lines {
-    /// The bytes of some frames, and whether more may follow; `None` if the events cannot be shown as asked for.
-    fn write(&mut self, frames: Vec<WatchFrame>) -> Option<(Bytes, bool)> {
+    /// A line for each of some frames, and whether more may follow; `None` if the events cannot be shown as asked for.
+    fn write(&mut self, frames: Vec<WatchFrame>) -> Option<(Vec<Bytes>, bool)> {
         if matches!(self.view, View::MetadataList(_)) {
             return None;
         }
@@ -122,7 +129,7 @@ impl Lines {
                 }
             });
         }
-        Some((join(out), goes_on))
+        Some((out, goes_on))
     }
 
     fn event(&mut self, kind: EventKind, item: &Item, frame: Bytes) -> Bytes {

@@ -18,6 +18,7 @@ use super::{
     handler::Handler,
     lifecycle::Lifecycle,
     tls::{ALPN_HTTP2, TlsProvider},
+    upgrade::{Upgrade, UpgradeSlot, Upgraded},
     worker::Accepted,
 };
 
@@ -93,17 +94,39 @@ async fn serve_http1<H: Handler>(
     let limits = &settings.limits;
     let phase = Rc::new(Phase::default());
     let io = GuardedIo::new(stream, limits.write_stall_timeout).with_head_timeout(&phase, limits.header_timeout);
+    let slot = Rc::new(UpgradeSlot::default());
+    let upgrades = Rc::clone(&slot);
     let service = service_fn(move |request| {
         let serving = Phase::serving(&phase);
-        answer(Rc::clone(&handler), request, Rc::clone(&peer), serving)
+        answer(
+            Rc::clone(&handler),
+            request,
+            Rc::clone(&peer),
+            serving,
+            Some(Rc::clone(&upgrades)),
+        )
     });
-    let connection = http1::Builder::new()
+    let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         // hyper's timeout also runs between requests, so it is the one for idle connections; `GuardedIo` has the other.
         .header_read_timeout(limits.idle_timeout)
         .max_header_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX))
         .serve_connection(TokioIo::new(io), service);
-    drive(connection, &settings.lifecycle).await
+    drive(Pin::new(&mut connection), &settings.lifecycle).await?;
+    let Some(upgrade) = slot.take() else { return Ok(()) };
+    // hyper's own upgrades need a stream that may change threads, which those of a worker may not.
+    let parts = connection.into_parts();
+    let upgraded = Upgraded {
+        io: parts.io.into_inner().without_head_timeout(),
+        read_ahead: parts.read_buf,
+        limits: limits.clone(),
+    };
+    tokio::select! {
+        biased;
+        () = settings.lifecycle.gone().cancelled() => {}
+        _ = upgrade.run(upgraded) => {}
+    }
+    Ok(())
 }
 
 async fn serve_http2<H: Handler>(
@@ -114,7 +137,7 @@ async fn serve_http2<H: Handler>(
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
     let io = GuardedIo::new(stream, limits.write_stall_timeout);
-    let service = service_fn(move |request| answer(Rc::clone(&handler), request, Rc::clone(&peer), ()));
+    let service = service_fn(move |request| answer(Rc::clone(&handler), request, Rc::clone(&peer), (), None));
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.concurrent_streams)
@@ -124,6 +147,7 @@ async fn serve_http2<H: Handler>(
         .keep_alive_interval(limits.ping_interval)
         .keep_alive_timeout(limits.ping_timeout)
         .serve_connection(TokioIo::new(io), service);
+    tokio::pin!(connection);
     drive(connection, &settings.lifecycle).await
 }
 
@@ -132,14 +156,19 @@ async fn answer<H: Handler, G: Unpin>(
     request: http::Request<hyper::body::Incoming>,
     peer: Rc<Peer>,
     in_progress: G,
+    upgrades: Option<Rc<UpgradeSlot>>,
 ) -> Result<http::Response<bridge::ResponseBody<G>>, Infallible> {
     Ok(match bridge::request(request, &peer) {
         Ok((request, unread)) => {
             let http2 = request.version() == actix_web::http::Version::HTTP_2;
-            let response = handler.handle(request).await;
+            let mut response = handler.handle(request).await;
             // A stream of HTTP/2 can be reset without its answer being lost.
             if !http2 {
                 unread.discard().await;
+            }
+            let upgrade = response.extensions_mut().remove::<Upgrade>();
+            if let (Some(upgrade), Some(slot)) = (upgrade, upgrades) {
+                slot.put(upgrade);
             }
             bridge::response(response, in_progress)
         }
@@ -148,8 +177,7 @@ async fn answer<H: Handler, G: Unpin>(
 }
 
 /// Runs a connection; once the server stops, lets its requests finish.
-async fn drive<C: Graceful>(connection: C, lifecycle: &Lifecycle) -> hyper::Result<()> {
-    tokio::pin!(connection);
+async fn drive<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &Lifecycle) -> hyper::Result<()> {
     tokio::select! {
         biased;
         () = lifecycle.stopping().cancelled() => {}

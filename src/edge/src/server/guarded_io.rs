@@ -51,7 +51,7 @@ impl Drop for Serving {
 }
 
 /// A stream with bounds on how long the peer may keep it waiting.
-pub(super) struct GuardedIo<T> {
+pub(crate) struct GuardedIo<T> {
     inner: T,
     head: Option<HeadGuard>,
     write_stall: Duration,
@@ -80,6 +80,12 @@ impl<T> GuardedIo<T> {
             timeout,
             timer: None,
         });
+        self
+    }
+
+    /// For a connection that no longer speaks HTTP: what arrives is no head of a request.
+    pub(super) fn without_head_timeout(mut self) -> Self {
+        self.head = None;
         self
     }
 

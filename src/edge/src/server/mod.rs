@@ -17,6 +17,7 @@ mod handler;
 mod lifecycle;
 mod listen;
 mod tls;
+mod upgrade;
 mod worker;
 
 use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
@@ -27,6 +28,7 @@ pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
 pub use tls::{TlsError, TlsProvider, tls_from_pem};
+pub(crate) use upgrade::{Upgrade, Upgraded};
 
 /// Where to listen and how long to wait for clients.
 #[derive(Clone)]

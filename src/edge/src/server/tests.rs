@@ -1,6 +1,7 @@
 //! Real sockets, real TLS, a tiny application.
 
 mod kit;
+mod websockets;
 
 use std::{io, sync::Arc, time::Duration};
 

@@ -13,6 +13,7 @@ use actix_web::{
     dev::AppConfig,
     web::{self, Bytes},
 };
+use futures_util::{Stream, StreamExt, stream};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -29,7 +30,10 @@ use tokio::{net::TcpStream, sync::watch};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Gate, describe};
-use crate::server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem};
+use crate::{
+    server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem},
+    websocket::{self, Handshake},
+};
 
 /// A certificate authority.
 pub(super) struct Ca {
@@ -89,8 +93,12 @@ impl Server {
             limits,
         };
         let gate = Gate::default();
-        let app_gate = gate.clone();
-        let running = start(&config, Lifecycle::new(), move || build(app_gate.clone())).expect("the server starts");
+        let (app_gate, lifecycle) = (gate.clone(), Lifecycle::new());
+        let app_lifecycle = lifecycle.clone();
+        let running = start(&config, lifecycle, move || {
+            build(app_gate.clone(), app_lifecycle.clone())
+        })
+        .expect("the server starts");
         Self { ca, gate, running }
     }
 
@@ -147,11 +155,15 @@ impl Server {
 /// The tiny application.
 async fn build(
     gate: Gate,
+    lifecycle: Lifecycle,
 ) -> AppHandler<
     impl actix_service::Service<actix_http::Request, Response = actix_web::dev::ServiceResponse, Error = actix_web::Error>,
 > {
     let app = App::new()
         .app_data(web::Data::new(gate))
+        .app_data(web::Data::new(lifecycle))
+        .route("/socket", web::get().to(socket))
+        .route("/endless-socket", web::get().to(endless_socket))
         .route(
             "/echo",
             web::post().to(|payload: web::Payload| async { HttpResponse::Ok().streaming(payload) }),
@@ -182,10 +194,46 @@ async fn whoami(request: HttpRequest) -> String {
 async fn endless(gate: web::Data<Gate>) -> HttpResponse {
     let arrival = gate.arrive();
     let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
-    HttpResponse::Ok().streaming(futures_util::stream::repeat_with(move || {
+    HttpResponse::Ok().streaming(stream::repeat_with(move || {
         let _held = &arrival;
         Ok::<_, Infallible>(chunk.clone())
     }))
+}
+
+/// Sends two messages at once, and ends when the gate opens or the server stops.
+async fn socket(request: HttpRequest, gate: web::Data<Gate>, lifecycle: web::Data<Lifecycle>) -> HttpResponse {
+    let stopping = lifecycle.stopping().clone();
+    let last = async move {
+        tokio::select! {
+            () = gate.pass() => {}
+            () = stopping.cancelled() => {}
+        }
+        Vec::new()
+    };
+    let first = vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")];
+    let messages = stream::iter([first]).chain(stream::once(last));
+    switch(&request, &lifecycle, messages)
+}
+
+async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>, lifecycle: web::Data<Lifecycle>) -> HttpResponse {
+    let arrival = gate.arrive();
+    let message = Bytes::from(vec![b'x'; 64 * 1024]);
+    let messages = stream::repeat_with(move || {
+        let _held = &arrival;
+        vec![message.clone()]
+    });
+    switch(&request, &lifecycle, messages)
+}
+
+fn switch(
+    request: &HttpRequest,
+    lifecycle: &Lifecycle,
+    messages: impl Stream<Item = Vec<Bytes>> + 'static,
+) -> HttpResponse {
+    let handshake = Handshake::of(request).ok().flatten();
+    let lifecycle = lifecycle.clone();
+    let serve = |connection| websocket::serve(connection, messages, lifecycle);
+    handshake.expect("a WebSocket is asked for").switch(serve)
 }
 
 pub(super) fn get(path: &str) -> Request<String> {
