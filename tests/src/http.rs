@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// No answer takes longer; a watch sets its own limit.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Speaks to one server as one user.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Answer {
     }
 }
 
-type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
+pub(crate) type Stream = BufReader<StreamOwned<ClientConnection, TcpStream>>;
 
 impl Client {
     /// A client that believes the CA in `ca_file` and sends no token.
@@ -168,7 +168,16 @@ impl Client {
         Ok(Answer { code, headers, body })
     }
 
-    fn connect(&self, patience: Duration) -> io::Result<Stream> {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The value of `Authorization`, if there is a token.
+    pub(crate) fn authorization(&self) -> Option<String> {
+        self.token.as_ref().map(|token| format!("Bearer {token}"))
+    }
+
+    pub(crate) fn connect(&self, patience: Duration) -> io::Result<Stream> {
         let socket = TcpStream::connect(("127.0.0.1", self.port))?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(patience))?;
@@ -187,8 +196,8 @@ impl Client {
         };
         header("User-Agent", "reference");
         header("Connection", "close");
-        if let Some(token) = &self.token {
-            header("Authorization", &format!("Bearer {token}"));
+        if let Some(value) = self.authorization() {
+            header("Authorization", &value);
         }
         if let Some(content_type) = request.content_type {
             header("Content-Type", content_type);

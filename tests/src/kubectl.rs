@@ -1,4 +1,4 @@
-//! Runs scripts of kubectl commands and compares what a user sees with what stands in the script.
+//! Runs scripts of kubectl and helm commands and compares what a user sees with what stands in the script.
 //!
 //! A script is a text file:
 //!
@@ -14,8 +14,8 @@
 //!
 //! What follows a `$` line, up to a blank line and the next `$` or `#`, is what the command must print, on either
 //! stream, after `normal` took out what varies. Each script runs in a namespace of its own that is the default of its
-//! kubeconfig, in a scratch copy of `tests/kubectl/manifests`. With `UPDATE_EXPECT=1` the script is rewritten with what
-//! was printed.
+//! kubeconfig, in a scratch copy of `tests/kubectl/manifests`; `$TESTS` is the folder of the tests. With
+//! `UPDATE_EXPECT=1` the script is rewritten with what was printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,11 @@ seen() { until_lines "$1" "$2"; kill "$(cat "$1.pid")"; cat "$1"; }
 const PATTERNS: &[(&str, &str)] = &[
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "<time>"),
+    (
+        r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}",
+        "<time>",
+    ),
     (
         r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}",
         "<time>",
@@ -151,6 +156,7 @@ impl Session {
             .env("PATH", &self.path)
             .env("KUBECONFIG", self.dir.path().join("kubeconfig"))
             .env("HOME", self.dir.path())
+            .env("TESTS", crate::folder())
             .env("TZ", "UTC")
             .env("TERM", "dumb")
             .stdin(Stdio::null())
@@ -194,7 +200,7 @@ impl Normalizer {
                 .iter()
                 .map(|(pattern, with)| (compile(pattern), *with))
                 .collect(),
-            columns: compile(r"(\S)(   +|\t+)"),
+            columns: compile(r"(\S)( *\t+|   +)"),
         }
     }
 

@@ -8,14 +8,16 @@
 //! | --- | --- |
 //! | [`server`] | starts servers and etcd, finds free ports, waits until ready |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
+//! | [`websocket`] | the same for WebSockets |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
-//! | [`kubectl`] | runs scripts of kubectl commands and compares what a user sees |
+//! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
 pub mod http;
 pub mod kubectl;
 pub mod process;
 pub mod recorded;
 pub mod server;
+pub mod websocket;
 
 pub use server::{Server, StoreChoice};
 

@@ -17,6 +17,9 @@ pub const ADMIN_TOKEN: &str = "admin-token";
 /// Token of user `alice`, group `dev`.
 pub const USER_TOKEN: &str = "user-token";
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
+/// The flag for servers that are to [forget](Server::forget).
+pub const COMPACTS_OFTEN: &str = "--etcd-compaction-interval=200ms";
+const FORGET_ATTEMPTS: usize = 20;
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -87,6 +90,21 @@ impl Server {
         let process = Process::start("trireme", &mut self.command, self.dir.path());
         self.process = process.map_err(|error| error.to_string())?;
         self.wait_until_ready()
+    }
+
+    /// Restarts until a watch of `collection` from `revision` is told that it is too old. What is compacted in the store
+    /// is forgotten with the restart, so this takes a server that was started with [`COMPACTS_OFTEN`] and changes in the
+    /// collection after that revision.
+    pub fn forget(&mut self, collection: &str, revision: &str) {
+        let path = format!("{collection}?watch=1&timeoutSeconds=1&resourceVersion={revision}");
+        for _ in 0..FORGET_ATTEMPTS {
+            self.restart().unwrap_or_else(|error| panic!("{error}"));
+            let answer = self.client().get(&path).expect("an answer").text();
+            if answer.contains("too old resource version") {
+                return;
+            }
+        }
+        panic!("after {FORGET_ATTEMPTS} restarts, {path} still goes on from there");
     }
 
     fn wait_until_ready(&mut self) -> Result<(), String> {

@@ -10,7 +10,7 @@ use std::{
 
 use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object, Reason};
@@ -57,7 +57,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         Ok(handshake) => handshake,
         Err(refused) => return Ok(refused.response(call.exchange.error_style())),
     };
-    let watcher = call.route.registry.watch(request).await?;
+    let watcher = call.route.registry.watch(request).await;
     let lines = Lines {
         info,
         version: call.route.version,
@@ -67,7 +67,14 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         first: true,
     };
     let lifecycle = call.api.lifecycle.clone();
-    let events = events(watcher, lines, lifecycle.clone());
+    let events = match watcher {
+        Ok(watcher) => events(watcher, lines, lifecycle.clone()).left_stream(),
+        // Told within the stream, as by kube-apiserver: some clients list anew only if they read it there.
+        Err(error) if error.reason == Reason::Expired => {
+            stream::once(future::ready(vec![line("ERROR", &status::object(&error))])).right_stream()
+        }
+        Err(error) => return Err(error),
+    };
     Ok(match handshake {
         Some(handshake) => handshake.switch(|connection| websocket::serve(connection, events, lifecycle)),
         None => HttpResponse::Ok()
