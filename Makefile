@@ -34,12 +34,12 @@ fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
 
-# What can be measured yet: writes of the embedded store, and the floor of a request through the HTTP edge.
+# Figures of a release build over etcd, in up to 12 minutes: a table, and target/bench.json. See docs/performance.md.
 bench:
-	scripts/install-tools build
-	cargo run --release --locked -p trireme-storage --example embedded_writes
+	scripts/install-tools build test
+	cargo build --release --locked -p trireme -p trireme-bench
 	cargo build --release --locked -p trireme-edge --example floor
-	scripts/bench-floor target/release/examples/floor
+	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
 
 # Everything that is needed beside a Rust toolchain.
 tools:

@@ -1,0 +1,129 @@
+//! The command line.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::all::{All, about, machine};
+use crate::failure::Failure;
+use crate::floor::{self, Through};
+use crate::report::Report;
+use crate::sizes::Size;
+use crate::target::{TargetArgs, Wire};
+use crate::workloads::{Bench, Workload};
+
+/// Load a Kubernetes API server and tell what it costs.
+#[derive(Debug, Parser)]
+#[command(name = "trireme-bench")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run everything, starting the server where a figure needs that
+    All(All),
+    /// Run workloads against a server that runs, in a namespace of their own that is deleted afterwards
+    Run {
+        /// What to run, in this order
+        #[arg(required = true, value_enum)]
+        workloads: Vec<Workload>,
+        #[command(flatten)]
+        target: TargetArgs,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Measure a handler that does nothing: what 6.7 KB and 66.8 MB cost over both protocols
+    Floor {
+        /// The example `floor` of trireme-edge
+        #[arg(long)]
+        floor_binary: PathBuf,
+        /// What serves connections: the server's own layer, or actix-web's
+        #[arg(long, value_enum, default_value = "hyper")]
+        through: Through,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// What every run is told.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Common {
+    #[command(flatten)]
+    pub(crate) wire: Wire,
+    /// How much to do
+    #[arg(long, value_enum, default_value = "full")]
+    size: Size,
+    /// The same as --size quick
+    #[arg(long, conflicts_with = "size")]
+    quick: bool,
+    /// Measure for so many seconds, where a workload is measured by time
+    #[arg(long)]
+    seconds: Option<u32>,
+    /// Read so many pods
+    #[arg(long)]
+    pods: Option<u32>,
+    /// Write all figures to this file as JSON
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+impl Common {
+    /// How long and how much.
+    pub(crate) fn sizes(&self) -> crate::sizes::Sizes {
+        let mut sizes = if self.quick { Size::Quick } else { self.size }.sizes();
+        if let Some(seconds) = self.seconds {
+            sizes.window = std::time::Duration::from_secs(seconds.into());
+        }
+        if let Some(pods) = self.pods {
+            sizes.pods = pods.into();
+        }
+        sizes
+    }
+
+    /// Prints the report, and writes it where that was asked for.
+    pub(crate) fn publish(&self, report: &Report) -> Result<(), Failure> {
+        println!("{}", report.markdown());
+        if let Some(file) = &self.json {
+            let json = serde_json::to_string_pretty(report).map_err(|error| Failure::Wrong(error.to_string()))?;
+            fs::write(file, json + "\n").map_err(Failure::io(format!("write {}", file.display())))?;
+        }
+        Ok(())
+    }
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub(crate) async fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::All(all) => all.run().await,
+            Command::Floor {
+                floor_binary,
+                through,
+                common,
+            } => {
+                let mut report = Report::default();
+                machine(&mut report);
+                floor::alone(&floor_binary, through, common.wire, &common.sizes(), &mut report).await?;
+                common.publish(&report)
+            }
+            Command::Run {
+                workloads,
+                target,
+                common,
+            } => {
+                let target = target.target(common.wire)?;
+                let mut report = Report::default();
+                about(&mut report, &target).await?;
+                let mut bench = Bench::new(target, common.sizes(), report).await?;
+                for workload in workloads {
+                    bench.run(workload).await?;
+                }
+                bench.delete_namespace().await?;
+                common.publish(&bench.report)
+            }
+        }
+    }
+}

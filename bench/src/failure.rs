@@ -1,0 +1,61 @@
+//! Why a run ended without figures.
+
+use http::{Method, StatusCode};
+
+/// Everything that stops a run. A figure taken from wrong answers would be worth nothing, so the first wrong answer
+/// ends the run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The server, its certificates or the credentials were described wrongly.
+    #[error("{0}")]
+    Usage(String),
+    /// A file, a process or a socket failed.
+    #[error("cannot {what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// TLS settings that rustls refuses.
+    #[error("these TLS settings do not work")]
+    Tls(#[from] rustls::Error),
+    /// A connection broke or spoke no HTTP.
+    #[error("the connection to the server failed during {during}")]
+    Connection {
+        /// The request, or the handshake.
+        during: String,
+        /// Why it failed.
+        #[source]
+        source: hyper::Error,
+    },
+    /// A status code that this request should not get.
+    #[error("{method} {path} got {status}: {body}")]
+    Answer {
+        /// The request's method.
+        method: Method,
+        /// The request's path and query.
+        path: String,
+        /// What came.
+        status: StatusCode,
+        /// The beginning of the body.
+        body: String,
+    },
+    /// The answers are not what was written, or a stream lost or repeated something.
+    #[error("{0}")]
+    Wrong(String),
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl Failure {
+    /// For `map_err` on I/O.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io {
+            what: what.into(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! How much is done: enough for a steady figure, for a first look, or for a test that only wants every row.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// The three sizes of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Size {
+    /// What the figures in docs/performance.md are taken with; `all` takes up to 12 minutes
+    Full,
+    /// A first look; `all` takes up to 2 minutes
+    Quick,
+    /// Every row, no figure worth keeping; for tests
+    Tiny,
+}
+
+/// What a size means.
+#[derive(Debug, Clone)]
+pub(crate) struct Sizes {
+    /// Not measured, before each window.
+    pub(crate) warm_up: Duration,
+    /// Measured.
+    pub(crate) window: Duration,
+    /// Pods that are read.
+    pub(crate) pods: u64,
+    /// Config maps that memory and restart are measured with.
+    pub(crate) config_maps: u64,
+    /// Watchers of changing config maps.
+    pub(crate) watchers: &'static [usize],
+    /// Watchers of one node each.
+    pub(crate) node_watchers: &'static [usize],
+    /// Watches that nothing happens on.
+    pub(crate) idle_watches: usize,
+    /// Writes that are watched, one after the other.
+    pub(crate) watched_writes: u64,
+    /// The least time between two of them.
+    pub(crate) write_pace: Duration,
+    /// How often the server is started to see how long that takes.
+    pub(crate) starts: usize,
+}
+
+impl Size {
+    /// What it means.
+    pub(crate) fn sizes(self) -> Sizes {
+        match self {
+            Self::Full => Sizes {
+                warm_up: Duration::from_secs(1),
+                window: Duration::from_secs(6),
+                pods: 10_000,
+                config_maps: 100_000,
+                watchers: &[100, 1_000],
+                node_watchers: &[100, 10_000],
+                idle_watches: 1_000,
+                watched_writes: 500,
+                write_pace: Duration::from_millis(20),
+                starts: 5,
+            },
+            Self::Quick => Sizes {
+                warm_up: Duration::from_millis(300),
+                window: Duration::from_millis(1500),
+                pods: 2_000,
+                config_maps: 5_000,
+                watchers: &[100],
+                node_watchers: &[100, 1_000],
+                idle_watches: 500,
+                watched_writes: 100,
+                write_pace: Duration::from_millis(10),
+                starts: 2,
+            },
+            Self::Tiny => Sizes {
+                warm_up: Duration::from_millis(20),
+                window: Duration::from_millis(150),
+                pods: 200,
+                config_maps: 300,
+                watchers: &[10],
+                node_watchers: &[5, 20],
+                idle_watches: 20,
+                watched_writes: 20,
+                write_pace: Duration::from_millis(1),
+                starts: 1,
+            },
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Gets of single pods.
+
+use http::StatusCode;
+use memchr::memmem;
+
+use super::{Bench, READERS};
+use crate::client::{Call, Session};
+use crate::failure::Failure;
+use crate::measure::{Operation, drive};
+use crate::objects;
+
+struct Get {
+    session: Session,
+    collection: String,
+    query: &'static str,
+    pods: u64,
+}
+
+impl Get {
+    fn call(&self, number: u64) -> Call {
+        let name = objects::pod_name(number % self.pods);
+        Call::get(format!("{}/{name}{}", self.collection, self.query))
+    }
+}
+
+impl Operation for Get {
+    async fn once(&mut self, number: u64) -> Result<u64, Failure> {
+        let body = self.session.expect(&self.call(number), StatusCode::OK).await?;
+        let name = objects::pod_name(number % self.pods);
+        if memmem::find(&body, name.as_bytes()).is_none() {
+            return Err(Failure::Wrong(format!("the answer is not pod {name}")));
+        }
+        Ok(body.len() as u64)
+    }
+}
+
+pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
+    bench.ensure_pods().await?;
+    for (how, query) in [("rv unset", ""), ("rv=0", "?resourceVersion=0")] {
+        let sessions = bench.sessions(READERS).await?;
+        let callers = sessions.into_iter().map(|session| Get {
+            session,
+            collection: bench.path("pods"),
+            query,
+            pods: bench.sizes.pods,
+        });
+        let mut callers: Vec<_> = callers.collect();
+        let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
+        let sample = callers[0].call(0);
+        let body = callers[0].session.expect(&sample, StatusCode::OK).await?;
+        let row = bench.row(format!("get pod, {how}, 64 at once"), &measured)?;
+        bench.remember(READERS, body);
+        bench.report.row(row);
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Lists of pods: all of them, in pages, by label and by node.
+
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use memchr::memmem;
+
+use super::Bench;
+use crate::client::{Call, Session};
+use crate::failure::Failure;
+use crate::measure::{Operation, drive};
+use crate::objects::{POD_GROUPS, POD_PREFIX};
+
+/// Counts how often a needle occurs in a stream of pieces, also across their borders.
+pub(super) struct Counter {
+    needle: Vec<u8>,
+    border: Vec<u8>,
+    pub(super) count: u64,
+}
+
+impl Counter {
+    /// For the names of objects with this prefix.
+    pub(super) fn of_names(prefix: &str) -> Self {
+        Self {
+            needle: format!("\"name\":\"{prefix}").into_bytes(),
+            border: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Looks at the next piece.
+    pub(super) fn see(&mut self, piece: &[u8]) {
+        let carried = self.needle.len() - 1;
+        // The border holds less than a needle on either side, so nothing is counted twice.
+        self.border.extend_from_slice(&piece[..piece.len().min(carried)]);
+        self.count += memmem::find_iter(&self.border, &self.needle).count() as u64;
+        self.count += memmem::find_iter(piece, &self.needle).count() as u64;
+        if piece.len() >= carried {
+            self.border.clear();
+            self.border.extend_from_slice(&piece[piece.len() - carried..]);
+        } else {
+            let surplus = self.border.len().saturating_sub(carried);
+            self.border.drain(..surplus);
+        }
+    }
+}
+
+/// What is listed.
+#[derive(Debug, Clone)]
+struct Listing {
+    name: &'static str,
+    query: &'static str,
+    limit: Option<u64>,
+    items: u64,
+    at_once: usize,
+}
+
+/// One caller; with a limit it goes from page to page, each page an operation.
+struct List<'a> {
+    session: Session,
+    collection: String,
+    listing: &'a Listing,
+    version: &'static str,
+    next_page: Option<String>,
+    seen: u64,
+}
+
+impl List<'_> {
+    fn call(&self) -> Call {
+        let Listing { query, limit, .. } = self.listing;
+        let mut path = format!("{}?{query}", self.collection);
+        if let Some(limit) = limit {
+            path = format!("{path}&limit={limit}");
+        }
+        Call::get(match &self.next_page {
+            // A token brings its own resourceVersion.
+            Some(token) => format!("{path}&continue={token}"),
+            None => format!("{path}{}", self.version),
+        })
+    }
+}
+
+impl Operation for List<'_> {
+    async fn once(&mut self, _: u64) -> Result<u64, Failure> {
+        let call = self.call();
+        let mut counter = Counter::of_names(POD_PREFIX);
+        let mut head = BytesMut::new();
+        let paged = self.listing.limit.is_some();
+        let bytes = self.session.stream(&call, StatusCode::OK, |piece| {
+            counter.see(piece);
+            if paged && head.len() < HEAD_BYTES {
+                head.extend_from_slice(piece);
+            }
+        });
+        let bytes = bytes.await?;
+        self.seen += counter.count;
+        self.next_page = continue_token(&head);
+        if self.next_page.is_none() {
+            let (seen, items) = (std::mem::take(&mut self.seen), self.listing.items);
+            if seen != items {
+                let name = self.listing.name;
+                return Err(Failure::Wrong(format!("{name}: {seen} items came, {items} are there")));
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// A list's metadata stands before its items.
+const HEAD_BYTES: usize = 4096;
+const CONTINUE_IN_JSON: &[u8] = b"\"continue\":\"";
+
+fn continue_token(head: &[u8]) -> Option<String> {
+    let head = &head[..head.len().min(HEAD_BYTES)];
+    let items = memmem::find(head, b"\"items\"").unwrap_or(head.len());
+    let begin = memmem::find(&head[..items], CONTINUE_IN_JSON)? + CONTINUE_IN_JSON.len();
+    let rest = head.get(begin..items)?;
+    let token = &rest[..memchr::memchr(b'"', rest)?];
+    (!token.is_empty()).then(|| String::from_utf8_lossy(token).into_owned())
+}
+
+pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
+    bench.ensure_pods().await?;
+    for listing in listings(bench.sizes.pods) {
+        for (how, version) in [("rv unset", ""), ("rv=0", "&resourceVersion=0")] {
+            let sessions = bench.sessions(listing.at_once).await?;
+            let callers = sessions.into_iter().map(|session| List {
+                session,
+                collection: bench.path("pods"),
+                listing: &listing,
+                version,
+                next_page: None,
+                seen: 0,
+            });
+            let mut callers: Vec<_> = callers.collect();
+            let measured = drive(bench.target.pid, bench.window(), &mut callers).await?;
+            callers[0].next_page = None;
+            let sample = callers[0].call();
+            let body: Bytes = callers[0].session.expect(&sample, StatusCode::OK).await?;
+            let row = bench.row(format!("list pods, {}, {how}", listing.name), &measured)?;
+            bench.remember(listing.at_once, body);
+            bench.report.row(row);
+        }
+    }
+    Ok(())
+}
+
+fn listings(pods: u64) -> [Listing; 4] {
+    // Group 0 also has what is left over when the pods do not divide evenly.
+    let group = pods.div_ceil(POD_GROUPS);
+    let listing = |name, query, limit, items, at_once| Listing {
+        name,
+        query,
+        limit,
+        items,
+        at_once,
+    };
+    [
+        listing("all", "", None, pods, 2),
+        listing("pages of 500", "", Some(500), pods, 2),
+        listing("by label, 1 in 100", "labelSelector=app%3Dapp-0", None, group, 8),
+        listing(
+            "by spec.nodeName, 1 in 100",
+            "fieldSelector=spec.nodeName%3Dnode-0",
+            None,
+            group,
+            8,
+        ),
+    ]
+}
+
+/// How many objects of a resource have names with this prefix, read in pages.
+pub(super) async fn count(bench: &Bench, resource: &str, prefix: &str) -> Result<u64, Failure> {
+    let mut session = Session::open(&bench.target).await?;
+    let (mut count, mut from) = (0, String::new());
+    loop {
+        let call = Call::get(format!("{}?limit=5000{from}", bench.path(resource)));
+        let page = session.expect(&call, StatusCode::OK).await?;
+        let mut counter = Counter::of_names(prefix);
+        counter.see(&page);
+        count += counter.count;
+        match continue_token(&page) {
+            Some(token) => from = format!("&continue={token}"),
+            None => return Ok(count),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted_wherever_the_pieces_end() {
+        let text = br#"{"items":[{"name":"pod-1"},{"name":"pod-2"},{"name":"other"},{"name":"pod-3"}]}"#;
+        for size in 1..text.len() {
+            let mut counter = Counter::of_names("pod-");
+            text.chunks(size).for_each(|piece| counter.see(piece));
+            assert_eq!(counter.count, 3, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn the_token_is_that_of_the_list_and_not_of_an_item() {
+        let head = br#"{"kind":"PodList","metadata":{"continue":"abc","resourceVersion":"1"},"items":["#;
+        assert_eq!(continue_token(head).as_deref(), Some("abc"));
+        assert_eq!(continue_token(br#"{"metadata":{},"items":[{"continue":"no"}"#), None);
+        assert_eq!(continue_token(br#"{"metadata":{"continue":""},"items":[]"#), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! Watch streams, read at little cost: lines are cut and scanned, never parsed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use memchr::{memchr, memmem};
+use tokio::sync::Semaphore;
+
+use super::Bench;
+use crate::client::{Call, Session};
+use crate::failure::Failure;
+use crate::measure::{Measured, Sample, microseconds, record};
+use crate::objects;
+
+/// Watches that are being opened at a time.
+const OPENING: usize = 64;
+
+/// An open watch.
+pub(super) struct Watcher {
+    // Dropping it could end the connection under the stream.
+    _session: Session,
+    call: Call,
+    body: Incoming,
+    lines: Lines,
+}
+
+impl Watcher {
+    async fn open(mut session: Session, call: Call) -> Result<Self, Failure> {
+        let response = session.send(&call).await?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            let body = response.into_body().collect().await;
+            let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            return Err(call.wrong_status(status, &body));
+        }
+        Ok(Self {
+            _session: session,
+            call,
+            body: response.into_body(),
+            lines: Lines::default(),
+        })
+    }
+
+    /// Waits for the next piece of the stream and hands its events on. That a watch ends is a failure.
+    pub(super) async fn next(&mut self, mut seen: impl FnMut(&Event<'_>)) -> Result<(), Failure> {
+        let frame = self.body.frame().await;
+        let frame = frame.ok_or_else(|| self.wrong("ended"))?;
+        let frame = frame.map_err(|_| self.wrong("was cut"))?;
+        let Ok(data) = frame.into_data() else {
+            return Ok(());
+        };
+        let mut fault = None;
+        self.lines.see(&data, |line| match Event::of(line) {
+            Ok(Some(event)) => seen(&event),
+            Ok(None) => {}
+            Err(why) => fault = Some(why),
+        });
+        fault.map_or(Ok(()), |why| Err(self.wrong(&why)))
+    }
+
+    fn wrong(&self, how: &str) -> Failure {
+        Failure::Wrong(format!("the watch {:?} {how}", self.call))
+    }
+}
+
+/// A change of an object that concerns this watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Event<'a> {
+    /// The object's resourceVersion.
+    pub(super) version: u64,
+    /// The whole line.
+    pub(super) line: &'a [u8],
+}
+
+impl<'a> Event<'a> {
+    /// Nothing for a bookmark.
+    fn of(line: &'a [u8]) -> Result<Option<Self>, String> {
+        let shown = || String::from_utf8_lossy(&line[..line.len().min(300)]).into_owned();
+        let kind = event_type(line).ok_or_else(|| format!("sent what is no event: {}", shown()))?;
+        match kind {
+            b"ADDED" | b"MODIFIED" | b"DELETED" => {
+                let version = objects::resource_version(line);
+                let version = version.ok_or_else(|| format!("sent no resourceVersion: {}", shown()))?;
+                Ok(Some(Self { version, line }))
+            }
+            b"BOOKMARK" => Ok(None),
+            _ => Err(format!("sent {}", shown())),
+        }
+    }
+
+    /// Whether it is of the object with this name.
+    pub(super) fn is_of(&self, name: &str) -> bool {
+        memmem::find(self.line, format!("\"name\":\"{name}\"").as_bytes()).is_some()
+    }
+}
+
+fn event_type(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"{\"type\":\"")?;
+    Some(&rest[..memchr(b'"', rest)?])
+}
+
+/// Cuts a stream of pieces into lines; what is whole within a piece is not copied.
+#[derive(Default)]
+struct Lines {
+    begun: Vec<u8>,
+}
+
+impl Lines {
+    fn see(&mut self, data: &Bytes, mut line: impl FnMut(&[u8])) {
+        let mut rest: &[u8] = data;
+        while let Some(end) = memchr(b'\n', rest) {
+            if self.begun.is_empty() {
+                line(&rest[..end]);
+            } else {
+                self.begun.extend_from_slice(&rest[..end]);
+                line(&self.begun);
+                self.begun.clear();
+            }
+            rest = &rest[end + 1..];
+        }
+        self.begun.extend_from_slice(rest);
+    }
+}
+
+/// Opens a watch for each call, some at a time, over as many connections as the server's limit of streams takes.
+/// An operation of the measurement is one watch that answers.
+pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<Watcher>, Measured), Failure> {
+    let target = &bench.target;
+    let connections = match target.wire.http1 {
+        true => calls.len(),
+        false => calls.len().div_ceil(target.wire.watches_per_connection.max(1)),
+    };
+    let many = calls.len() as u64;
+    let sessions = Session::spread(target, calls.len(), connections).await?;
+    let gate = Arc::new(Semaphore::new(OPENING));
+    let before = Sample::take(target.pid)?;
+    let opening = sessions.into_iter().zip(calls).map(|(session, call)| {
+        let gate = gate.clone();
+        async move {
+            let permit = gate.acquire().await;
+            let begun = std::time::Instant::now();
+            let watcher = Watcher::open(session, call).await?;
+            drop(permit);
+            Ok::<_, Failure>((watcher, begun.elapsed()))
+        }
+    });
+    let opening: FuturesUnordered<_> = opening.collect();
+    let opened: Vec<_> = opening.try_collect().await?;
+    let after = Sample::take(target.pid)?;
+    let mut latency = microseconds();
+    opened.iter().for_each(|(_, took)| record(&mut latency, *took));
+    let watchers = opened.into_iter().map(|(watcher, _)| watcher).collect();
+    Ok((watchers, before.until(after, many, 0, latency)))
+}
+
+/// The resourceVersion to watch a collection from.
+pub(super) async fn current_version(bench: &Bench, collection: &str) -> Result<u64, Failure> {
+    let mut session = Session::open(&bench.target).await?;
+    let list = Call::get(format!("{collection}?limit=1"));
+    let body = session.expect(&list, StatusCode::OK).await?;
+    let list: serde_json::Value =
+        serde_json::from_slice(&body).map_err(|error| Failure::Wrong(format!("{collection}: {error}")))?;
+    let version = list["metadata"]["resourceVersion"].as_str();
+    version
+        .and_then(|version| version.parse().ok())
+        .ok_or_else(|| Failure::Wrong(format!("{collection}: the list has no resourceVersion")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_whole_wherever_the_pieces_end() {
+        let text = b"first\nsecond line\n\nfourth\nbegun";
+        for size in 1..=text.len() {
+            let (mut lines, mut seen) = (Lines::default(), Vec::new());
+            for piece in text.chunks(size) {
+                let piece = Bytes::copy_from_slice(piece);
+                lines.see(&piece, |line| seen.push(String::from_utf8(line.to_vec()).unwrap()));
+            }
+            assert_eq!(seen, ["first", "second line", "", "fourth"], "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn events_are_told_from_bookmarks_and_errors() {
+        let line = br#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
+        let event = Event::of(line).unwrap().unwrap();
+        assert_eq!(event.version, 7);
+        assert!(event.is_of("a") && !event.is_of("b"));
+        let bookmark = br#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
+        assert_eq!(Event::of(bookmark), Ok(None));
+        let error = br#"{"type":"ERROR","object":{"kind":"Status","code":410}}"#;
+        assert!(Event::of(error).unwrap_err().contains("410"));
+        assert!(Event::of(b"").is_err());
+    }
+}
