@@ -1,7 +1,7 @@
 //! Everything in one run, in an order in which no workload spoils the figures of a later one.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -70,7 +70,7 @@ impl All {
         about(&mut report, &target).await?;
         report.about.insert(
             "not measured",
-            "cold start, restart, memory of many config maps: the server was running already".to_owned(),
+            "cold start, restart and memory of many config maps: the server was running already".to_owned(),
         );
         let mut bench = Bench::new(target, self.common.sizes(), report).await?;
         for workload in ORDER {
@@ -102,12 +102,7 @@ impl All {
     }
 
     /// Starts servers on nothing, and keeps the last.
-    async fn cold_starts(
-        &self,
-        binary: &std::path::Path,
-        starts: usize,
-        report: &mut Report,
-    ) -> Result<Server, Failure> {
+    async fn cold_starts(&self, binary: &Path, starts: usize, report: &mut Report) -> Result<Server, Failure> {
         let mut times = Vec::with_capacity(starts);
         let mut last = None;
         for _ in 0..starts.max(1) {
@@ -147,11 +142,11 @@ impl All {
     }
 
     /// A server of its own with many config maps: its memory, and how long it takes to come back.
-    async fn many_objects(&self, binary: &std::path::Path, report: Report) -> Result<Report, Failure> {
+    async fn many_objects(&self, binary: &Path, report: Report) -> Result<Report, Failure> {
         let (mut server, _) = Server::start(binary, self.store, self.common.wire).await?;
         let mut bench = Bench::new(server.target()?, self.common.sizes(), report).await?;
         let many = bench.sizes.config_maps;
-        bench.load_config_maps(many).await?;
+        bench.run(Workload::LoadConfigMaps).await?;
         let took = server.restart().await?;
         bench.target = server.target()?;
         let there = bench.count_config_maps().await?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -9,7 +10,7 @@ use crate::all::{All, about, machine};
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::report::Report;
-use crate::sizes::Size;
+use crate::sizes::{Size, Sizes};
 use crate::target::{TargetArgs, Wire};
 use crate::workloads::{Bench, Workload};
 
@@ -65,6 +66,9 @@ pub(crate) struct Common {
     /// Read so many pods
     #[arg(long)]
     pods: Option<u32>,
+    /// Load so many config maps
+    #[arg(long)]
+    config_maps: Option<u32>,
     /// Write all figures to this file as JSON
     #[arg(long)]
     json: Option<PathBuf>,
@@ -72,13 +76,16 @@ pub(crate) struct Common {
 
 impl Common {
     /// How long and how much.
-    pub(crate) fn sizes(&self) -> crate::sizes::Sizes {
+    pub(crate) fn sizes(&self) -> Sizes {
         let mut sizes = if self.quick { Size::Quick } else { self.size }.sizes();
         if let Some(seconds) = self.seconds {
-            sizes.window = std::time::Duration::from_secs(seconds.into());
+            sizes.window = Duration::from_secs(seconds.into());
         }
         if let Some(pods) = self.pods {
             sizes.pods = pods.into();
+        }
+        if let Some(config_maps) = self.config_maps {
+            sizes.config_maps = config_maps.into();
         }
         sizes
     }

@@ -58,6 +58,11 @@ impl Call {
         }
     }
 
+    /// Path and query.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     fn failed(&self, source: hyper::Error) -> Failure {
         Failure::Connection {
             during: format!("{} {}", self.method, self.path),

@@ -232,7 +232,7 @@ mod tests {
         let line = table.lines().last().unwrap();
         assert_eq!(
             line,
-            "| get pod | 50.0 | 50.0 | 99.1 | 40000 | 2.00 | 5000 | 8.00 | – | 1250 | 25 % | gaps 0 |"
+            "| get pod | 50.0 | 50.0 | 99.0 | 40000 | 2.00 | 5000 | 8.00 | – | 1250 | 25 % | gaps 0 |"
         );
     }
 

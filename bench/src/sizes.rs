@@ -32,10 +32,10 @@ pub(crate) struct Sizes {
     pub(crate) node_watchers: &'static [usize],
     /// Watches that nothing happens on.
     pub(crate) idle_watches: usize,
-    /// Writes that are watched, one after the other.
-    pub(crate) watched_writes: u64,
-    /// The least time between two of them.
-    pub(crate) write_pace: Duration,
+    /// Events that watchers get together.
+    pub(crate) watched_events: u64,
+    /// How many of them a second at most.
+    pub(crate) watched_events_per_s: u32,
     /// How often the server is started to see how long that takes.
     pub(crate) starts: usize,
 }
@@ -52,8 +52,8 @@ impl Size {
                 watchers: &[100, 1_000],
                 node_watchers: &[100, 10_000],
                 idle_watches: 1_000,
-                watched_writes: 500,
-                write_pace: Duration::from_millis(20),
+                watched_events: 300_000,
+                watched_events_per_s: 25_000,
                 starts: 5,
             },
             Self::Quick => Sizes {
@@ -64,8 +64,8 @@ impl Size {
                 watchers: &[100],
                 node_watchers: &[100, 1_000],
                 idle_watches: 500,
-                watched_writes: 100,
-                write_pace: Duration::from_millis(10),
+                watched_events: 50_000,
+                watched_events_per_s: 25_000,
                 starts: 2,
             },
             Self::Tiny => Sizes {
@@ -76,8 +76,8 @@ impl Size {
                 watchers: &[10],
                 node_watchers: &[5, 20],
                 idle_watches: 20,
-                watched_writes: 20,
-                write_pace: Duration::from_millis(1),
+                watched_events: 200,
+                watched_events_per_s: 10_000,
                 starts: 1,
             },
         }

@@ -1,8 +1,11 @@
 //! The whole run in miniature, against the debug build over the embedded store: every row is there and sane.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use trireme_tests::{Server, StoreChoice};
 
 /// How each row begins, in the order of the run.
 const ROWS: &[&str] = &[
@@ -52,31 +55,31 @@ const FIGURES: &[&str] = &[
     "RSS after a restart with 300 configmaps",
 ];
 
-fn tiny_run(more: &[&str]) -> (String, Value) {
-    let server = trireme_tests::server::binary().unwrap_or_else(|error| panic!("{error}"));
-    let dir = tempfile::tempdir().unwrap();
-    let json = dir.path().join("figures.json");
-    let output = Command::new(env!("CARGO_BIN_EXE_trireme-bench"))
-        .args(["all", "--store=embedded", "--size=tiny", "--server-binary"])
-        .arg(server)
-        .arg("--json")
-        .arg(&json)
-        .args(more)
-        .output()
-        .unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    let figures = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
-    (String::from_utf8(output.stdout).unwrap(), figures)
+/// How the rows begin that have a floor.
+const READS: &[&str] = &["get pod,", "list pods, all, rv", "list pods, pages", "list pods, by"];
+
+fn bench() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_trireme-bench"))
 }
 
-fn begin_with(names: &Value, key: &str, expected: &[&str]) {
-    let names: Vec<&str> = names
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| row[key].as_str().unwrap())
-        .collect();
+/// The arguments of a run in miniature that starts its own server.
+fn tiny_all(command: &mut Command) -> &mut Command {
+    let server = trireme_tests::server::binary().unwrap_or_else(|error| panic!("{error}"));
+    command.args(["all", "--store=embedded", "--size=tiny", "--server-binary"]);
+    command.arg(server)
+}
+
+/// The floor belongs to another package, so nothing may have built it yet. It lands beside the server.
+fn build_floor() {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "-p", "trireme-edge", "--example", "floor"]);
+    let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
+    assert!(status.expect("cargo runs").success(), "the floor is built");
+}
+
+fn names_begin_with(list: &Value, key: &str, expected: &[&str]) {
+    let list = list.as_array().expect("an array");
+    let names: Vec<&str> = list.iter().map(|one| one[key].as_str().expect("a name")).collect();
     assert_eq!(names.len(), expected.len(), "{names:#?}");
     for (name, begin) in names.iter().zip(expected) {
         assert!(name.starts_with(begin), "{name:?} does not begin with {begin:?}");
@@ -85,54 +88,78 @@ fn begin_with(names: &Value, key: &str, expected: &[&str]) {
 
 #[test]
 fn every_row_is_printed_and_sane() {
-    let (markdown, figures) = tiny_run(&[]);
-    begin_with(&figures["rows"], "workload", ROWS);
-    begin_with(&figures["figures"], "name", FIGURES);
-    for row in figures["rows"].as_array().unwrap() {
-        let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
-        assert!(number("operations") >= 1.0 && number("ops_per_s") > 0.0, "{row}");
-        assert!(number("p50_ms") <= number("p99_ms"), "{row}");
+    build_floor();
+    let dir = tempfile::tempdir().expect("a directory");
+    let json = dir.path().join("figures.json");
+    let output = tiny_all(&mut bench())
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let table = String::from_utf8_lossy(&output.stdout);
+    let json = std::fs::read(json).expect("the figures were written");
+    let all: Value = serde_json::from_slice(&json).expect("they are JSON");
+    names_begin_with(&all["rows"], "workload", ROWS);
+    names_begin_with(&all["figures"], "name", FIGURES);
+    for row in all["rows"].as_array().expect("rows") {
+        row_is_sane(row);
+        let name = row["workload"].as_str().expect("a name");
         assert!(
-            number("server_cpu_us_per_op") >= 0.0 && number("rss_mib") > 1.0,
+            table.contains(&format!("| {name} |")),
+            "{name} is in the table:\n{table}"
+        );
+    }
+    for figure in all["figures"].as_array().expect("figures") {
+        assert!(figure["value"].is_f64(), "{figure}");
+        assert!(table.contains(figure["name"].as_str().expect("a name")), "{figure}");
+    }
+}
+
+fn row_is_sane(row: &Value) {
+    let number = |key: &str| row[key].as_f64().unwrap_or_else(|| panic!("{key} of {row}"));
+    assert!(number("operations") >= 1.0 && number("ops_per_s") > 0.0, "{row}");
+    assert!(number("p50_ms") <= number("p99_ms"), "{row}");
+    assert!(
+        number("server_cpu_us_per_op") >= 0.0 && number("rss_mib") > 1.0,
+        "{row}"
+    );
+    let name = row["workload"].as_str().expect("a name");
+    let is_read = READS.iter().any(|read| name.starts_with(read));
+    assert_eq!(
+        row["floor_cpu_us_per_op"].is_f64(),
+        is_read,
+        "reads have a floor: {row}"
+    );
+    if name.starts_with("watch, ") {
+        assert_eq!(
+            (number("operations"), &row["counts"]["writes"]),
+            (200.0, &20.0.into()),
             "{row}"
         );
-        let name = row["workload"].as_str().unwrap();
-        assert!(markdown.contains(&format!("| {name} |")), "{name} is in the table");
-        if name.starts_with("watch, ") {
-            assert_eq!(
-                (&row["counts"]["gaps"], &row["counts"]["duplicates"]),
-                (&0.0.into(), &0.0.into())
-            );
-            assert_eq!(number("operations"), 200.0, "10 watchers of 20 writes");
-        } else if !name.starts_with("open ") {
-            assert!(number("bytes_per_op") > 100.0, "{row}");
-        }
-    }
-    for figure in figures["figures"].as_array().unwrap() {
-        assert!(figure["value"].is_f64(), "{figure}");
-        assert!(markdown.contains(figure["name"].as_str().unwrap()));
+        assert_eq!(
+            (&row["counts"]["gaps"], &row["counts"]["duplicates"]),
+            (&0.0.into(), &0.0.into())
+        );
+    } else if !name.starts_with("open ") {
+        assert!(number("bytes_per_op") > 100.0, "{row}");
     }
 }
 
 #[test]
 fn a_wrong_answer_ends_the_run_with_what_came() {
-    let mut server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
-    let output = Command::new(env!("CARGO_BIN_EXE_trireme-bench"))
-        .args([
-            "run",
-            "get",
-            "--size=tiny",
-            "--http1",
-            "--token=user-token",
-            "--url",
-            &server.url(),
-        ])
-        .arg("--ca")
-        .arg(server.ca_file())
-        .arg("--pid")
-        .arg(server.process().id().to_string())
-        .output()
-        .unwrap();
+    let server = Server::start(StoreChoice::Embedded);
+    let mut command = bench();
+    command.args([
+        "run",
+        "get",
+        "--size=tiny",
+        "--token=user-token",
+        "--url",
+        &server.url(),
+    ]);
+    let output = command.arg("--ca").arg(server.ca_file()).output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && errors.contains("403"), "{errors}");
     assert!(output.stdout.is_empty(), "there are no figures");
@@ -140,14 +167,46 @@ fn a_wrong_answer_ends_the_run_with_what_came() {
 
 #[test]
 fn http1_and_a_client_certificate_work() {
-    let server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
-    let output = Command::new(env!("CARGO_BIN_EXE_trireme-bench"))
-        .args(["run", "get", "watch", "--size=tiny", "--http1", "--kubeconfig"])
-        .arg(server.kubeconfig())
-        .output()
-        .unwrap();
+    let server = Server::start(StoreChoice::Embedded);
+    let mut command = bench();
+    command.args(["run", "get", "watch", "--size=tiny", "--http1", "--kubeconfig"]);
+    let output = command.arg(server.kubeconfig()).output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("| get pod, rv=0, 64 at once (http/1.1) |"), "{table}");
+    assert!(
+        !table.contains("MiB |\n"),
+        "without a process there is no memory to see: {table}"
+    );
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_server_behind() {
+    let mut run = tiny_all(&mut bench()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut said = BufReader::new(run.stderr.take().expect("standard error is a pipe")).lines();
+    let first = said.next().expect("it says something").expect("it can be read");
+    assert!(first.starts_with("cold start"), "{first}");
+    let servers = children(run.id());
+    assert!(!servers.is_empty(), "a server runs");
+    let kill = Command::new("kill").args(["-TERM", &run.id().to_string()]).status();
+    assert!(kill.expect("kill runs").success());
+    let errors: Vec<String> = said.map_while(Result::ok).collect();
+    assert!(!run.wait().expect("it ends").success(), "{errors:?}");
+    assert!(errors.iter().any(|line| line.contains("interrupted")), "{errors:?}");
+    for server in servers {
+        assert!(!Path::new(&format!("/proc/{server}")).exists(), "{server} runs on");
+    }
+}
+
+/// The processes that a process has started and that still run.
+fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("there is /proc");
+    let ids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    ids.filter(|id: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        line.is_some_and(|line| line.trim() == parent.to_string())
+    })
+    .collect()
 }

@@ -45,9 +45,13 @@ pub(super) async fn pods(bench: &mut Bench) -> Result<(), Failure> {
     loaded(bench, &format!("{} pods", bench.sizes.pods)).await
 }
 
-/// Config maps that are only there to take room.
-pub(super) async fn load(bench: &mut Bench, many: u64) -> Result<(), Failure> {
-    let object = |number| objects::config_map(&format!("load-{number}"), 0);
+/// What the names of the config maps begin with that are only there to take room.
+pub(super) const LOAD_PREFIX: &str = "load-";
+
+/// Many config maps.
+pub(super) async fn load(bench: &mut Bench) -> Result<(), Failure> {
+    let many = bench.sizes.config_maps;
+    let object = |number| objects::config_map(&format!("{LOAD_PREFIX}{number}"), 0);
     let measured = create(bench, "configmaps", READERS, Limit::Times(many), &object).await?;
     let row = bench.row(format!("create {many} configmaps, 64 at once"), &measured)?;
     bench.report.row(row);

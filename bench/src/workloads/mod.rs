@@ -50,6 +50,8 @@ pub(crate) enum Workload {
     IdleWatch,
     /// The peak of memory while 8 callers list all pods
     ListPeak,
+    /// Memory with many config maps
+    LoadConfigMaps,
 }
 
 /// Writers of creates, updates and deletes.
@@ -131,6 +133,7 @@ impl Bench {
             Workload::NodeWatch => nodes::run(self).await,
             Workload::IdleWatch => idle::run(self).await,
             Workload::ListPeak => memory::run(self).await,
+            Workload::LoadConfigMaps => create::load(self).await,
         }
     }
 
@@ -143,14 +146,9 @@ impl Bench {
         Ok(())
     }
 
-    /// Creates so many config maps and says what memory they take.
-    pub(crate) async fn load_config_maps(&mut self, many: u64) -> Result<(), Failure> {
-        create::load(self, many).await
-    }
-
-    /// Checks that so many config maps are there, over pages.
+    /// How many config maps of [`Workload::LoadConfigMaps`] are there.
     pub(crate) async fn count_config_maps(&self) -> Result<u64, Failure> {
-        list::count(self, "configmaps", "load-").await
+        list::count(self, "configmaps", create::LOAD_PREFIX).await
     }
 
     /// The collection of a core resource in the run's namespace.

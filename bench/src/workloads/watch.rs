@@ -1,7 +1,8 @@
 //! Fan-out: how late events come, whether one is lost or comes twice, and what delivering one costs.
 //!
 //! One writer changes config maps at a steady pace; each change carries the time at which it was sent. The same
-//! writes are done without watchers first, so that their own cost can be taken off.
+//! writes are done without watchers first, so that their own cost can be taken off. More watchers get fewer writes at
+//! a slower pace, so that the number and the rate of events stay the same.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 use crate::measure::{Measured, Sample, microseconds, record};
 use crate::objects;
 use crate::report::float;
+use crate::sizes::Sizes;
 
 /// Config maps that are changed in turn.
 const WATCHED: u64 = 10;
@@ -41,6 +43,23 @@ struct Writer {
     epoch: Instant,
 }
 
+/// How many writes, and the least time between two.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    writes: u64,
+    between: Duration,
+}
+
+impl Pace {
+    fn for_watchers(watchers: usize, sizes: &Sizes) -> Self {
+        let watchers = u32::try_from(watchers.max(1)).unwrap_or(u32::MAX);
+        Self {
+            writes: sizes.watched_events.div_ceil(watchers.into()),
+            between: Duration::from_secs(1) * watchers / sizes.watched_events_per_s,
+        }
+    }
+}
+
 impl Writer {
     async fn create_watched(&mut self) -> Result<(), Failure> {
         for number in 0..WATCHED {
@@ -51,11 +70,11 @@ impl Writer {
     }
 
     /// Writes, then says that this was all. Returns the versions that were acknowledged, in order.
-    async fn write(&mut self, bench: &Bench, watchers: u64, received: &Received) -> Result<Vec<u64>, Failure> {
+    async fn write(&mut self, pace: Pace, watchers: u64, received: &Received) -> Result<Vec<u64>, Failure> {
         let mut acknowledged = Vec::new();
-        let mut pace = tokio::time::interval(bench.sizes.write_pace);
-        for write in 0..bench.sizes.watched_writes {
-            pace.tick().await;
+        let mut ticks = tokio::time::interval(pace.between);
+        for write in 0..pace.writes {
+            ticks.tick().await;
             while received.events.get() < write.saturating_sub(MOST_BEHIND) * watchers {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
@@ -96,15 +115,16 @@ pub(super) async fn run(bench: &mut Bench) -> Result<(), Failure> {
         epoch: Instant::now(),
     };
     writer.create_watched().await?;
-    let alone = fan_out(bench, &mut writer, 0).await?;
     for watchers in bench.sizes.watchers {
-        let delivered = fan_out(bench, &mut writer, *watchers).await?;
+        let pace = Pace::for_watchers(*watchers, &bench.sizes);
+        let alone = fan_out(bench, &mut writer, pace, 0).await?;
+        let delivered = fan_out(bench, &mut writer, pace, *watchers).await?;
         report(bench, *watchers, &alone, &delivered)?;
     }
     Ok(())
 }
 
-async fn fan_out(bench: &Bench, writer: &mut Writer, watchers: usize) -> Result<Round, Failure> {
+async fn fan_out(bench: &Bench, writer: &mut Writer, pace: Pace, watchers: usize) -> Result<Round, Failure> {
     let version = current_version(bench, &writer.collection).await?;
     let call = Call::get(format!("{}?watch=true&resourceVersion={version}", writer.collection));
     let (mut streams, _) = open_all(bench, vec![call; watchers]).await?;
@@ -118,7 +138,7 @@ async fn fan_out(bench: &Bench, writer: &mut Writer, watchers: usize) -> Result<
     let following: FuturesUnordered<_> = following.collect();
     let both = async {
         let following = following.try_collect::<Vec<_>>();
-        tokio::try_join!(writer.write(bench, watchers as u64, &received), following)
+        tokio::try_join!(writer.write(pace, watchers as u64, &received), following)
     };
     let both = tokio::time::timeout(PATIENCE, both).await;
     let (acknowledged, seen) = both.map_err(|_| {

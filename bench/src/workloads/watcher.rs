@@ -63,7 +63,7 @@ impl Watcher {
     }
 
     fn wrong(&self, how: &str) -> Failure {
-        Failure::Wrong(format!("the watch {:?} {how}", self.call))
+        Failure::Wrong(format!("the watch {} {how}", self.call.path()))
     }
 }
 
