@@ -1,19 +1,17 @@
 //! Everything in one run, in an order in which no workload spoils the figures of a later one.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use http::StatusCode;
 
+use crate::about::server_version;
 use crate::cli::Common;
-use crate::client::{Call, Session};
 use crate::failure::Failure;
 use crate::floor;
 use crate::report::Report;
 use crate::server::{Server, Store};
-use crate::target::{Target, TargetArgs};
+use crate::target::TargetArgs;
 use crate::usage;
 use crate::workloads::{Bench, Workload, mib};
 
@@ -66,8 +64,8 @@ impl All {
 
     async fn running(&self) -> Result<Report, Failure> {
         let target = self.target.target(self.common.wire)?;
-        let mut report = Report::default();
-        about(&mut report, &target).await?;
+        let mut report = self.common.report();
+        report.about.insert("server", server_version(&target).await?);
         report.about.insert(
             "not measured",
             "cold start, restart and memory of many config maps: the server was running already".to_owned(),
@@ -82,11 +80,11 @@ impl All {
     }
 
     async fn started(&self, binary: PathBuf) -> Result<Report, Failure> {
-        let mut report = Report::default();
+        let mut report = self.common.report();
         let sizes = self.common.sizes();
         let server = self.cold_starts(&binary, sizes.starts, &mut report).await?;
         let target = server.target()?;
-        about(&mut report, &target).await?;
+        report.about.insert("server", server_version(&target).await?);
         let store = match self.store {
             Store::Etcd => "etcd, one member, on this machine",
             Store::Embedded => "embedded",
@@ -172,29 +170,4 @@ impl All {
 
 fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
-}
-
-/// Notes the server and the machine.
-pub(crate) async fn about(report: &mut Report, target: &Target) -> Result<(), Failure> {
-    let mut session = Session::open(target).await?;
-    let version = session.expect(&Call::get("/version"), StatusCode::OK).await?;
-    let version: serde_json::Value =
-        serde_json::from_slice(&version).map_err(|error| Failure::Wrong(format!("/version: {error}")))?;
-    let version = version["gitVersion"].as_str().unwrap_or("unknown").to_owned();
-    report.about.insert("server", version);
-    machine(report);
-    Ok(())
-}
-
-/// Notes the machine.
-pub(crate) fn machine(report: &mut Report) {
-    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("unknown CPU", |(_, model)| model);
-    let cores = cpus.lines().filter(|line| line.starts_with("processor")).count();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let machine = format!("{model}, {cores} cores, Linux {}", kernel.trim());
-    report.about.insert("machine, shared with the load generator", machine);
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::all::{All, about, machine};
+use crate::about::{machine, server_version};
+use crate::all::All;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
 use crate::report::Report;
@@ -90,6 +91,26 @@ impl Common {
         sizes
     }
 
+    /// A report that knows when, where and how the run is done.
+    pub(crate) fn report(&self) -> Report {
+        let mut report = Report::default();
+        let (size, sizes) = (if self.quick { Size::Quick } else { self.size }, self.sizes());
+        let wire = match self.wire.http1 {
+            true => "HTTP/1.1, a connection a caller".to_owned(),
+            false => format!("HTTP/2, callers on {} connections", self.wire.connections),
+        };
+        report
+            .about
+            .insert("run", format!("{size:?}, windows of {:?}, {wire}", sizes.window));
+        report
+            .about
+            .insert("date", jiff::Timestamp::now().strftime("%F %R UTC").to_string());
+        report
+            .about
+            .insert("machine, shared with the load generator", machine());
+        report
+    }
+
     /// Prints the report, and writes it where that was asked for.
     pub(crate) fn publish(&self, report: &Report) -> Result<(), Failure> {
         println!("{}", report.markdown());
@@ -111,8 +132,7 @@ impl Cli {
                 through,
                 common,
             } => {
-                let mut report = Report::default();
-                machine(&mut report);
+                let mut report = common.report();
                 floor::alone(&floor_binary, through, common.wire, &common.sizes(), &mut report).await?;
                 common.publish(&report)
             }
@@ -122,8 +142,8 @@ impl Cli {
                 common,
             } => {
                 let target = target.target(common.wire)?;
-                let mut report = Report::default();
-                about(&mut report, &target).await?;
+                let mut report = common.report();
+                report.about.insert("server", server_version(&target).await?);
                 let mut bench = Bench::new(target, common.sizes(), report).await?;
                 for workload in workloads {
                     bench.run(workload).await?;

@@ -10,6 +10,7 @@
 //! it all, so that the other cores are the server's. Answers are checked while they are measured, by counting and
 //! scanning their bytes; the first wrong one ends the run without figures.
 
+mod about;
 mod all;
 mod cli;
 mod client;

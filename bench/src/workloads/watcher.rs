@@ -1,9 +1,9 @@
 //! Watch streams, read at little cost: lines are cut and scanned, never parsed.
 
-use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
+use futures_util::future::try_join_all;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -126,8 +126,8 @@ impl Lines {
     }
 }
 
-/// Opens a watch for each call, some at a time, over as many connections as the server's limit of streams takes.
-/// An operation of the measurement is one watch that answers.
+/// Opens a watch for each call, in their order, some at a time, over as many connections as the server's limit of
+/// streams takes. An operation of the measurement is one watch that answers.
 pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<Watcher>, Measured), Failure> {
     let target = &bench.target;
     let connections = match target.wire.http1 {
@@ -136,20 +136,16 @@ pub(super) async fn open_all(bench: &Bench, calls: Vec<Call>) -> Result<(Vec<Wat
     };
     let many = calls.len() as u64;
     let sessions = Session::spread(target, calls.len(), connections).await?;
-    let gate = Arc::new(Semaphore::new(OPENING));
+    let gate = &Semaphore::new(OPENING);
     let before = Sample::take(target.pid)?;
-    let opening = sessions.into_iter().zip(calls).map(|(session, call)| {
-        let gate = gate.clone();
-        async move {
-            let permit = gate.acquire().await;
-            let begun = std::time::Instant::now();
-            let watcher = Watcher::open(session, call).await?;
-            drop(permit);
-            Ok::<_, Failure>((watcher, begun.elapsed()))
-        }
+    let opening = sessions.into_iter().zip(calls).map(|(session, call)| async move {
+        let permit = gate.acquire().await;
+        let begun = Instant::now();
+        let watcher = Watcher::open(session, call).await?;
+        drop(permit);
+        Ok::<_, Failure>((watcher, begun.elapsed()))
     });
-    let opening: FuturesUnordered<_> = opening.collect();
-    let opened: Vec<_> = opening.try_collect().await?;
+    let opened = try_join_all(opening).await?;
     let after = Sample::take(target.pid)?;
     let mut latency = microseconds();
     opened.iter().for_each(|(_, took)| record(&mut latency, *took));
