@@ -71,8 +71,8 @@ impl Size {
             Self::Tiny => Sizes {
                 warm_up: Duration::from_millis(20),
                 window: Duration::from_millis(150),
-                pods: 200,
-                config_maps: 300,
+                pods: 100,
+                config_maps: 100,
                 watchers: &[10],
                 node_watchers: &[5, 20],
                 idle_watches: 20,

@@ -35,7 +35,7 @@ const ROWS: &[&str] = &[
     "patch of a pod that none of 5 watchers",
     "open a watch of one node, 20 in all",
     "patch of a pod that none of 20 watchers",
-    "create 300 configmaps",
+    "create 100 configmaps",
 ];
 
 /// How each time or amount begins, in the order of the run.
@@ -44,15 +44,15 @@ const FIGURES: &[&str] = &[
     "RSS idle",
     "an idle watch, of 20",
     "RSS with 20 idle watches",
-    "RSS with 200 pods",
-    "RSS at its highest while 200 pods were created",
+    "RSS with 100 pods",
+    "RSS at its highest while 100 pods were created",
     "RSS before 8 full lists at once",
     "RSS at its highest during 8 full lists at once",
     "peak over loaded",
-    "RSS with 300 configmaps",
-    "RSS at its highest while 300 configmaps were created",
-    "restart to /readyz with 300 configmaps",
-    "RSS after a restart with 300 configmaps",
+    "RSS with 100 configmaps",
+    "RSS at its highest while 100 configmaps were created",
+    "restart to /readyz with 100 configmaps",
+    "RSS after a restart with 100 configmaps",
 ];
 
 /// How the rows begin that have a floor.
