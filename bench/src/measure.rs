@@ -112,16 +112,7 @@ pub(crate) async fn drive<O: Operation>(
         Limit::For { warm_up, .. } => warm_up,
         Limit::Times(_) => Duration::ZERO,
     };
-    let shared = Shared {
-        limit,
-        begin: Instant::now() + warm_up,
-        tally: RefCell::new(Tally {
-            next: 0,
-            operations: 0,
-            bytes: 0,
-            latency: microseconds(),
-        }),
-    };
+    let shared = Shared::new(limit, Instant::now() + warm_up);
     let running: FuturesUnordered<_> = callers.iter_mut().map(|caller| shared.go_on(caller)).collect();
     let running = running.try_collect::<()>();
     let (before, after) = match limit {
@@ -154,6 +145,20 @@ pub(crate) async fn drive<O: Operation>(
 }
 
 impl Shared {
+    fn new(limit: Limit, begin: Instant) -> Self {
+        let tally = Tally {
+            next: 0,
+            operations: 0,
+            bytes: 0,
+            latency: microseconds(),
+        };
+        Self {
+            limit,
+            begin,
+            tally: RefCell::new(tally),
+        }
+    }
+
     async fn go_on<O: Operation>(&self, caller: &mut O) -> Result<(), Failure> {
         while let Some(number) = self.next() {
             let begun = Instant::now();
@@ -241,23 +246,28 @@ mod tests {
         assert_eq!(error.to_string(), "three");
     }
 
-    #[tokio::test]
-    async fn a_window_has_at_least_one_operation_and_none_of_the_warm_up() {
-        struct Slow(u64);
-        impl Operation for Slow {
-            async fn once(&mut self, _: u64) -> Result<u64, Failure> {
-                self.0 += 1;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-                Ok(1)
-            }
-        }
+    fn window_from(begin: Instant) -> Shared {
         let limit = Limit::For {
-            warm_up: Duration::from_millis(50),
+            warm_up: Duration::ZERO,
             window: Duration::ZERO,
         };
-        let mut callers = [Slow(0)];
-        let measured = drive(None, limit, &mut callers).await.unwrap();
-        assert_eq!((measured.operations, measured.bytes), (1, 1));
-        assert!(callers[0].0 >= 2, "it warmed up");
+        Shared::new(limit, begin)
+    }
+
+    #[test]
+    fn what_ends_in_the_warm_up_does_not_count() {
+        let shared = window_from(Instant::now() + Duration::from_secs(3600));
+        shared.count(Instant::now(), 1);
+        assert!(shared.is_empty());
+    }
+
+    #[test]
+    fn a_window_is_as_long_as_its_first_operation_at_least() {
+        let shared = window_from(Instant::now() - Duration::from_secs(1));
+        assert_eq!(shared.next(), Some(0), "it goes on until one has ended");
+        shared.count(Instant::now(), 1);
+        shared.count(Instant::now(), 1);
+        assert_eq!(shared.next(), None);
+        assert_eq!(shared.tally.into_inner().operations, 1, "the second came too late");
     }
 }
