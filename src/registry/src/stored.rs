@@ -141,6 +141,9 @@ fn canonical_body(value: &[u8], head: &Head<'_>) -> Option<usize> {
 /// The watch line, the object within it, and where the object's `"metadata"` begins.
 type Encoded = (Bytes, Bytes, usize);
 
+/// Values of the selectable fields.
+type Fields = Box<[Box<str>]>;
+
 fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> Encoded {
     let (before, after) = value.split_at(body);
     let fields = after.get(br#""metadata":{"#.len()..).unwrap_or_default();
@@ -162,7 +165,7 @@ fn encode_anew(
     head: &Head<'_>,
     value: &[u8],
     revision: Revision,
-) -> Result<(Encoded, Box<[Box<str>]>), ItemError> {
+) -> Result<(Encoded, Fields), ItemError> {
     let foreign = || ItemError::Foreign {
         api_version: head.api_version.to_string(),
         kind: head.kind.to_string(),

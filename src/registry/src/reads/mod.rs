@@ -107,9 +107,9 @@ impl Reader {
             fresh
                 .snapshot
                 .index
-                .get(&*format!("{}/{}", target.namespace, target.name))
+                .get(&format!("{}/{}", target.namespace, target.name))
         } else {
-            fresh.snapshot.index.get(&*target.name)
+            fresh.snapshot.index.get(&target.name)
         };
         found
             .cloned()
