@@ -14,7 +14,7 @@ use crate::{
     data::{self, ResourceData, StorageData},
     discovery, flowcontrol, generic,
     kind::Kind,
-    networking, node, policy, rbac, scheduling, storage,
+    networking, node, policy, rbac, resource, scheduling, storage,
 };
 
 /// What the kinds need to know of the server's settings.
@@ -131,6 +131,10 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("rbac.authorization.k8s.io", "clusterroles") => rbac::roles::cluster_role(),
         ("rbac.authorization.k8s.io", "rolebindings") => rbac::bindings::role_binding(),
         ("rbac.authorization.k8s.io", "roles") => rbac::roles::role(),
+        ("resource.k8s.io", "deviceclasses") => resource::deviceclasses::kind(),
+        ("resource.k8s.io", "resourceclaims") => resource::resourceclaims::kind(),
+        ("resource.k8s.io", "resourceclaimtemplates") => resource::resourceclaimtemplates::kind(),
+        ("resource.k8s.io", "resourceslices") => resource::resourceslices::kind(),
         ("scheduling.k8s.io", "priorityclasses") => scheduling::priorityclasses::kind(),
         ("storage.k8s.io", "csidrivers") => storage::csidrivers::kind(),
         ("storage.k8s.io", "csinodes") => storage::csinodes::kind(),
@@ -155,6 +159,10 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations") => {
             admissionregistration::webhookconfigurations::mutating()
         }
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            admissionregistration::policies::validating()
+        }
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies") => admissionregistration::policies::mutating(),
         _ => generic::kind(row),
     }
 }

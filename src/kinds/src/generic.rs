@@ -2,7 +2,6 @@
 //! and metadata are validated, the status is kept apart, and the generation is counted where Kubernetes counts it.
 
 use serde_json::Value;
-use trireme_machinery::names::{self, NameCheck};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
@@ -11,53 +10,23 @@ use crate::{
     values::{keep_field, remove},
 };
 
-/// Groups whose kinds take any name that fits into a URL.
-const PATH_SEGMENT_NAMES: [&str; 1] = ["rbac.authorization.k8s.io"];
-
 /// Kinds that have a `metadata.generation`.
-const WITH_GENERATION: [&str; 4] = [
-    "customresourcedefinitions",
-    "validatingadmissionpolicies",
-    "mutatingadmissionpolicies",
-    "resourceslices",
-];
-
-/// Kinds whose deletion answers with the object.
-const RETURNED_WHEN_DELETED: [&str; 5] = [
-    "podtemplates",
-    "deviceclasses",
-    "resourceclaims",
-    "resourceclaimtemplates",
-    "resourceslices",
-];
+const WITH_GENERATION: [&str; 1] = ["customresourcedefinitions"];
 
 /// The kind of a row without a module of its own.
 pub(crate) fn kind(row: &ResourceData) -> Kind {
-    let listed = |list: &[&str]| list.contains(&row.plural.as_str());
     Kind::new(Generic {
-        path_segment_names: PATH_SEGMENT_NAMES.contains(&row.group.as_str()),
-        generation: listed(&WITH_GENERATION),
+        generation: WITH_GENERATION.contains(&row.plural.as_str()),
         status: row.subresource("status").is_some(),
-        returned: listed(&RETURNED_WHEN_DELETED),
     })
 }
 
 struct Generic {
-    path_segment_names: bool,
     generation: bool,
     status: bool,
-    returned: bool,
 }
 
 impl Strategy for Generic {
-    fn name_check(&self) -> NameCheck {
-        if self.path_segment_names {
-            names::name_is_path_segment
-        } else {
-            names::name_is_dns_subdomain
-        }
-    }
-
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         if self.status {
             remove(object, "status");
@@ -72,9 +41,5 @@ impl Strategy for Generic {
 
     fn has_generation(&self) -> bool {
         self.generation
-    }
-
-    fn returns_deleted_object(&self) -> bool {
-        self.returned
     }
 }

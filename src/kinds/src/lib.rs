@@ -14,6 +14,7 @@ mod builtin;
 mod certificates;
 mod checks;
 mod columns;
+mod conditions;
 mod coordination;
 mod core;
 mod diff;
@@ -26,6 +27,7 @@ mod node;
 mod pod_template;
 mod policy;
 mod rbac;
+mod resource;
 mod scheduling;
 mod storage;
 #[cfg(test)]

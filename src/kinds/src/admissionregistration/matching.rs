@@ -2,16 +2,20 @@
 
 use serde_json::Value;
 use trireme_machinery::{
+    cel::Environment,
     field::{Error, ErrorList, Path},
     names,
 };
 
+use super::expressions::push_expression;
 use crate::{
     checks::{push_invalid, push_selector, push_unsupported, require},
     values::{items, text},
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+/// What a mutating policy can be called for: there is nothing to change when an object is deleted.
+const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
@@ -92,7 +96,9 @@ fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
             "if '*/*' is present, must not specify other resources",
         ));
     }
-    if names.contains(&"*") && names.iter().any(|name| !name.contains('/') && *name != "*") {
+    // Upstream looks at the last resource without a subresource only.
+    let last = names.iter().rfind(|name| !name.is_empty() && !name.contains('/'));
+    if names.contains(&"*") && last.is_some_and(|last| *last != "*") {
         let detail = "if '*' is present, must not specify other resources without subresources";
         errors.push(Error::invalid(path, &shown, detail));
     }
@@ -109,13 +115,40 @@ pub(super) fn push_match_resources(errors: &mut ErrorList, resources: &Value, pa
     for field in ["resourceRules", "excludeResourceRules"] {
         let at = path.child(field);
         for (index, rule) in items(resources, field).iter().enumerate() {
+            push_resource_names(errors, rule, &at.index(index));
             push_rule(errors, rule, &at.index(index));
         }
     }
 }
 
-/// Faults of match conditions, but for what their expressions say.
-pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+fn push_resource_names(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let at = path.child("resourceNames");
+    let names = items(rule, "resourceNames");
+    for (index, name) in names.iter().enumerate() {
+        let at = at.index(index);
+        let text = name.as_str().unwrap_or_default();
+        push_invalid(errors, &at, text, names::path_segment_name(text));
+        if names.iter().take(index).any(|earlier| earlier == name) {
+            errors.push(Error::duplicate(&at, name));
+        }
+    }
+}
+
+/// Faults of the operations that a mutating policy or its binding is for.
+pub(super) fn push_mutable_operations(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+    let at = path.child("resourceRules.operations");
+    let operations = items(resources, "resourceRules")
+        .iter()
+        .flat_map(|rule| items(rule, "operations"));
+    for operation in operations.filter_map(Value::as_str) {
+        if !MUTABLE_OPERATIONS.contains(&operation) {
+            errors.push(Error::not_supported(&at, operation, &MUTABLE_OPERATIONS));
+        }
+    }
+}
+
+/// Faults of match conditions.
+pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, environment: &Environment) {
     let at = path.child("matchConditions");
     let conditions = items(holder, "matchConditions");
     if conditions.len() > MAX_CONDITIONS {
@@ -123,8 +156,12 @@ pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Pat
     }
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
-        if text(condition, "expression").trim().is_empty() {
-            errors.push(Error::required(&at.child("expression"), ""));
+        let expression = text(condition, "expression").trim();
+        let at_expression = at.child("expression");
+        if expression.is_empty() {
+            errors.push(Error::required(&at_expression, ""));
+        } else {
+            push_expression(errors, environment, (expression, expression), &at_expression, &["bool"]);
         }
         let Some(name) = require(errors, condition, &at, "name") else {
             continue;

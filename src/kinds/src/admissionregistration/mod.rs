@@ -1,9 +1,11 @@
 //! `admissionregistration.k8s.io`.
 //!
-//! Expressions are checked for being there, not for what they say: that takes a CEL compiler, which this crate does
-//! not have.
+//! Expressions are compiled when they are written. What they may cost is not estimated.
 
+pub(crate) mod policies;
 pub(crate) mod policybindings;
 pub(crate) mod webhookconfigurations;
 
+mod expressions;
 mod matching;
+mod mutations;

@@ -8,7 +8,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::matching::push_match_resources;
+use super::matching::{push_match_resources, push_mutable_operations};
 use crate::{
     checks::{push_invalid, push_selector, require},
     columns::{self, column, described},
@@ -100,7 +100,11 @@ impl Strategy for Bindings {
             push_reference(&mut errors, reference, &path.child("paramRef"));
         }
         if let Some(resources) = spec.get("matchResources") {
-            push_match_resources(&mut errors, resources, &path.child("matchResources"));
+            let at = path.child("matchResources");
+            push_match_resources(&mut errors, resources, &at);
+            if !self.validating {
+                push_mutable_operations(&mut errors, resources, &at);
+            }
         }
         if self.validating {
             push_actions(
@@ -122,21 +126,19 @@ impl Strategy for Bindings {
 }
 
 fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+    const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (text(reference, "name"), reference.get("selector"));
-    match (name.is_empty(), selector) {
-        (false, Some(_)) => {
-            errors.push(Error::forbidden(
-                &path.child("name"),
-                "name and selector are mutually exclusive",
-            ));
-            errors.push(Error::forbidden(
-                &path.child("selector"),
-                "name and selector are mutually exclusive",
-            ));
+    if !name.is_empty() {
+        push_invalid(errors, &path.child("name"), name, names::path_segment_name(name));
+        if selector.is_some() {
+            errors.push(Error::forbidden(&path.child("name"), EXCLUSIVE));
         }
-        (false, None) => push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name)),
-        (true, Some(selector)) => push_selector(errors, Some(selector), &path.child("selector")),
+    }
+    push_selector(errors, selector, &path.child("selector"));
+    match (name.is_empty(), selector) {
+        (false, Some(_)) => errors.push(Error::forbidden(&path.child("selector"), EXCLUSIVE)),
         (true, None) => errors.push(Error::required(path, "one of name or selector must be specified")),
+        _ => {}
     }
     let at = path.child("parameterNotFoundAction");
     match reference

@@ -8,7 +8,10 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::matching::{push_conditions, push_rule};
+use super::{
+    expressions::Scope,
+    matching::{push_conditions, push_rule},
+};
 use crate::{
     checks::{number, push_invalid, push_selector, push_unsupported, require},
     columns::{self, column, described},
@@ -114,7 +117,7 @@ impl Webhooks {
             webhook.get("clientConfig").unwrap_or(&Value::Null),
             &path.child("clientConfig"),
         );
-        push_conditions(errors, webhook, path);
+        push_conditions(errors, webhook, path, &Scope::default().of_conditions());
     }
 }
 

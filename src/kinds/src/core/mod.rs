@@ -19,3 +19,5 @@ pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;
 mod volumes;
+
+pub(crate) use resource_names::is_extended as is_extended_resource_name;

@@ -74,9 +74,10 @@ pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Names that quotas can count requests of.
-fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+/// Whether a name is that of a resource which Kubernetes does not know; as part of a quota it must be well-formed too.
+pub(crate) fn is_extended(name: &str) -> bool {
+    let is_own = !is_native(name) && !name.starts_with("requests.");
+    is_own && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Whether a container may get more of a resource than it asks for.

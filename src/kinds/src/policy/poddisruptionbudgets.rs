@@ -1,23 +1,18 @@
 //! PodDisruptionBudgets (`pkg/registry/policy/poddisruptionbudget`, `pkg/apis/policy/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    field::{Error, ErrorList, Path},
-    names,
-};
+use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     apps::workload::{push_int_or_percent_faults, push_negative_faults, push_percent_faults},
-    checks::{push_invalid, push_selector},
+    checks::push_selector,
     columns::{self, column, described},
+    conditions::push_condition_faults,
     internal::{self, Field, LABEL_SELECTOR, Shape},
     kind::Kind,
-    values::{integer_at, items, keep_field, text},
+    values::{integer_at, keep_field},
 };
-
-const MAX_REASON_BYTES: usize = 1024;
-const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 
 /// `policy.PodDisruptionBudgetSpec`.
 const SPEC: &[Field] = &[
@@ -118,47 +113,6 @@ impl Strategy for Budgets {
 
     fn repeats_metadata_checks(&self) -> bool {
         false
-    }
-}
-
-/// Conditions as all kinds of newer versions have them (`metav1.Condition`).
-fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let conditions = items(status, "conditions");
-    for (index, condition) in conditions.iter().enumerate() {
-        let at = path.index(index);
-        let kind = text(condition, "type");
-        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
-        if conditions
-            .iter()
-            .take(index)
-            .any(|earlier| text(earlier, "type") == kind)
-        {
-            errors.push(Error::duplicate(&at.child("type"), &kind.into()));
-        }
-        let state = text(condition, "status");
-        if !matches!(state, "True" | "False" | "Unknown") {
-            errors.push(Error::not_supported(
-                &at.child("status"),
-                state,
-                &["False", "True", "Unknown"],
-            ));
-        }
-        push_negative_faults(condition, &at, &["observedGeneration"], errors);
-        if text(condition, "lastTransitionTime").is_empty() {
-            errors.push(Error::required(&at.child("lastTransitionTime"), ""));
-        }
-        let (reason, at_reason) = (text(condition, "reason"), at.child("reason"));
-        if reason.is_empty() {
-            errors.push(Error::required(&at_reason, ""));
-        } else {
-            push_invalid(errors, &at_reason, reason, names::condition_reason(reason));
-            if reason.len() > MAX_REASON_BYTES {
-                errors.push(Error::too_long(&at_reason, MAX_REASON_BYTES));
-            }
-        }
-        if text(condition, "message").len() > MAX_MESSAGE_BYTES {
-            errors.push(Error::too_long(&at.child("message"), MAX_MESSAGE_BYTES));
-        }
     }
 }
 

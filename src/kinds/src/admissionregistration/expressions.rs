@@ -1,0 +1,131 @@
+//! Expressions of webhooks and policies: what they may speak of, and what they must evaluate to.
+
+use serde_json::Value;
+use trireme_machinery::{
+    cel::{self, AdmissionVariables, Environment, Type},
+    field::{Error, ErrorList, Path},
+};
+
+use crate::{
+    checks::push_invalid,
+    values::{items, text},
+};
+
+const RESERVED: [&str; 21] = [
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
+
+/// What the expressions of one webhook or policy may speak of.
+#[derive(Default)]
+pub(super) struct Scope {
+    /// The policy has parameters.
+    pub(super) params: bool,
+    /// The policy's own variables so far; none if it cannot have any.
+    pub(super) composed: Option<Vec<(String, Type)>>,
+    /// The policy makes patches.
+    pub(super) patches: bool,
+}
+
+impl Scope {
+    /// For match conditions, which come before variables.
+    pub(super) fn of_conditions(&self) -> Environment {
+        Environment::admission(AdmissionVariables {
+            params: self.params,
+            authorizer: true,
+            patch_types: false,
+        })
+    }
+
+    /// For all others.
+    pub(super) fn environment(&self, authorizer: bool) -> Environment {
+        let environment = Environment::admission(AdmissionVariables {
+            params: self.params,
+            authorizer,
+            patch_types: self.patches,
+        });
+        match &self.composed {
+            Some(composed) => environment.with_composed(composed),
+            None => environment,
+        }
+    }
+
+    /// Checks a policy's variables; each may speak of those before it.
+    pub(super) fn push_variables(&mut self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+        for (index, variable) in items(spec, "variables").iter().enumerate() {
+            let at = path.index(index);
+            let (name, expression) = (text(variable, "name"), text(variable, "expression"));
+            if name.trim().is_empty() {
+                errors.push(Error::required(&at.child("name"), "name is not specified"));
+            } else if !is_identifier(name) {
+                let fault = "must be a valid CEL identifier".to_owned();
+                push_invalid(errors, &at.child("name"), name, vec![fault]);
+            }
+            let at = at.child("expression");
+            if expression.trim().is_empty() {
+                errors.push(Error::required(&at, "expression is not specified"));
+                continue;
+            }
+            // What does not compile is told once, not wherever it is spoken of.
+            let output = match cel::compile(&self.environment(true), expression) {
+                Ok(output) => output,
+                Err(fault) => {
+                    errors.push(compilation_failed(&at, expression, &fault));
+                    Type::Dyn
+                }
+            };
+            self.composed.get_or_insert_default().push((name.to_owned(), output));
+        }
+    }
+}
+
+/// Checks an expression that must evaluate to one of these types; faults show `shown`.
+pub(super) fn push_expression(
+    errors: &mut ErrorList,
+    environment: &Environment,
+    (expression, shown): (&str, &str),
+    path: &Path<'_>,
+    expected: &[&str],
+) {
+    match cel::compile(environment, expression) {
+        Err(fault) => errors.push(compilation_failed(path, shown, &fault)),
+        Ok(output) => {
+            let output = output.to_string();
+            let wanted = match expected {
+                _ if expected.contains(&output.as_str()) => return,
+                [one] => (*one).to_owned(),
+                several => format!("one of [{}]", several.join(" ")),
+            };
+            let detail = format!("must evaluate to {wanted} but got {output}");
+            errors.push(Error::invalid_str(path, shown, &detail));
+        }
+    }
+}
+
+fn compilation_failed(path: &Path<'_>, expression: &str, fault: &cel::CompileError) -> Error {
+    Error::invalid_str(path, expression, &format!("compilation failed: {fault}"))
+}
+
+fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
+    begins && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()) && !RESERVED.contains(&name)
+}

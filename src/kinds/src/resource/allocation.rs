@@ -1,0 +1,226 @@
+//! What a scheduler and drivers write into a claim's status (`validateResourceClaimStatusUpdate`).
+
+use std::{collections::HashSet, fmt};
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names::parse_cidr_sloppy,
+};
+
+use super::{
+    claim::{MAX_CONFIGURATIONS, RequestNames},
+    lists::{by, push_items, push_label, push_set},
+    names::{push_pool, push_share},
+    selectors::{MAX_PARAMETERS_BYTES, push_configuration, push_raw},
+    shapes::ALLOCATION,
+    taints::{push_binding_conditions, push_tolerations},
+};
+use crate::{
+    checks::require,
+    conditions::push_condition_faults,
+    core::persistentvolumes::push_driver_name,
+    internal::{self, Shape},
+    pod_template::validate_node_selector,
+    values::{items, text},
+};
+
+const MAX_CONSUMERS: usize = 256;
+const MAX_RESULTS: usize = 32;
+const MAX_CONDITIONS: usize = 8;
+const MAX_ADDRESSES: usize = 16;
+const MAX_INTERFACE_BYTES: usize = 256;
+const MAX_HARDWARE_BYTES: usize = 128;
+
+/// A device of a driver's pool, without the share of it.
+#[derive(PartialEq, Eq, Hash)]
+pub(super) struct DeviceId([String; 3]);
+
+impl DeviceId {
+    /// The device that a result or a device's status is of.
+    pub(super) fn of(fields: &Value) -> Self {
+        Self(["driver", "pool", "device"].map(|name| text(fields, name).to_owned()))
+    }
+}
+
+/// A device with its share, as messages show it.
+#[derive(PartialEq, Eq, Hash)]
+struct SharedDeviceId(DeviceId, String);
+
+impl SharedDeviceId {
+    fn of(fields: &Value) -> Self {
+        Self(DeviceId::of(fields), text(fields, "shareID").to_owned())
+    }
+}
+
+impl fmt::Display for SharedDeviceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.0.join("/"))?;
+        match self.1.as_str() {
+            "" => Ok(()),
+            share => write!(f, "/{share}"),
+        }
+    }
+}
+
+/// Faults of a new status beside the old one.
+pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    let null = Value::Null;
+    let status = new.get("status").unwrap_or(&null);
+    let old_status = old.get("status").unwrap_or(&null);
+    push_set(
+        &mut errors,
+        status,
+        &path,
+        ("reservedFor", MAX_CONSUMERS),
+        by("uid"),
+        |errors, consumer, at| {
+            for field in ["resource", "name", "uid"] {
+                require(errors, consumer, at, field);
+            }
+        },
+    );
+    let allocation = status.get("allocation");
+    push_devices(&mut errors, status, allocation, &path);
+    push_reservations(&mut errors, new, status, old_status, &path.child("reservedFor"));
+    let at = path.child("allocation");
+    match (allocation, old_status.get("allocation")) {
+        (Some(allocation), Some(before)) if allocation != before => {
+            let shown = internal::compact(Some(allocation), Shape::Pointer(ALLOCATION));
+            errors.push(Error::invalid_shown(&at, shown, "field is immutable"));
+        }
+        (Some(allocation), None) => {
+            let devices = new.pointer("/spec/devices").unwrap_or(&null);
+            push_allocation(&mut errors, allocation, &at, &RequestNames::of(devices));
+        }
+        _ => {}
+    }
+    errors
+}
+
+fn push_reservations(errors: &mut ErrorList, new: &Value, status: &Value, old_status: &Value, path: &Path<'_>) {
+    let consumers = items(status, "reservedFor");
+    if consumers.is_empty() {
+        return;
+    }
+    if status.get("allocation").is_none() {
+        let detail = "may not be specified when `allocated` is not set";
+        errors.push(Error::forbidden(path, detail));
+        return;
+    }
+    let is_deleted = new.pointer("/metadata/deletionTimestamp").is_some();
+    let before = items(old_status, "reservedFor");
+    if is_deleted && consumers.iter().any(|consumer| !before.contains(consumer)) {
+        let detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        errors.push(Error::forbidden(path, detail));
+    }
+}
+
+fn push_allocation(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+    let devices = allocation.get("devices").unwrap_or(&Value::Null);
+    let at = path.child("devices");
+    push_items(errors, devices, &at, ("results", MAX_RESULTS), |errors, result, at| {
+        names.push_reference(errors, text(result, "request"), &at.child("request"));
+        push_device(errors, result, at);
+        push_binding_conditions(errors, result, at);
+        push_tolerations(errors, result, at);
+        push_share_id(errors, result, at);
+    });
+    let most = 2 * MAX_CONFIGURATIONS;
+    push_items(errors, devices, &at, ("config", most), |errors, config, at| {
+        match require(errors, config, at, "source") {
+            None | Some("FromClaim" | "FromClass") => {}
+            Some(other) => {
+                let at = at.child("source");
+                errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
+            }
+        }
+        names.push_references(errors, config, at);
+        push_configuration(errors, config, at, false);
+    });
+    if let Some(selector) = allocation.get("nodeSelector") {
+        validate_node_selector(selector, &path.child("nodeSelector"), errors);
+    }
+}
+
+fn push_device(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+    push_driver_name(text(device, "driver"), &path.child("driver"), errors);
+    push_pool(errors, text(device, "pool"), &path.child("pool"));
+    push_label(errors, text(device, "device"), &path.child("device"));
+}
+
+fn push_share_id(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+    if let Some(share) = device.get("shareID").and_then(Value::as_str) {
+        push_share(errors, share, &path.child("shareID"));
+    }
+}
+
+fn push_devices(errors: &mut ErrorList, status: &Value, allocation: Option<&Value>, path: &Path<'_>) {
+    let results = allocation.and_then(|allocation| allocation.get("devices"));
+    let results = items(results.unwrap_or(&Value::Null), "results");
+    let allocated: HashSet<SharedDeviceId> = results.iter().map(SharedDeviceId::of).collect();
+    let at = path.child("devices");
+    for (index, device) in items(status, "devices").iter().enumerate() {
+        push_device_status(errors, device, &at.index(index), &allocated);
+    }
+    let mut seen = HashSet::new();
+    for (index, device) in items(status, "devices").iter().enumerate() {
+        let id = SharedDeviceId::of(device);
+        let shown = id.to_string();
+        if !seen.insert(id) {
+            errors.push(Error::duplicate_shown(&at.index(index), shown));
+        }
+    }
+}
+
+fn push_device_status(errors: &mut ErrorList, device: &Value, path: &Path<'_>, allocated: &HashSet<SharedDeviceId>) {
+    push_device(errors, device, path);
+    push_share_id(errors, device, path);
+    let id = SharedDeviceId::of(device);
+    if !allocated.contains(&id) {
+        let detail = "must be an allocated device in the claim";
+        errors.push(Error::invalid_shown(path, id.to_string(), detail));
+    }
+    let (at, conditions) = (path.child("conditions"), items(device, "conditions").len());
+    if conditions > MAX_CONDITIONS {
+        errors.push(Error::too_many(&at, conditions, MAX_CONDITIONS));
+    }
+    push_condition_faults(device, &at, errors);
+    if let Some(data) = device.get("data") {
+        push_raw(errors, Some(data), &path.child("data"), MAX_PARAMETERS_BYTES);
+    }
+    if let Some(network) = device.get("networkData") {
+        push_network(errors, network, &path.child("networkData"));
+    }
+}
+
+fn push_network(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
+    for (name, max) in [
+        ("interfaceName", MAX_INTERFACE_BYTES),
+        ("hardwareAddress", MAX_HARDWARE_BYTES),
+    ] {
+        if text(network, name).len() > max {
+            errors.push(Error::too_long(&path.child(name), max));
+        }
+    }
+    push_set(
+        errors,
+        network,
+        path,
+        ("ips", MAX_ADDRESSES),
+        Value::clone,
+        |errors, address, at| {
+            let address = address.as_str().unwrap_or_default();
+            let fault = match parse_cidr_sloppy(address) {
+                None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned(),
+                Some((ip, bits)) if format!("{ip}/{bits}") != address => {
+                    format!("must be in canonical form (\"{ip}/{bits}\")")
+                }
+                Some(_) => return,
+            };
+            errors.push(Error::invalid_str(at, address, &fault));
+        },
+    );
+}

@@ -1,0 +1,206 @@
+//! What a claim, or a template of one, asks for (`validateDeviceClaim`), and the defaults of it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{
+    lists::{by, push_items, push_label, push_set},
+    names::push_fully_qualified,
+    selectors::{push_configuration, push_selectors},
+    taints::push_tolerations,
+};
+use crate::{
+    checks::{number, push_invalid, require},
+    values::{items, text},
+};
+
+const MAX_REQUESTS: usize = 32;
+const MAX_CONSTRAINTS: usize = 32;
+/// The most configurations of a claim or class.
+pub(super) const MAX_CONFIGURATIONS: usize = 32;
+const MAX_ALTERNATIVES: usize = 8;
+const UNKNOWN_REQUEST: &str =
+    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+
+/// Fills in what a claim's `spec` leaves open: one device of each request.
+pub(super) fn default_spec(spec: Option<&mut Value>) {
+    let requests = spec.and_then(|spec| spec.pointer_mut("/devices/requests"));
+    for request in requests.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(exactly) = request.get_mut("exactly") {
+            default_count(exactly);
+        }
+        let alternatives = request.get_mut("firstAvailable").and_then(Value::as_array_mut);
+        alternatives.into_iter().flatten().for_each(default_count);
+    }
+}
+
+fn default_count(request: &mut Value) {
+    let Some(fields) = request.as_object_mut() else { return };
+    let is = |fields: &serde_json::Map<String, Value>, name: &str, value: &str| {
+        fields.get(name).and_then(Value::as_str).unwrap_or_default() == value
+    };
+    if is(fields, "allocationMode", "") {
+        fields.insert("allocationMode".to_owned(), "ExactCount".into());
+    }
+    let count = fields.get("count").and_then(Value::as_i64).unwrap_or(0);
+    if is(fields, "allocationMode", "ExactCount") && count == 0 {
+        fields.insert("count".to_owned(), 1.into());
+    }
+}
+
+/// Faults of a claim's `spec`.
+pub(super) fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let devices = spec.get("devices").unwrap_or(&Value::Null);
+    let path = path.child("devices");
+    let names = RequestNames::of(devices);
+    push_set(
+        errors,
+        devices,
+        &path,
+        ("requests", MAX_REQUESTS),
+        by("name"),
+        push_request,
+    );
+    push_items(
+        errors,
+        devices,
+        &path,
+        ("constraints", MAX_CONSTRAINTS),
+        |errors, constraint, at| push_constraint(errors, constraint, at, &names),
+    );
+    push_items(
+        errors,
+        devices,
+        &path,
+        ("config", MAX_CONFIGURATIONS),
+        |errors, config, at| {
+            names.push_references(errors, config, at);
+            push_configuration(errors, config, at, false);
+        },
+    );
+}
+
+/// The names of a claim's requests, each with those of its alternatives.
+pub(super) struct RequestNames<'a>(HashMap<&'a str, HashSet<&'a str>>);
+
+impl<'a> RequestNames<'a> {
+    /// The names in a claim's `spec.devices`.
+    pub(super) fn of(devices: &'a Value) -> Self {
+        let names = items(devices, "requests").iter().map(|request| {
+            let alternatives = items(request, "firstAvailable").iter().map(|one| text(one, "name"));
+            (text(request, "name"), alternatives.collect())
+        });
+        Self(names.collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match name.split_once('/') {
+            Some((request, alternative)) => self.0.get(request).is_some_and(|all| all.contains(alternative)),
+            None => self.0.contains_key(name),
+        }
+    }
+
+    /// Faults of a name of a request, or of one of its alternatives.
+    pub(super) fn push_reference(&self, errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+        if name.split('/').count() > 2 {
+            errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
+            return;
+        }
+        for part in name.split('/') {
+            push_label(errors, part, path);
+        }
+        if !self.has(name) {
+            errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
+        }
+    }
+
+    /// Faults of the list `requests`.
+    pub(super) fn push_references(&self, errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+        push_set(
+            errors,
+            holder,
+            path,
+            ("requests", MAX_REQUESTS),
+            Value::clone,
+            |errors, name, at| self.push_reference(errors, name.as_str().unwrap_or_default(), at),
+        );
+    }
+}
+
+fn push_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
+    push_label(errors, text(request, "name"), &path.child("name"));
+    let alternatives = !items(request, "firstAvailable").is_empty();
+    match (request.get("exactly"), alternatives) {
+        (None, false) => {
+            let detail = "exactly one of `exactly` or `firstAvailable` is required";
+            errors.push(Error::required(path, detail));
+        }
+        (Some(_), true) => {
+            let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
+            errors.push(Error::invalid(path, &Value::Null, detail));
+        }
+        (Some(exactly), false) => push_wanted(errors, exactly, &path.child("exactly")),
+        (None, true) => push_set(
+            errors,
+            request,
+            path,
+            ("firstAvailable", MAX_ALTERNATIVES),
+            by("name"),
+            |errors, alternative, at| {
+                push_label(errors, text(alternative, "name"), &at.child("name"));
+                push_wanted(errors, alternative, at);
+            },
+        ),
+    }
+}
+
+/// What a request and an alternative of one have in common.
+fn push_wanted(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
+    if let Some(class) = require(errors, wanted, path, "deviceClassName") {
+        let at = path.child("deviceClassName");
+        push_invalid(errors, &at, class, names::dns1123_subdomain(class));
+    }
+    push_selectors(errors, wanted, path, false);
+    push_count(errors, wanted, path);
+    push_tolerations(errors, wanted, path);
+}
+
+fn push_count(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
+    let (at, count) = (path.child("count"), number(wanted, "count").unwrap_or(0));
+    match text(wanted, "allocationMode") {
+        "All" if count != 0 => {
+            let detail = "must not be specified when allocationMode is 'All'";
+            errors.push(Error::invalid(&at, &count.into(), detail));
+        }
+        "ExactCount" if count <= 0 => {
+            errors.push(Error::invalid(&at, &count.into(), "must be greater than zero"));
+        }
+        "All" | "ExactCount" => {}
+        other => errors.push(Error::not_supported(
+            &path.child("allocationMode"),
+            other,
+            &["All", "ExactCount"],
+        )),
+    }
+}
+
+fn push_constraint(errors: &mut ErrorList, constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+    names.push_references(errors, constraint, path);
+    let attribute = ["matchAttribute", "distinctAttribute"]
+        .into_iter()
+        .find_map(|name| Some((name, constraint.get(name)?.as_str()?)));
+    match attribute {
+        Some((name, attribute)) => push_fully_qualified(errors, attribute, &path.child(name)),
+        None => {
+            // The words are upstream's, though no field is set.
+            let detail =
+                r#"exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set"#;
+            errors.push(Error::required(path, detail));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! DeviceClasses (`pkg/registry/resource/deviceclass`).
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::{
+    claim::MAX_CONFIGURATIONS,
+    lists::push_items,
+    selectors::{push_configuration, push_selectors},
+};
+use crate::{columns, core::is_extended_resource_name, kind::Kind};
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(DeviceClasses).columns(vec![columns::name(), columns::age()])
+}
+
+struct DeviceClasses;
+
+impl Strategy for DeviceClasses {
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        faults(object, &Value::Null)
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        faults(new, old)
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// Faults of a class; what is as it was in the `old` one is not compiled again.
+fn faults(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec");
+    let spec = new.get("spec").unwrap_or(&Value::Null);
+    let is_stored = |name: &str| old.get("spec").is_some_and(|old| old.get(name) == spec.get(name));
+    push_selectors(&mut errors, spec, &path, is_stored("selectors"));
+    let stored = is_stored("config");
+    push_items(
+        &mut errors,
+        spec,
+        &path,
+        ("config", MAX_CONFIGURATIONS),
+        |errors, config, at| push_configuration(errors, config, at, stored),
+    );
+    if let Some(name) = spec.get("extendedResourceName").and_then(Value::as_str)
+        && !is_extended_resource_name(name)
+    {
+        let at = path.child("extendedResourceName");
+        errors.push(Error::invalid_str(&at, name, "must be a valid extended resource name"));
+    }
+    errors
+}

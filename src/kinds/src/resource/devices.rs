@@ -1,0 +1,212 @@
+//! The devices of a slice (`validateDevice`).
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{
+    capacity::push_request_policy,
+    lists::{by, push_counters, push_items, push_label, push_set, shown_key},
+    names::{MAX_DOMAIN_BYTES, MAX_ID_BYTES, push_qualified},
+    taints::{MAX_TAINTS, push_binding_conditions, push_taint},
+};
+use crate::{
+    checks::{push_invalid, require},
+    internal::{self, Shape},
+    pod_template::validate_node_selector,
+    values::{entries, is_true_at, items, text},
+};
+
+const MAX_DEVICES: usize = 128;
+const MAX_DEVICES_WITH_TAINTS_OR_COUNTERS: usize = 64;
+const MAX_ATTRIBUTES: usize = 32;
+const MAX_KEY_BYTES: usize = MAX_DOMAIN_BYTES + 1 + MAX_ID_BYTES;
+const MAX_VALUE_BYTES: usize = 64;
+const MAX_CONSUMED_SETS: usize = 2;
+const MAX_CONSUMED_COUNTERS: usize = 32;
+const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+
+/// `resource.DeviceAttribute`.
+const ATTRIBUTE: Shape = Shape::Struct(&[
+    ("IntValue", "int", Shape::Plain),
+    ("BoolValue", "bool", Shape::Plain),
+    ("StringValue", "string", Shape::Plain),
+    ("VersionValue", "version", Shape::Plain),
+    ("BoolValues", "bools", Shape::Plain),
+    ("IntValues", "ints", Shape::Plain),
+    ("StringValues", "strings", Shape::Plain),
+    ("VersionValues", "versions", Shape::Plain),
+]);
+
+/// Faults of the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
+pub(super) fn push_devices(errors: &mut ErrorList, spec: &Value, old: &Value, path: &Path<'_>) {
+    let is_demanding = items(spec, "devices")
+        .iter()
+        .any(|device| !items(device, "taints").is_empty() || !items(device, "consumesCounters").is_empty());
+    let most = match is_demanding {
+        true => MAX_DEVICES_WITH_TAINTS_OR_COUNTERS,
+        false => MAX_DEVICES,
+    };
+    let selects_itself = is_true_at(spec, "/perDeviceNodeSelection");
+    push_set(
+        errors,
+        spec,
+        path,
+        ("devices", most),
+        by("name"),
+        |errors, device, at| {
+            let before = items(old, "devices")
+                .iter()
+                .find(|before| text(before, "name") == text(device, "name"));
+            push_device(errors, device, before, at);
+            push_nodes(errors, device, at, selects_itself);
+            push_binding_conditions(errors, device, at);
+        },
+    );
+}
+
+fn push_device(errors: &mut ErrorList, device: &Value, before: Option<&Value>, path: &Path<'_>) {
+    push_label(errors, text(device, "name"), &path.child("name"));
+    let count = entries(device, "attributes").count() + entries(device, "capacity").count();
+    if count > MAX_ATTRIBUTES {
+        let detail = format!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}");
+        errors.push(Error::invalid(path, &count.into(), &detail));
+    }
+    let at = path.child("attributes");
+    for (name, attribute) in entries(device, "attributes") {
+        push_qualified(errors, name, &at);
+        push_attribute(errors, attribute, &at.key(&shown_key(name, MAX_KEY_BYTES)));
+    }
+    let is_new = |name: &str| before.is_none_or(|before| before.get(name) != device.get(name));
+    if is_new("capacity") {
+        push_capacities(errors, device, &path.child("capacity"));
+    }
+    if is_new("taints") {
+        push_items(errors, device, path, ("taints", MAX_TAINTS), push_taint);
+    }
+    push_set(
+        errors,
+        device,
+        path,
+        ("consumesCounters", MAX_CONSUMED_SETS),
+        by("counterSet"),
+        |errors, consumed, at| {
+            if let Some(set) = require(errors, consumed, at, "counterSet") {
+                push_label(errors, set, &at.child("counterSet"));
+            }
+            push_counters(errors, consumed, at, MAX_CONSUMED_COUNTERS);
+        },
+    );
+}
+
+fn push_capacities(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+    let is_shared = is_true_at(device, "/allowMultipleAllocations");
+    for (name, capacity) in entries(device, "capacity") {
+        push_qualified(errors, name, path);
+        let Some(policy) = capacity.get("requestPolicy") else {
+            continue;
+        };
+        let shown = shown_key(name, MAX_KEY_BYTES);
+        let at = path.key(&shown);
+        let at = at.child("requestPolicy");
+        if is_shared {
+            push_request_policy(errors, capacity.get("value"), policy, &at);
+        } else {
+            errors.push(Error::forbidden(&at, "allowMultipleAllocations must be true"));
+        }
+    }
+}
+
+fn push_attribute(errors: &mut ErrorList, attribute: &Value, path: &Path<'_>) {
+    if let Some(value) = attribute.get("string").and_then(Value::as_str)
+        && value.len() > MAX_VALUE_BYTES
+    {
+        errors.push(Error::too_long(&path.child("string"), MAX_VALUE_BYTES));
+    }
+    if let Some(version) = attribute.get("version").and_then(Value::as_str) {
+        push_version(errors, version, &path.child("version"));
+    }
+    let detail = "exactly one value must be specified";
+    match attribute.as_object().map_or(0, serde_json::Map::len) {
+        0 => errors.push(Error::invalid_str(path, "", detail)),
+        1 => {}
+        _ => {
+            let shown = internal::compact(Some(attribute), ATTRIBUTE);
+            errors.push(Error::invalid_shown(path, shown, detail));
+        }
+    }
+}
+
+fn push_version(errors: &mut ErrorList, version: &str, path: &Path<'_>) {
+    if !is_semantic_version(version) {
+        let detail = "must be a string compatible with semver.org spec 2.0.0";
+        errors.push(Error::invalid_str(path, version, detail));
+    }
+    if version.len() > MAX_VALUE_BYTES {
+        errors.push(Error::too_long(path, MAX_VALUE_BYTES));
+    }
+}
+
+fn is_semantic_version(version: &str) -> bool {
+    let is_number = |part: &str| {
+        let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        digits && (part == "0" || !part.starts_with('0'))
+    };
+    let is_word = |part: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        !part.is_empty() && part.bytes().all(fits)
+    };
+    let is_prerelease = |part: &str| is_number(part) || (is_word(part) && !part.bytes().all(|b| b.is_ascii_digit()));
+    let (version, build) = match version.split_once('+') {
+        Some((version, build)) => (version, Some(build)),
+        None => (version, None),
+    };
+    let (core, prerelease) = match version.split_once('-') {
+        Some((core, prerelease)) => (core, Some(prerelease)),
+        None => (version, None),
+    };
+    core.split('.').count() == 3
+        && core.split('.').all(is_number)
+        && prerelease.is_none_or(|prerelease| prerelease.split('.').all(is_prerelease))
+        && build.is_none_or(|build| build.split('.').all(is_word))
+}
+
+/// Whom the device is for, if each device of the slice says that for itself.
+fn push_nodes(errors: &mut ErrorList, device: &Value, path: &Path<'_>, selects_itself: bool) {
+    const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
+    if !selects_itself {
+        if FIELDS.iter().any(|name| device.get(name).is_some()) {
+            let detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+            errors.push(Error::invalid(path, &Value::Null, detail));
+        }
+        return;
+    }
+    let mut set = Vec::new();
+    match device.get("nodeName").and_then(Value::as_str) {
+        None => {}
+        Some("") => errors.push(Error::invalid_str(&path.child("nodeName"), "", "must not be empty")),
+        Some(name) => {
+            set.push("`nodeName`");
+            push_invalid(errors, &path.child("nodeName"), name, names::dns1123_subdomain(name));
+        }
+    }
+    if let Some(selector) = device.get("nodeSelector") {
+        set.push("`nodeSelector`");
+        validate_node_selector(selector, &path.child("nodeSelector"), errors);
+    }
+    match device.get("allNodes").and_then(Value::as_bool) {
+        None => {}
+        Some(true) => set.push("`allNodes`"),
+        Some(false) => {
+            let detail = "must be either unset or set to true";
+            errors.push(Error::invalid(&path.child("allNodes"), &false.into(), detail));
+        }
+    }
+    match set.len() {
+        0 => errors.push(Error::required(path, ONE_OF)),
+        1 => {}
+        _ => errors.push(Error::invalid_str(path, &format!("{{{}}}", set.join(", ")), ONE_OF)),
+    }
+}

@@ -1,0 +1,18 @@
+//! `resource.k8s.io`: devices that drivers offer, and claims on them.
+
+pub(crate) mod deviceclasses;
+pub(crate) mod resourceclaims;
+pub(crate) mod resourceclaimtemplates;
+pub(crate) mod resourceslices;
+
+mod allocation;
+mod capacity;
+mod claim;
+mod devices;
+mod lists;
+mod names;
+mod selectors;
+mod shapes;
+mod taints;
+#[cfg(test)]
+mod tests;

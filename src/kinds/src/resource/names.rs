@@ -1,0 +1,88 @@
+//! Names of drivers' things: pools, attributes, shares.
+
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use crate::{checks::push_invalid, core::persistentvolumes::push_driver_name};
+
+/// The longest domain of a qualified name, in bytes.
+pub(super) const MAX_DOMAIN_BYTES: usize = 63;
+/// The longest identifier of a qualified name, in bytes.
+pub(super) const MAX_ID_BYTES: usize = 32;
+const MAX_POOL_BYTES: usize = 253;
+
+/// The name of a pool: subdomains joined by slashes.
+pub(super) fn push_pool(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    if name.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    if name.len() > MAX_POOL_BYTES {
+        errors.push(Error::too_long(path, MAX_POOL_BYTES));
+    }
+    for part in name.split('/') {
+        push_invalid(errors, path, part, names::dns1123_subdomain(part));
+    }
+}
+
+/// An identifier, after its domain and a slash if it has one.
+pub(super) fn push_qualified(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    let mut parts = name.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(id), None, _) => push_identifier(errors, id, path),
+        (Some(domain), Some(id), None) => {
+            if domain.is_empty() {
+                errors.push(Error::invalid_str(path, "", "the domain must not be empty"));
+            } else {
+                push_driver_name(domain, path, errors);
+            }
+            if id.is_empty() {
+                errors.push(Error::invalid_str(path, "", "the name must not be empty"));
+            } else {
+                push_identifier(errors, id, path);
+            }
+        }
+        // Upstream takes names with more slashes.
+        _ => {}
+    }
+}
+
+/// An identifier with its domain.
+pub(super) fn push_fully_qualified(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    push_qualified(errors, name, path);
+    if !name.contains('/') {
+        let detail = "a fully qualified name must be a domain and a name separated by a slash";
+        errors.push(Error::invalid_str(path, name, detail));
+    }
+}
+
+fn push_identifier(errors: &mut ErrorList, id: &str, path: &Path<'_>) {
+    if id.len() > MAX_ID_BYTES {
+        errors.push(Error::too_long(path, MAX_ID_BYTES));
+    }
+    push_invalid(errors, path, id, names::c_identifier(id));
+}
+
+/// The uid of a share.
+pub(super) fn push_share(errors: &mut ErrorList, uid: &str, path: &Path<'_>) {
+    const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
+    let hyphens = [8, 13, 18, 23];
+    let fits = |(at, byte): (usize, u8)| match hyphens.contains(&at) {
+        true => byte == b'-',
+        false => byte.is_ascii_hexdigit(),
+    };
+    if uid.len() != 36 {
+        let detail = format!("error validating uid: invalid UUID length: {}", uid.len());
+        errors.push(Error::invalid_str(path, uid, &detail));
+    } else if !uid.bytes().enumerate().all(fits) {
+        errors.push(Error::invalid_str(
+            path,
+            uid,
+            "error validating uid: invalid UUID format",
+        ));
+    } else if uid.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        errors.push(Error::invalid_str(path, uid, FORM));
+    }
+}

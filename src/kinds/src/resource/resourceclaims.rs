@@ -1,0 +1,109 @@
+//! ResourceClaims (`pkg/registry/resource/resourceclaim`).
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::{
+    allocation::{self, DeviceId},
+    claim::{default_spec, push_spec},
+    shapes::CLAIM_SPEC,
+};
+use crate::{
+    columns::{self, column, described},
+    internal::{self, Shape},
+    kind::Kind,
+    values::{items, keep_field, keep_metadata, remove},
+};
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let description = "A summary of the current state (allocated, pending, reserved, etc.).";
+    Kind::new(ResourceClaims).columns(vec![
+        columns::name(),
+        column("State", "string", described(description), |object| {
+            Value::from(state(object))
+        }),
+        columns::age(),
+    ])
+}
+
+fn state(object: &Value) -> String {
+    let is_deleted = object.pointer("/metadata/deletionTimestamp").is_some();
+    let status = object.get("status").unwrap_or(&Value::Null);
+    let is_allocated = status.get("allocation").is_some();
+    let states = [
+        (is_deleted, "deleted"),
+        (!is_allocated && !is_deleted, "pending"),
+        (is_allocated, "allocated"),
+        (is_allocated && !items(status, "reservedFor").is_empty(), "reserved"),
+    ];
+    let states: Vec<&str> = states.iter().filter(|(is, _)| *is).map(|(_, state)| *state).collect();
+    states.join(",")
+}
+
+struct ResourceClaims;
+
+impl Strategy for ResourceClaims {
+    fn default(&self, object: &mut Value) {
+        default_spec(object.get_mut("spec"));
+    }
+
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        remove(object, "status");
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        push_spec(&mut errors, spec, &Path::new("spec"));
+        errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let spec = new.get("spec");
+        if spec == old.get("spec") {
+            return ErrorList::new();
+        }
+        let shown = internal::compact(spec, Shape::Struct(CLAIM_SPEC));
+        vec![Error::invalid_shown(&Path::new("spec"), shown, "field is immutable")]
+    }
+
+    fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "spec");
+        keep_metadata(new, old);
+        drop_deallocated(new, old);
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        allocation::status_faults(new, old)
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// What is said of devices goes with their allocation.
+fn drop_deallocated(new: &mut Value, old: &Value) {
+    let allocated = |object: &Value| -> HashSet<DeviceId> {
+        let results = object.pointer("/status/allocation/devices").unwrap_or(&Value::Null);
+        items(results, "results").iter().map(DeviceId::of).collect()
+    };
+    let kept = allocated(new);
+    let deallocated: HashSet<DeviceId> = allocated(old).into_iter().filter(|id| !kept.contains(id)).collect();
+    let Some(status) = new.get_mut("status") else { return };
+    let Some(devices) = status.get_mut("devices").and_then(Value::as_array_mut) else {
+        return;
+    };
+    devices.retain(|device| !deallocated.contains(&DeviceId::of(device)));
+    if devices.is_empty() {
+        remove(status, "devices");
+    }
+}

@@ -1,0 +1,101 @@
+//! ResourceClaimTemplates (`pkg/registry/resource/resourceclaimtemplate`).
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta::validate_annotations,
+    selector::validate_labels,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::{
+    claim::{default_spec, push_spec},
+    shapes::CLAIM_SPEC,
+};
+use crate::{
+    columns,
+    internal::{self, Field, Shape},
+    kind::Kind,
+};
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    Kind::new(ResourceClaimTemplates).columns(vec![columns::name(), columns::age()])
+}
+
+struct ResourceClaimTemplates;
+
+impl Strategy for ResourceClaimTemplates {
+    fn default(&self, object: &mut Value) {
+        default_spec(object.pointer_mut("/spec/spec"));
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let path = Path::new("spec");
+        let spec = object.get("spec").unwrap_or(&Value::Null);
+        push_template_metadata(&mut errors, spec, &path.child("metadata"));
+        push_spec(
+            &mut errors,
+            spec.get("spec").unwrap_or(&Value::Null),
+            &path.child("spec"),
+        );
+        errors
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let spec = new.get("spec");
+        if spec == old.get("spec") {
+            return ErrorList::new();
+        }
+        let shown = shown(spec.unwrap_or(&Value::Null));
+        vec![Error::invalid_shown(&Path::new("spec"), shown, "field is immutable")]
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// A claim's labels and annotations can be given, nothing else of its metadata.
+fn push_template_metadata(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let metadata = spec.get("metadata").and_then(Value::as_object);
+    let part = |name: &str| metadata.and_then(|fields| fields.get(name)).and_then(Value::as_object);
+    errors.extend(validate_annotations(part("annotations"), &path.child("annotations")));
+    errors.extend(validate_labels(part("labels"), &path.child("labels")));
+    for (name, ..) in METADATA {
+        let is_set = metadata.is_some_and(|fields| fields.contains_key(*name));
+        if is_set && !matches!(*name, "labels" | "annotations") {
+            errors.push(Error::forbidden(&path.child(name), "cannot be set"));
+        }
+    }
+}
+
+/// The fields of `metav1.ObjectMeta` in Go's order.
+const METADATA: &[Field] = &[
+    ("name", "name", Shape::Plain),
+    ("generateName", "generateName", Shape::Plain),
+    ("namespace", "namespace", Shape::Plain),
+    ("selfLink", "selfLink", Shape::Plain),
+    ("uid", "uid", Shape::Plain),
+    ("resourceVersion", "resourceVersion", Shape::Plain),
+    ("generation", "generation", Shape::Plain),
+    ("creationTimestamp", "creationTimestamp", Shape::Plain),
+    ("deletionTimestamp", "deletionTimestamp", Shape::Plain),
+    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds", Shape::Plain),
+    ("labels", "labels", Shape::Plain),
+    ("annotations", "annotations", Shape::Plain),
+    ("ownerReferences", "ownerReferences", Shape::Plain),
+    ("finalizers", "finalizers", Shape::Plain),
+    ("managedFields", "managedFields", Shape::Plain),
+];
+
+/// `resource.ResourceClaimTemplateSpec`: the metadata's fields stand in the struct itself.
+fn shown(spec: &Value) -> String {
+    let metadata = spec.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let metadata = internal::compact(Some(&metadata), Shape::Named(METADATA));
+    let inner = internal::compact(spec.get("spec"), Shape::Struct(CLAIM_SPEC));
+    let head = metadata.strip_suffix('}').unwrap_or_default();
+    let comma = if head == "{" { "" } else { "," };
+    format!("{head}{comma}\"Spec\":{inner}}}")
+}

@@ -1,0 +1,213 @@
+//! ResourceSlices (`pkg/registry/resource/resourceslice`).
+
+use jiff::Timestamp;
+use serde_json::Value;
+use trireme_machinery::{
+    GroupVersionKind,
+    field::{Error, ErrorList, Path},
+    time,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use super::{
+    devices::push_devices,
+    lists::{by, push_counters, push_label, push_set},
+    names::push_pool,
+    shapes::NODE_SELECTOR_TERMS,
+};
+use crate::{
+    checks::{number, push_immutable, push_invalid, require},
+    columns::{self, column, documented},
+    core::persistentvolumes::push_driver_name,
+    internal,
+    kind::Kind,
+    pod_template::validate_node_selector,
+    values::{is_true_at, items, remove, text, text_at},
+};
+
+const SPEC: &str = "io.k8s.api.resource.v1.ResourceSliceSpec";
+const POOL: &str = "io.k8s.api.resource.v1.ResourcePool";
+const MAX_COUNTER_SETS: usize = 8;
+const MAX_COUNTERS: usize = 32;
+const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
+
+/// The kind's parts.
+pub(crate) fn kind() -> Kind {
+    let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
+    Kind::new(ResourceSlices).columns(vec![
+        columns::name(),
+        column("Node", "string", documented(SPEC, "nodeName"), at("/spec/nodeName")),
+        column("Driver", "string", documented(SPEC, "driver"), at("/spec/driver")),
+        column("Pool", "string", documented(POOL, "name"), at("/spec/pool/name")),
+        columns::age(),
+    ])
+}
+
+struct ResourceSlices;
+
+impl Strategy for ResourceSlices {
+    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        prepare(context, object);
+    }
+
+    fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
+        faults(object, None)
+    }
+
+    fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, _old: &Value) {
+        prepare(context, new);
+    }
+
+    fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        faults(new, Some(old))
+    }
+
+    fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {
+        Some(format!("field label not supported for {kind}: {field}"))
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let driver = text_at(new, "/spec/driver");
+        let has_upper = driver.chars().any(char::is_uppercase);
+        let warning =
+            || format!("spec.driver: driver names should be lowercase; {driver:?} contains uppercase characters");
+        has_upper.then(warning).into_iter().collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn returns_deleted_object(&self) -> bool {
+        true
+    }
+}
+
+/// Takes away what belongs to features that are off, and dates the taints.
+fn prepare(context: &WriteContext, object: &mut Value) {
+    let devices = object.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
+    for device in devices.into_iter().flatten() {
+        remove(device, "nodeAllocatableResourceMappings");
+        let attributes = device.get_mut("attributes").and_then(Value::as_object_mut);
+        for (_, attribute) in attributes.into_iter().flatten() {
+            ["bools", "ints", "strings", "versions"]
+                .iter()
+                .for_each(|list| remove(attribute, list));
+        }
+        date_taints(device, context.now);
+    }
+}
+
+fn date_taints(device: &mut Value, now: Timestamp) {
+    let taints = device.get_mut("taints").and_then(Value::as_array_mut);
+    for taint in taints.into_iter().flatten().filter_map(Value::as_object_mut) {
+        taint
+            .entry("timeAdded")
+            .or_insert_with(|| time::Time::from(now).to_string().into());
+    }
+}
+
+fn faults(new: &Value, old: Option<&Value>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("spec");
+    let spec = new.get("spec").unwrap_or(&Value::Null);
+    push_driver_name(text(spec, "driver"), &path.child("driver"), &mut errors);
+    push_pool_faults(
+        &mut errors,
+        spec.get("pool").unwrap_or(&Value::Null),
+        &path.child("pool"),
+    );
+    if let Some(old) = old {
+        push_immutable(
+            &mut errors,
+            new,
+            old,
+            &["spec.pool.name", "spec.driver", "spec.nodeName"],
+        );
+    }
+    push_nodes(&mut errors, spec, &path);
+    if spec.get("sharedCounters").is_some() && spec.get("devices").is_some() {
+        let detail = "only one of `sharedCounters` or `devices` is allowed";
+        errors.push(Error::invalid_str(&path, "", detail));
+    }
+    let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
+    push_devices(&mut errors, spec, old_spec, &path);
+    push_set(
+        &mut errors,
+        spec,
+        &path,
+        ("sharedCounters", MAX_COUNTER_SETS),
+        by("name"),
+        |errors, set, at| {
+            if let Some(name) = require(errors, set, at, "name") {
+                push_label(errors, name, &at.child("name"));
+            }
+            push_counters(errors, set, at, MAX_COUNTERS);
+        },
+    );
+    errors
+}
+
+fn push_pool_faults(errors: &mut ErrorList, pool: &Value, path: &Path<'_>) {
+    push_pool(errors, text(pool, "name"), &path.child("name"));
+    let count = number(pool, "resourceSliceCount").unwrap_or(0);
+    if count <= 0 {
+        let at = path.child("resourceSliceCount");
+        errors.push(Error::invalid(&at, &count.into(), "must be greater than zero"));
+    }
+    if let Some(generation) = number(pool, "generation").filter(|generation| *generation < 0) {
+        let detail = "must be greater than or equal to zero";
+        errors.push(Error::invalid(&path.child("generation"), &generation.into(), detail));
+    }
+}
+
+/// Whom the devices are for: a node, some, all, or what each device says.
+fn push_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    let mut set = Vec::new();
+    if let Some(name) = spec.get("nodeName").and_then(Value::as_str) {
+        let at = path.child("nodeName");
+        if name.is_empty() {
+            let detail = "must be either unset or set to a non-empty string";
+            errors.push(Error::invalid_str(&at, name, detail));
+        } else {
+            set.push("`nodeName`");
+            push_invalid(errors, &at, name, trireme_machinery::names::dns1123_subdomain(name));
+        }
+    }
+    if let Some(selector) = spec.get("nodeSelector") {
+        set.push("`nodeSelector`");
+        push_node_selector(errors, selector, &path.child("nodeSelector"));
+    }
+    for (name, shown) in [
+        ("allNodes", "`allNodes`"),
+        ("perDeviceNodeSelection", "`perDeviceNodeSelection`"),
+    ] {
+        if spec.get(name).is_none() {
+            continue;
+        }
+        if is_true_at(spec, &format!("/{name}")) {
+            set.push(shown);
+        } else {
+            let detail = "must be either unset or set to true";
+            errors.push(Error::invalid(&path.child(name), &false.into(), detail));
+        }
+    }
+    match set.len() {
+        0 => errors.push(Error::required(path, ONE_OF)),
+        1 => {}
+        _ => {
+            let detail = format!("{ONE_OF}, but multiple fields are set");
+            errors.push(Error::invalid_str(path, &format!("{{{}}}", set.join(", ")), &detail));
+        }
+    }
+}
+
+/// Selectors of several slices are merged, which takes each to be one term.
+fn push_node_selector(errors: &mut ErrorList, selector: &Value, path: &Path<'_>) {
+    validate_node_selector(selector, path, errors);
+    if items(selector, "nodeSelectorTerms").len() != 1 {
+        let shown = internal::compact(selector.get("nodeSelectorTerms"), NODE_SELECTOR_TERMS);
+        let detail = "must have exactly one node selector term";
+        errors.push(Error::invalid_shown(&path.child("nodeSelectorTerms"), shown, detail));
+    }
+}

@@ -1,0 +1,83 @@
+//! Selectors of devices, and configuration for drivers.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use trireme_machinery::{
+    cel::{self, Environment},
+    field::{Error, ErrorList, Path},
+};
+
+use super::lists::push_items;
+use crate::{core::persistentvolumes::push_driver_name, values::text};
+
+static DEVICE: LazyLock<Environment> = LazyLock::new(Environment::device);
+
+const MAX_SELECTORS: usize = 32;
+const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
+/// The most bytes of a driver's parameters.
+pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
+
+/// Faults of the selectors of a class or request. Expressions that are `stored` already are taken as they are.
+pub(super) fn push_selectors(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, stored: bool) {
+    push_items(
+        errors,
+        holder,
+        path,
+        ("selectors", MAX_SELECTORS),
+        |errors, selector, at| {
+            let Some(cel) = selector.get("cel") else {
+                errors.push(Error::required(&at.child("cel"), ""));
+                return;
+            };
+            if !stored {
+                push_expression(errors, text(cel, "expression"), &at.child("cel.expression"));
+            }
+        },
+    );
+}
+
+fn push_expression(errors: &mut ErrorList, expression: &str, path: &Path<'_>) {
+    if expression.len() > MAX_EXPRESSION_BYTES {
+        errors.push(Error::too_long(path, MAX_EXPRESSION_BYTES));
+        return;
+    }
+    match cel::compile(&DEVICE, expression) {
+        Err(fault) => errors.push(Error::invalid_str(
+            path,
+            expression,
+            &format!("compilation failed: {fault}"),
+        )),
+        Ok(output) if output.is_bool_or_unknown() => {}
+        Ok(output) => {
+            let detail = format!("must evaluate to bool or the unknown type, not {output}");
+            errors.push(Error::invalid_str(path, expression, &detail));
+        }
+    }
+}
+
+/// Faults of a configuration, of which there is one sort: a driver's own parameters.
+pub(super) fn push_configuration(errors: &mut ErrorList, config: &Value, path: &Path<'_>, stored: bool) {
+    let at = path.child("opaque");
+    let Some(opaque) = config.get("opaque") else {
+        errors.push(Error::required(&at, ""));
+        return;
+    };
+    push_driver_name(text(opaque, "driver"), &at.child("driver"), errors);
+    let max = if stored { usize::MAX } else { MAX_PARAMETERS_BYTES };
+    push_raw(errors, opaque.get("parameters"), &at.child("parameters"), max);
+}
+
+/// Faults of what only a driver can read: an object of at most so many bytes.
+pub(super) fn push_raw(errors: &mut ErrorList, raw: Option<&Value>, path: &Path<'_>, max_bytes: usize) {
+    match raw {
+        None | Some(Value::Null) => errors.push(Error::required(path, "")),
+        Some(raw) if raw.to_string().len() > max_bytes => errors.push(Error::too_long(path, max_bytes)),
+        Some(Value::Object(_)) => {}
+        Some(_) => errors.push(Error::invalid_str(
+            path,
+            "<value omitted>",
+            "must be a valid JSON object",
+        )),
+    }
+}

@@ -1,0 +1,105 @@
+//! Taints of devices, tolerations of them, and the conditions that binding waits for.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::lists::push_items;
+use crate::{
+    checks::push_invalid,
+    values::{items, text},
+};
+
+/// How many taints a device, and tolerations a request may have.
+pub(super) const MAX_TAINTS: usize = 16;
+const MAX_BINDING_CONDITIONS: usize = 4;
+const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
+
+/// Faults of a device's taint.
+pub(super) fn push_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>) {
+    let (key, value) = (text(taint, "key"), text(taint, "value"));
+    push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+    push_invalid(errors, &path.child("value"), value, names::label_value(value));
+    match text(taint, "effect") {
+        "" => errors.push(Error::required(&path.child("effect"), "")),
+        effect if EFFECTS.contains(&effect) => {}
+        effect => errors.push(Error::not_supported(&path.child("effect"), effect, &EFFECTS)),
+    }
+}
+
+/// Faults of the tolerations of a request or result.
+pub(super) fn push_tolerations(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+    push_items(errors, holder, path, ("tolerations", MAX_TAINTS), push_toleration);
+}
+
+fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) {
+    let (key, value) = (text(toleration, "key"), text(toleration, "value"));
+    if !key.is_empty() {
+        push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+    }
+    match text(toleration, "operator") {
+        "Exists" if value.is_empty() => {}
+        "Exists" => errors.push(Error::invalid_str(
+            &path.child("value"),
+            value,
+            "must be empty for operator `Exists`",
+        )),
+        "Equal" => push_invalid(errors, &path.child("value"), value, names::label_value(value)),
+        "" => errors.push(Error::required(&path.child("operator"), "")),
+        other => errors.push(Error::not_supported(
+            &path.child("operator"),
+            other,
+            &["Equal", "Exists"],
+        )),
+    }
+    let effect = text(toleration, "effect");
+    if !effect.is_empty() && !EFFECTS.contains(&effect) {
+        errors.push(Error::not_supported(&path.child("effect"), effect, &EFFECTS));
+    }
+}
+
+/// Faults of the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
+pub(super) fn push_binding_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+    const FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
+    for name in FIELDS {
+        push_items(
+            errors,
+            device,
+            path,
+            (name, MAX_BINDING_CONDITIONS),
+            |errors, item, at| {
+                let condition = item.as_str().unwrap_or_default();
+                push_invalid(errors, at, condition, names::qualified_name(condition));
+            },
+        );
+    }
+    let wanted: HashSet<&str> = items(device, FIELDS[0]).iter().filter_map(Value::as_str).collect();
+    for name in FIELDS {
+        let at = path.child(name);
+        let mut seen = HashSet::new();
+        for (index, condition) in items(device, name).iter().filter_map(Value::as_str).enumerate() {
+            if !seen.insert(condition) {
+                errors.push(Error::duplicate(&at.index(index), &condition.into()));
+            }
+            if name == FIELDS[1] && wanted.contains(condition) {
+                let detail = "bindingFailureConditions must not overlap with bindingConditions";
+                errors.push(Error::invalid_str(&at.index(index), condition, detail));
+            }
+        }
+    }
+    push_missing_conditions(errors, device, path, FIELDS);
+    push_missing_conditions(errors, device, path, [FIELDS[1], FIELDS[0]]);
+}
+
+/// The one list of conditions needs the other.
+fn push_missing_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>, [missing, used]: [&str; 2]) {
+    if items(device, missing).is_empty() && !items(device, used).is_empty() {
+        let shown = device.get(missing).cloned().unwrap_or(json!(null));
+        let detail = format!("{missing} are required to use {used}");
+        errors.push(Error::invalid(&path.child(missing), &shown, &detail));
+    }
+}
