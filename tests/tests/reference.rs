@@ -6,8 +6,7 @@ use trireme_tests::{Server, StoreChoice, folder};
 
 /// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
 /// - `api/apply`, `api/managed-fields`: server-side apply; `api/auth`, `groups/rbac_rolebindings`: RBAC and reviews;
-/// - custom resources, resource claims, admission policies and what needs CEL: `groups/apiextensions_*`,
-///   `groups/resource_*`, `groups/admissionregistration_*` but for the bindings.
+/// - custom resources: `groups/apiextensions_*`.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
     "core/pods",
@@ -25,8 +24,12 @@ const IN_SCOPE: &[&str] = &[
     "core/podtemplates",
     "core/replicationcontrollers",
     "core/resourcequotas",
+    "groups/admissionregistration_mutatingadmissionpolicies",
     "groups/admissionregistration_mutatingadmissionpolicybindings",
+    "groups/admissionregistration_mutatingwebhookconfigurations",
+    "groups/admissionregistration_validatingadmissionpolicies",
     "groups/admissionregistration_validatingadmissionpolicybindings",
+    "groups/admissionregistration_validatingwebhookconfigurations",
     "groups/apiregistration_apiservices",
     "groups/apps_controllerrevisions",
     "groups/apps_daemonsets",
@@ -51,6 +54,10 @@ const IN_SCOPE: &[&str] = &[
     "groups/rbac_clusterrolebindings",
     "groups/rbac_clusterroles",
     "groups/rbac_roles",
+    "groups/resource_deviceclasses",
+    "groups/resource_resourceclaims",
+    "groups/resource_resourceclaimtemplates",
+    "groups/resource_resourceslices",
     "groups/scheduling_priorityclasses",
     "groups/storage_csidrivers",
     "groups/storage_csinodes",

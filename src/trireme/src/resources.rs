@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{Chain, NamespaceLifecycle};
+use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_cluster::Standalone;
 use trireme_duties::{
@@ -45,7 +45,8 @@ pub(crate) async fn start(
 ) -> Result<DirectorHandle, ResourcesError> {
     trireme_kinds::allow_privileged(settings.allow_privileged);
     let lifecycle = NamespaceLifecycle::default();
-    let admission = Chain::new(vec![Arc::new(lifecycle.clone())]);
+    let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
+    let admission = Chain::new(vec![Arc::new(lifecycle.clone()), Arc::new(admin_access)]);
     let kind_settings = kind_settings(system, store, settings)?;
     let resources = trireme_kinds::resources(&kind_settings);
     let director = Registries {

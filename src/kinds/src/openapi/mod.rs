@@ -5,6 +5,7 @@
 //! caching headers are the edge's.
 
 mod documents;
+mod enums;
 mod operations;
 mod parameters;
 mod protobuf;

@@ -11,6 +11,7 @@ use trireme_machinery::{
     schema::{Presence, Shape, StringFormat},
 };
 
+use super::enums;
 use crate::data::{ResourceData, type_name, type_table};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
@@ -86,6 +87,7 @@ fn references(schema: &Value, found: &mut Vec<String>) {
 pub(super) fn v2(name: &str, definition: &Value, kinds: &Kinds) -> Value {
     let mut schema = definition.clone();
     qualify(&mut schema, "#/definitions/");
+    enums::add(&mut schema, name);
     add_kinds(&mut schema, name, kinds);
     schema
 }
@@ -115,6 +117,7 @@ pub(super) fn v3(name: &str, definition: &Value, kinds: &Kinds) -> Value {
         }
         _ => {
             add_zeroes(&mut schema, name);
+            enums::add(&mut schema, name);
             wrap_references(&mut schema);
         }
     }

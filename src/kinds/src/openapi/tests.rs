@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use trireme_machinery::Object;
 
-use super::{Document, Documents, builtin, index, v2_document, v2_protobuf, v3_document};
+use super::{Document, Documents, builtin, enums, index, v2_document, v2_protobuf, v3_document};
 use crate::data::{self, ResourceData, VersionData, resource, resources};
 
 fn v3(path: &str) -> Value {
@@ -244,4 +244,40 @@ fn the_protobuf_form_keeps_types_references_and_extensions() {
     assert_eq!(only(&fields(only(&extension, 2)), 2), b"\"name\"\n");
     let property = fields(only(&fields(only(&schema, 25)), 1));
     assert_eq!(only(&fields(only(&property, 2)), 1), b"#/definitions/B");
+}
+
+#[test]
+fn fields_list_the_values_that_they_take() {
+    let core = v3("api/v1");
+    let field = |pointer: &str| {
+        core.pointer(&format!("/components/schemas/io.k8s.api.core.v1.{pointer}"))
+            .cloned()
+    };
+    let policy = field("PodSpec/properties/restartPolicy").expect("pods have a restart policy");
+    assert_eq!(policy["enum"], json!(["Always", "Never", "OnFailure"]));
+    let description = policy["description"].as_str().expect("fields are described");
+    assert!(description.ends_with("Possible enum values:\n - `\"Always\"`\n - `\"Never\"`\n - `\"OnFailure\"`"));
+    let families = field("ServiceSpec/properties/ipFamilies/items/enum");
+    assert_eq!(families, Some(json!(["", "IPv4", "IPv6"])));
+    let v2 = v2_document(resources(), data::definitions());
+    let kind = v2.pointer("/definitions/io.k8s.api.core.v1.ServiceSpec/properties/type/enum");
+    assert_eq!(
+        kind,
+        Some(&json!(["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]))
+    );
+}
+
+#[test]
+fn every_listed_field_exists_and_its_values_are_in_order() {
+    for (type_name, field, values) in enums::rows() {
+        let full = data::definitions()
+            .keys()
+            .find(|name| data::short_name(name) == type_name);
+        let full = full.unwrap_or_else(|| panic!("no type {type_name}"));
+        let property = data::definitions()[full].pointer(&format!("/properties/{field}"));
+        let property = property.unwrap_or_else(|| panic!("no field {type_name}.{field}"));
+        let scalar = property.get("items").unwrap_or(property);
+        assert_eq!(scalar["type"], "string", "{type_name}.{field}");
+        assert!(values.is_sorted(), "{type_name}.{field}: {values:?}");
+    }
 }

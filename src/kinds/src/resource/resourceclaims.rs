@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
@@ -52,7 +52,7 @@ impl Strategy for ResourceClaims {
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        remove(object, "status");
+        object["status"] = json!({});
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {

@@ -63,7 +63,8 @@ impl Strategy for ResourceSlices {
     }
 
     fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {
-        Some(format!("field label not supported for {kind}: {field}"))
+        let is_known = matches!(field, "spec.nodeName" | "spec.driver");
+        (!is_known).then(|| format!("field label not supported for {kind}: {field}"))
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {

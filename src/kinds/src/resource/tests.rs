@@ -86,7 +86,7 @@ fn a_claim_stays_and_its_status_is_apart() {
     let old = trial
         .create(merged(&exactly(json!({})), &json!({ "status": { "reservedFor": [] } })))
         .expect("a valid claim");
-    assert_eq!(old.get("status"), None);
+    assert_eq!(old["status"], json!({}));
     let fault =
         r#"spec: Invalid value: {"Devices":{"Requests":null,"Constraints":null,"Config":null}}: field is immutable"#;
     trial.expect_patch_faults(

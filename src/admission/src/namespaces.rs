@@ -1,0 +1,54 @@
+//! The namespaces that plugins look at.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+use trireme_machinery::{ApiError, Reason};
+use trireme_registry::{
+    RegistryHandle,
+    request::{Freshness, GetRequest, Target},
+    subresource,
+};
+
+/// Looks namespaces up. Cheap to clone: all clones look at the same ones.
+///
+/// The registries are made with the chain that plugins are part of, so the registry of namespaces is handed in
+/// afterwards.
+#[derive(Clone, Default)]
+pub struct Namespaces {
+    registry: Arc<OnceLock<RegistryHandle>>,
+}
+
+impl Namespaces {
+    /// Hands in the registry; once, before the first request.
+    pub(crate) fn watch(&self, registry: RegistryHandle) {
+        if self.registry.set(registry).is_err() {
+            tracing::warn!("namespaces were handed in twice");
+        }
+    }
+
+    /// The namespace as the watch cache has it, or if it is not there yet, as it is now.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub(crate) async fn find(&self, name: &str) -> Result<Value, ApiError> {
+        match self.read(name, Freshness::Any).await {
+            Ok(object) => Ok(object),
+            Err(_) => self.read(name, Freshness::Latest).await,
+        }
+    }
+
+    async fn read(&self, name: &str, freshness: Freshness) -> Result<Value, ApiError> {
+        let target = Target {
+            name: name.to_owned(),
+            ..Target::default()
+        };
+        let registry = self.registry.get().ok_or_else(not_ready)?;
+        let item = registry.get(GetRequest { target, freshness }).await?;
+        subresource::parse(&item)
+    }
+}
+
+fn not_ready() -> ApiError {
+    ApiError::new(Reason::ServiceUnavailable, "namespaces are not loaded yet").with_retry_after(1)
+}
