@@ -7,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     time,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{SelectableField, Strategy, WriteContext};
 
 use super::{
     devices::push_devices,
@@ -20,7 +20,7 @@ use crate::{
     columns::{self, column, documented},
     core::persistentvolumes::push_driver_name,
     internal,
-    kind::Kind,
+    kind::{Kind, selectable},
     pod_template::validate_node_selector,
     values::{is_true_at, items, remove, text, text_at},
 };
@@ -34,7 +34,15 @@ const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `pe
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
-    Kind::new(ResourceSlices).columns(vec![
+    // Each kubelet watches the slices of its own node.
+    let node_name = SelectableField {
+        indexed: true,
+        ..selectable("spec.nodeName", &["spec.nodeName"], |slice| {
+            text_at(slice, "/spec/nodeName").to_owned()
+        })
+    };
+    let kind = Kind::new(ResourceSlices).selectable(vec![node_name]);
+    kind.columns(vec![
         columns::name(),
         column("Node", "string", documented(SPEC, "nodeName"), at("/spec/nodeName")),
         column("Driver", "string", documented(SPEC, "driver"), at("/spec/driver")),

@@ -13,6 +13,7 @@ use super::{
     declarations::{self, Overload},
     unify::most_general,
 };
+use crate::time::{Duration, Time};
 
 /// No variable's or function's name has more parts.
 const MOST_SEGMENTS: usize = 3;
@@ -29,6 +30,8 @@ pub(super) struct Checker<'a> {
     pub(super) next_open: u32,
     /// What does not fit, with the id of the part.
     pub(super) faults: Vec<(u64, String)>,
+    /// Literals that are not what they are taken for; told if all else fits.
+    pub(super) literal_faults: Vec<(u64, String)>,
 }
 
 impl<'a> Checker<'a> {
@@ -41,6 +44,7 @@ impl<'a> Checker<'a> {
             // Below are the letters of the tables.
             next_open: 1000,
             faults: Vec::new(),
+            literal_faults: Vec::new(),
         }
     }
 
@@ -123,6 +127,7 @@ impl<'a> Checker<'a> {
             return self.check_logical(&call.args);
         }
         let Some(target) = &call.target else {
+            self.check_literal(call);
             let arguments: Vec<Type> = call.args.iter().map(|argument| self.check(argument)).collect();
             return match self.function(&call.func_name) {
                 Some(overloads) => self.resolve(id, &call.func_name, overloads, arguments, false),
@@ -139,6 +144,23 @@ impl<'a> Checker<'a> {
         match self.function(&call.func_name) {
             Some(overloads) => self.resolve(id, &call.func_name, overloads, arguments, true),
             None => self.undeclared(id, &call.func_name),
+        }
+    }
+
+    /// Durations and times that are written out must be some.
+    fn check_literal(&mut self, call: &CallExpr) {
+        let [argument] = call.args.as_slice() else { return };
+        let Expr::Literal(LiteralValue::String(text)) = &argument.expr else {
+            return;
+        };
+        let is_good = match call.func_name.as_str() {
+            "duration" => Duration::parse(text.inner()).is_ok(),
+            "timestamp" => Time::parse(text.inner()).is_ok(),
+            _ => return,
+        };
+        if !is_good {
+            let fault = format!("invalid {} argument", call.func_name);
+            self.literal_faults.push((argument.id, fault));
         }
     }
 

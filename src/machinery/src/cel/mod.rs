@@ -3,7 +3,7 @@
 //! Used by the validation of what holds expressions: admission policies, webhooks, selectors of devices. The parser is
 //! that of the `cel` crate; the type checker follows cel-go's `checker` with the functions that kube-apiserver
 //! declares (`k8s.io/apiserver/pkg/cel/library`), and faults are told in cel-go's words. Not checked here: what an
-//! expression may cost, and literals of durations, times and regular expressions.
+//! expression may cost, and whether a literal is a regular expression.
 //!
 //! Parser and checker walk down into the expression, so both run on a thread with a large stack of its own, and
 //! expressions that go deeper than that are refused before. A fault of the parser ends that thread, not the request.
@@ -112,10 +112,14 @@ fn check(
     let mut checker = check::Checker::new(environment);
     let output = checker.check(parsed);
     let output = checker.resolved(&output);
-    if checker.faults.is_empty() {
+    let mut faults = checker.faults;
+    if faults.is_empty() {
+        faults = checker.literal_faults;
+    }
+    if faults.is_empty() {
         return Ok(output);
     }
-    let faults = checker.faults.into_iter().map(|(id, text)| {
+    let faults = faults.into_iter().map(|(id, text)| {
         let start = offset(id).map_or(0, |(start, _)| start);
         Fault::at_offset(expression, usize::try_from(start).unwrap_or(0), text)
     });

@@ -147,6 +147,25 @@ fn what_does_not_fit_is_told_at_its_place() {
 }
 
 #[test]
+fn literals_are_what_they_are_taken_for() {
+    let fault = |text: &str| format!("ERROR: <input>:1:{text}");
+    check(
+        &policy(),
+        &[
+            ("timestamp('2024-01-01T00:00:00Z')", "google.protobuf.Timestamp"),
+            (
+                "duration('1x') > duration('1h')",
+                &fault("10: invalid duration argument\n | duration('1x') > duration('1h')\n | .........^"),
+            ),
+            (
+                "timestamp('x')",
+                &fault("11: invalid timestamp argument\n | timestamp('x')\n | ..........^"),
+            ),
+        ],
+    );
+}
+
+#[test]
 fn a_place_has_its_own_variables() {
     let bare = Environment::admission(AdmissionVariables::default());
     let undeclared = |name: &str| {
@@ -237,3 +256,63 @@ fn bad_input_ends_in_a_fault_not_in_a_panic() {
         assert!(compile(&policy(), expression).is_err(), "{expression}");
     }
 }
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+
+    /// Whatever is written gets an answer of the compiler; a panic would be told as its failure.
+    #[test]
+    fn every_text_gets_an_answer(parts in proptest::collection::vec(proptest::sample::select(PARTS), 0..12)) {
+        let expression = parts.concat();
+        let told = outcome(&policy(), &expression);
+        proptest::prop_assert!(!told.contains("the compiler failed"), "{expression}: {told}");
+    }
+}
+
+const PARTS: &[&str] = &[
+    "object",
+    ".",
+    "spec",
+    "?",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    ":",
+    ",",
+    "1",
+    "-",
+    "!",
+    "'a'",
+    "\"",
+    "\\",
+    "&&",
+    "||",
+    "==",
+    "in",
+    " ",
+    "\n",
+    "x",
+    "all(",
+    "map(x, ",
+    "has(",
+    "Object",
+    "b'",
+    "\u{e9}",
+    "0x",
+    "1u",
+    "1e9",
+    "null",
+    "`",
+    "@",
+    "optMap(",
+    "cel.bind(",
+    "transformMap(i, v, ",
+    "//",
+    "r'",
+    "\"\"\"",
+    "request",
+    "size(",
+];
