@@ -8,8 +8,11 @@ use serde_json::{Value, json};
 
 use crate::data;
 
-static ENUMS: LazyLock<HashMap<&'static str, Vec<(&'static str, Vec<&'static str>)>>> = LazyLock::new(|| {
-    let mut enums: HashMap<&str, Vec<_>> = HashMap::new();
+/// A field and its values.
+type Row = (&'static str, Vec<&'static str>);
+
+static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
+    let mut enums: HashMap<&str, Vec<Row>> = HashMap::new();
     for (type_name, field, values) in rows() {
         enums.entry(type_name).or_default().push((field, values));
     }

@@ -20,7 +20,7 @@ const MOST_SEGMENTS: usize = 3;
 
 /// The state of one check.
 pub(super) struct Checker<'a> {
-    environment: &'a Environment,
+    pub(super) environment: &'a Environment,
     /// Variables of the expression itself, the innermost last.
     pub(super) scopes: Vec<(String, Type)>,
     /// What open types have become.

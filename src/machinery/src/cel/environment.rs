@@ -10,6 +10,7 @@ pub struct Environment {
     variables: HashMap<String, Type>,
     fields: HashMap<String, HashMap<String, Type>>,
     patch_types: bool,
+    bindings: bool,
 }
 
 /// What an admission policy's expressions may speak of beside the request and its objects.
@@ -95,6 +96,7 @@ impl Environment {
     pub fn device() -> Self {
         let mut environment = Self::with_types(DEVICE_TYPES);
         environment.declare("device", Type::named(DEVICE));
+        environment.bindings = true;
         environment
     }
 
@@ -140,6 +142,11 @@ impl Environment {
     /// Whether values of a type can be written out.
     pub(super) fn can_create(&self, type_name: &str) -> bool {
         self.is_patch_object(type_name) || self.fields.contains_key(type_name)
+    }
+
+    /// Whether `cel.bind` is there.
+    pub(super) fn has_bindings(&self) -> bool {
+        self.bindings
     }
 
     /// Whether functions for patches are there.

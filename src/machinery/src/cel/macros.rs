@@ -14,7 +14,7 @@ impl Checker<'_> {
     pub(super) fn check_macro(&mut self, id: u64, call: &CallExpr) -> Option<Type> {
         let target = call.target.as_deref()?;
         match (call.func_name.as_str(), call.args.as_slice()) {
-            ("bind", [name, value, body]) if matches!(&target.expr, Expr::Ident(library) if library == "cel") => {
+            ("bind", [name, value, body]) if self.is_binding(target) => {
                 let value = self.check(value);
                 Some(self.with_variables(&[(name, value)], body))
             }
@@ -33,6 +33,10 @@ impl Checker<'_> {
             }
             _ => None,
         }
+    }
+
+    fn is_binding(&self, target: &Expression) -> bool {
+        self.environment.has_bindings() && matches!(&target.expr, Expr::Ident(library) if library == "cel")
     }
 
     fn expect(&mut self, part: &Expression, expected: &Type, found: &Type) {

@@ -174,6 +174,10 @@ fn a_place_has_its_own_variables() {
     for name in ["params", "authorizer", "variables", "device"] {
         assert_eq!(outcome(&bare, &format!("{name}.x")), undeclared(name));
     }
+    assert!(
+        compile(&bare, "cel.bind(x, 1, x > 0)").is_err(),
+        "it is there for devices alone"
+    );
     let composed = bare.with_composed(&[("a".to_owned(), Type::Int)]);
     check(
         &composed,
