@@ -82,13 +82,3 @@ pub(crate) fn remove(object: &mut Value, name: &str) {
         fields.remove(name);
     }
 }
-
-/// A write of the status may change no labels or annotations, but may take finalizers off.
-pub(crate) fn keep_metadata(new: &mut Value, old: &Value) {
-    let (Some(new), Some(old)) = (new.get_mut("metadata"), old.get("metadata")) else {
-        return;
-    };
-    for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
-        keep_field(new, old, field);
-    }
-}

@@ -19,8 +19,8 @@ use super::{
 use crate::{
     checks::require,
     conditions::push_condition_faults,
-    core::persistentvolumes::push_driver_name,
     internal::{self, Shape},
+    pod_template::push_driver_name,
     pod_template::validate_node_selector,
     values::{items, text},
 };

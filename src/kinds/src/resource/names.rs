@@ -5,7 +5,7 @@ use trireme_machinery::{
     names,
 };
 
-use crate::{checks::push_invalid, core::persistentvolumes::push_driver_name};
+use crate::{checks::push_invalid, pod_template::push_driver_name};
 
 /// The longest domain of a qualified name, in bytes.
 pub(super) const MAX_DOMAIN_BYTES: usize = 63;

@@ -18,9 +18,9 @@ use super::{
 use crate::{
     checks::{number, push_immutable, push_invalid, require},
     columns::{self, column, documented},
-    core::persistentvolumes::push_driver_name,
     internal,
     kind::{Kind, selectable},
+    pod_template::push_driver_name,
     pod_template::validate_node_selector,
     values::{is_true_at, items, remove, text, text_at},
 };

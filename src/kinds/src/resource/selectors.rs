@@ -9,7 +9,7 @@ use trireme_machinery::{
 };
 
 use super::lists::push_items;
-use crate::{core::persistentvolumes::push_driver_name, values::text};
+use crate::{pod_template::push_driver_name, values::text};
 
 static DEVICE: LazyLock<Environment> = LazyLock::new(Environment::device);
 
