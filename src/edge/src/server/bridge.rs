@@ -21,16 +21,40 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use super::connection::Peer;
+use trireme_audit::AuditId;
+use trireme_machinery::{ApiError, Reason};
 
-/// A head that actix-web's types cannot hold; hyper lets a few through.
+use super::{connection::Peer, stalls::Fetched};
+use crate::{
+    filters::audit_id,
+    status::{self, ErrorStyle},
+};
+
+/// A head that hyper lets through and that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the head of the request cannot be represented")]
-pub(super) struct BadHead;
+pub(super) enum BadHead {
+    /// actix-web's types cannot hold it.
+    #[error("the head of the request cannot be represented")]
+    Unrepresentable,
+    /// HTTP/1.1 wants one `Host`. With two, a proxy may have gone by the other one.
+    #[error("the request must have exactly one Host header, with a host and perhaps a port")]
+    Host,
+    /// A coding of the body other than in chunks.
+    #[error("the only transfer encoding that is supported is chunked")]
+    TransferEncoding,
+    /// Neither a path nor a URL.
+    #[error("the target of the request must be a path")]
+    Target,
+    /// It is not certain where the body ends.
+    #[error("the request must not have both Content-Length and Transfer-Encoding")]
+    TwoLengths,
+}
 
 /// What of a request's body is thrown away after the answer is known; larger rests end the connection.
 const UNREAD_BYTES: usize = 16 * 1024 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(5);
+/// A client that sends nothing for so long waits for its answer.
+const UNREAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// A request's body, kept beside the request so that what the handler did not read can be read after it.
 pub(super) struct Unread(Option<Rc<RefCell<Incoming>>>);
@@ -45,7 +69,7 @@ impl Unread {
         let mut rest = IncomingStream(body);
         let discarded = async {
             let mut bytes = 0;
-            while let Some(Ok(chunk)) = rest.next().await {
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(UNREAD_PAUSE, rest.next()).await {
                 bytes += chunk.len();
                 if bytes > UNREAD_BYTES {
                     return;
@@ -57,9 +81,39 @@ impl Unread {
     }
 }
 
+/// Refuses what hyper lets pass and a proxy in front may have understood otherwise.
+fn check_head(head: &http::request::Parts) -> Result<(), BadHead> {
+    let mut hosts = head.headers.get_all(http::header::HOST).iter();
+    let wanted = head.version == http::Version::HTTP_11;
+    match (hosts.next(), hosts.next()) {
+        (None, _) if wanted => return Err(BadHead::Host),
+        (_, Some(_)) => return Err(BadHead::Host),
+        (Some(host), None) if !host.as_bytes().iter().all(|byte| is_of_host(*byte)) => return Err(BadHead::Host),
+        _ => {}
+    }
+    let encodings = head.headers.get_all(http::header::TRANSFER_ENCODING);
+    if !encodings
+        .iter()
+        .all(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"))
+    {
+        return Err(BadHead::TransferEncoding);
+    }
+    // `CONNECT` alone names a host and port there.
+    if head.uri.scheme().is_none() && head.uri.authority().is_some() && head.method != http::Method::CONNECT {
+        return Err(BadHead::Target);
+    }
+    Ok(())
+}
+
+/// Whether a byte may stand in a host and port (RFC 3986).
+fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(&byte)
+}
+
 /// Makes an actix-web request.
 pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Result<(Request, Unread), BadHead> {
     let (parts, body) = request.into_parts();
+    check_head(&parts)?;
     // A client that waits for `100 Continue` sends nothing that would have to be read.
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let (payload, unread) = if body.is_end_stream() {
@@ -74,7 +128,7 @@ pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Resu
     out.extensions_mut().insert(Rc::clone(peer));
     let head = out.head_mut();
     head.peer_addr = Some(peer.address);
-    head.method = http02::Method::from_bytes(parts.method.as_str().as_bytes()).map_err(|_| BadHead)?;
+    head.method = http02::Method::from_bytes(parts.method.as_str().as_bytes()).map_err(|_| BadHead::Unrepresentable)?;
     head.version = match parts.version {
         http::Version::HTTP_2 => http02::Version::HTTP_2,
         http::Version::HTTP_10 => http02::Version::HTTP_10,
@@ -82,10 +136,11 @@ pub(super) fn request(request: http::Request<Incoming>, peer: &Rc<Peer>) -> Resu
     };
     let target = parts.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let target = Bytes::copy_from_slice(target.as_bytes());
-    head.uri = http02::Uri::from_maybe_shared(target).map_err(|_| BadHead)?;
+    head.uri = http02::Uri::from_maybe_shared(target).map_err(|_| BadHead::Unrepresentable)?;
     for (name, value) in &parts.headers {
-        let name = http02::header::HeaderName::from_bytes(name.as_str().as_bytes()).map_err(|_| BadHead)?;
-        let value = http02::header::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BadHead)?;
+        let name =
+            http02::header::HeaderName::from_bytes(name.as_str().as_bytes()).map_err(|_| BadHead::Unrepresentable)?;
+        let value = http02::header::HeaderValue::from_bytes(value.as_bytes()).map_err(|_| BadHead::Unrepresentable)?;
         head.headers.append(name, value);
     }
     Ok((out, unread))
@@ -100,7 +155,7 @@ pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Respo
     };
     let mut out = http::Response::new(ResponseBody {
         content: body,
-        _in_progress: in_progress,
+        in_progress,
     });
     *out.status_mut() =
         http::StatusCode::from_u16(head.status().as_u16()).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
@@ -116,13 +171,17 @@ pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Respo
     out
 }
 
-/// The answer to a request with a [`BadHead`].
-pub(super) fn bad_head<G>(in_progress: G) -> http::Response<ResponseBody<G>> {
-    let mut out = http::Response::new(ResponseBody {
-        content: Content::Whole(Some(Bytes::from_static(b"400 Bad Request"))),
-        _in_progress: in_progress,
-    });
-    *out.status_mut() = http::StatusCode::BAD_REQUEST;
+/// The answer to a request with a [`BadHead`]. Nothing that follows such a head is taken for a request.
+pub(super) fn refusal<G>(error: BadHead, in_progress: G) -> http::Response<ResponseBody<G>> {
+    let reason = match error {
+        BadHead::TransferEncoding => Reason::NotImplemented,
+        _ => Reason::BadRequest,
+    };
+    let mut status = status::response(&ApiError::new(reason, error.to_string()), ErrorStyle::default());
+    audit_id::tell(&AuditId::from_client(None), &mut status);
+    let mut out = response(status, in_progress);
+    let close = http::HeaderValue::from_static("close");
+    out.headers_mut().insert(http::header::CONNECTION, close);
     out
 }
 
@@ -150,7 +209,7 @@ impl Stream for IncomingStream {
 /// An answer's body as hyper reads it.
 pub(super) struct ResponseBody<G> {
     content: Content,
-    _in_progress: G,
+    in_progress: G,
 }
 
 enum Content {
@@ -164,17 +223,23 @@ enum Content {
 #[error("the body broke off: {0}")]
 pub(super) struct BrokenBody(String);
 
-impl<G: Unpin> Body for ResponseBody<G> {
+impl<G: Fetched + Unpin> Body for ResponseBody<G> {
     type Data = Bytes;
     type Error = BrokenBody;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        match &mut self.content {
+        let next = match &mut self.content {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Content::Stream(body) => Pin::new(body)
                 .poll_next(cx)
                 .map(|next| next.map(|chunk| chunk.map(Frame::data).map_err(|error| BrokenBody(error.to_string())))),
+        };
+        if next.is_ready() {
+            self.in_progress.waits();
+        } else {
+            self.in_progress.idles();
         }
+        next
     }
 
     fn is_end_stream(&self) -> bool {

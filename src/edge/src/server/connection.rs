@@ -13,10 +13,12 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use trireme_auth::CertificateIdentity;
 
 use super::{
-    ConnectionLimits, bridge,
+    ConnectionLimits,
+    bridge::{self, BadHead},
     guarded_io::{GuardedIo, Phase},
     handler::Handler,
     lifecycle::Lifecycle,
+    stalls::Stalls,
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
     worker::Accepted,
@@ -98,13 +100,14 @@ async fn serve_http1<H: Handler>(
     let upgrades = Rc::clone(&slot);
     let service = service_fn(move |request| {
         let serving = Phase::serving(&phase);
-        answer(
-            Rc::clone(&handler),
-            request,
-            Rc::clone(&peer),
-            serving,
-            Some(Rc::clone(&upgrades)),
-        )
+        let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), phase.has_two_lengths());
+        let upgrades = Rc::clone(&upgrades);
+        async move {
+            if two_lengths {
+                return Ok(bridge::refusal(BadHead::TwoLengths, serving));
+            }
+            answer(handler, request, peer, || serving, Some(upgrades)).await
+        }
     });
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -137,7 +140,12 @@ async fn serve_http2<H: Handler>(
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
     let io = GuardedIo::new(stream, limits.write_stall_timeout);
-    let service = service_fn(move |request| answer(Rc::clone(&handler), request, Rc::clone(&peer), (), None));
+    let stalls = Rc::new(Stalls::default());
+    let watched = Rc::clone(&stalls);
+    let service = service_fn(move |request| {
+        let (handler, peer, stalls) = (Rc::clone(&handler), Rc::clone(&peer), Rc::clone(&watched));
+        answer(handler, request, peer, move || Stalls::watch(&stalls), None)
+    });
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.concurrent_streams)
@@ -148,14 +156,21 @@ async fn serve_http2<H: Handler>(
         .keep_alive_timeout(limits.ping_timeout)
         .serve_connection(TokioIo::new(io), service);
     tokio::pin!(connection);
-    drive(connection, &settings.lifecycle).await
+    tokio::select! {
+        ended = drive(connection, &settings.lifecycle) => ended,
+        () = stalls.too_long(limits.write_stall_timeout) => {
+            tracing::debug!("the client gives no window for its answers");
+            Ok(())
+        }
+    }
 }
 
-async fn answer<H: Handler, G: Unpin>(
+/// Answers a request; `in_progress` makes what is held until the answer has been fetched.
+async fn answer<H: Handler, G>(
     handler: Rc<H>,
     request: http::Request<hyper::body::Incoming>,
     peer: Rc<Peer>,
-    in_progress: G,
+    in_progress: impl FnOnce() -> G,
     upgrades: Option<Rc<UpgradeSlot>>,
 ) -> Result<http::Response<bridge::ResponseBody<G>>, Infallible> {
     Ok(match bridge::request(request, &peer) {
@@ -170,9 +185,9 @@ async fn answer<H: Handler, G: Unpin>(
             if let (Some(upgrade), Some(slot)) = (upgrade, upgrades) {
                 slot.put(upgrade);
             }
-            bridge::response(response, in_progress)
+            bridge::response(response, in_progress())
         }
-        Err(bridge::BadHead) => bridge::bad_head(in_progress),
+        Err(error) => bridge::refusal(error, in_progress()),
     })
 }
 

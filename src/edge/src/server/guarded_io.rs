@@ -1,4 +1,4 @@
-//! Bounds on slow clients that hyper does not have.
+//! What hyper does not look at: slow clients, and heads with two lengths.
 //!
 //! * A request's head must arrive within a time counted from its first byte (HTTP/1.1), however long the connection
 //!   may stay idle between requests.
@@ -18,9 +18,14 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
+use super::{lengths::Lengths, stalls::Fetched};
+
 /// What an HTTP/1.1 connection is doing.
 #[derive(Debug, Default)]
-pub(super) struct Phase(Cell<Doing>);
+pub(super) struct Phase {
+    doing: Cell<Doing>,
+    two_lengths: Cell<bool>,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Doing {
@@ -36,30 +41,56 @@ enum Doing {
 impl Phase {
     /// Marks that a request is being answered, until the result is dropped.
     pub(super) fn serving(phase: &Rc<Self>) -> Serving {
-        phase.0.set(Doing::Serving);
+        phase.doing.set(Doing::Serving);
         Serving(Rc::clone(phase))
+    }
+
+    /// Whether the head that has just been read has both `Content-Length` and `Transfer-Encoding`.
+    pub(super) fn has_two_lengths(&self) -> bool {
+        self.two_lengths.get()
     }
 }
 
 /// A request is being answered.
 pub(super) struct Serving(Rc<Phase>);
 
+/// Over HTTP/1.1 a client that does not take its answer is noticed by the connection.
+impl Fetched for Serving {}
+
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.0.set(Doing::Idle);
+        self.0.doing.set(Doing::Idle);
     }
 }
+
+/// The answer to half a head: nothing is known of the request but that it has begun.
+const TOO_LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+/// What is still taken of a client whose head was refused, and for how long. Closing on a client that sends would throw
+/// away the answer that is on its way to it.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+const LINGER: Duration = Duration::from_secs(2);
 
 /// A stream with bounds on how long the peer may keep it waiting.
 pub(crate) struct GuardedIo<T> {
     inner: T,
+    closing: Option<Closing>,
     head: Option<HeadGuard>,
     write_stall: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
+/// A connection that has been closed for writing.
+struct Closing {
+    timer: Pin<Box<Sleep>>,
+    bytes: usize,
+}
+
 struct HeadGuard {
     phase: Rc<Phase>,
+    lengths: Lengths,
+    /// Whether there is anything of the head.
+    begun: bool,
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -68,6 +99,7 @@ impl<T> GuardedIo<T> {
     pub(super) fn new(inner: T, write_stall: Duration) -> Self {
         Self {
             inner,
+            closing: None,
             head: None,
             write_stall,
             stalled: None,
@@ -77,6 +109,8 @@ impl<T> GuardedIo<T> {
     pub(super) fn with_head_timeout(mut self, phase: &Rc<Phase>, timeout: Duration) -> Self {
         self.head = Some(HeadGuard {
             phase: Rc::clone(phase),
+            lengths: Lengths::default(),
+            begun: false,
             timeout,
             timer: None,
         });
@@ -101,15 +135,48 @@ impl<T> GuardedIo<T> {
     }
 }
 
-impl HeadGuard {
-    fn read(&mut self, cx: &mut Context<'_>, got_bytes: bool, pending: bool) -> Poll<io::Error> {
-        if got_bytes && self.phase.0.get() == Doing::Idle {
-            self.phase.0.set(Doing::ReadingHead);
+impl<T: AsyncRead + Unpin> GuardedIo<T> {
+    /// Reads to the end, within bounds.
+    fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let closing = self.closing.get_or_insert_with(|| Closing {
+            timer: Box::pin(sleep(LINGER)),
+            bytes: 0,
+        });
+        let mut scratch = [0; 8 * 1024];
+        while closing.bytes < LINGER_BYTES && closing.timer.as_mut().poll(cx).is_pending() {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            let read = ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer));
+            if read.is_err() || buffer.filled().is_empty() {
+                break;
+            }
+            closing.bytes += buffer.filled().len();
         }
-        if self.phase.0.get() != Doing::ReadingHead {
+        Poll::Ready(())
+    }
+
+    fn has_refused_a_head(&self) -> bool {
+        let head = self.head.as_ref();
+        head.is_some_and(|head| {
+            let late = head.timer.as_ref().is_none_or(|timer| timer.is_elapsed());
+            head.phase.doing.get() == Doing::ReadingHead && !late
+        })
+    }
+}
+
+impl HeadGuard {
+    fn read(&mut self, cx: &mut Context<'_>, bytes: &[u8], pending: bool) -> Poll<io::Error> {
+        let phase = &self.phase;
+        if !bytes.is_empty() && phase.doing.get() == Doing::Idle {
+            phase.doing.set(Doing::ReadingHead);
+            self.lengths = Lengths::default();
+            self.begun = false;
+        }
+        if phase.doing.get() != Doing::ReadingHead {
             self.timer = None;
             return Poll::Pending;
         }
+        phase.two_lengths.set(self.lengths.see(bytes));
+        self.begun |= !bytes.is_empty();
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         if !pending {
             return Poll::Pending;
@@ -123,20 +190,29 @@ fn timed_out(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, why)
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for GuardedIo<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedIo<T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.inner).poll_read(cx, buffer);
         if let Some(head) = &mut self.head
-            && let Poll::Ready(error) = head.read(cx, buffer.filled().len() > before, result.is_pending())
+            && let Poll::Ready(error) = head.read(
+                cx,
+                buffer.filled().get(before..).unwrap_or_default(),
+                result.is_pending(),
+            )
         {
+            if head.begun {
+                // One attempt: a client that does not even read has no claim to an answer.
+                let _ = Pin::new(&mut self.inner).poll_write(cx, TOO_LATE);
+                let _ = Pin::new(&mut self.inner).poll_flush(cx);
+            }
             return Poll::Ready(Err(error));
         }
         result
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for GuardedIo<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for GuardedIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.written(cx, result)
@@ -148,8 +224,14 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for GuardedIo<T> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let result = Pin::new(&mut self.inner).poll_shutdown(cx);
-        self.written(cx, result)
+        if self.closing.is_none() {
+            let result = Pin::new(&mut self.inner).poll_shutdown(cx);
+            ready!(self.written(cx, result))?;
+        }
+        if self.has_refused_a_head() {
+            ready!(self.linger(cx));
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write_vectored(

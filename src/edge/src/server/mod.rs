@@ -14,8 +14,10 @@ mod bridge;
 mod connection;
 mod guarded_io;
 mod handler;
+mod lengths;
 mod lifecycle;
 mod listen;
+mod stalls;
 mod tls;
 mod upgrade;
 mod worker;
@@ -29,6 +31,10 @@ pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
 pub use tls::{TlsError, TlsProvider, tls_from_pem};
 pub(crate) use upgrade::{Upgrade, Upgraded};
+
+/// What a serving thread has for its stack. Bodies may nest `json::MAX_DEPTH` deep, and trees of values are walked and
+/// dropped recursively: unoptimised builds need up to 4 KiB a level.
+const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 /// Where to listen and how long to wait for clients.
 #[derive(Clone)]
@@ -53,7 +59,7 @@ pub struct ConnectionLimits {
     pub header_timeout: Duration,
     /// How long a connection may stay open between requests.
     pub idle_timeout: Duration,
-    /// How long a client may take no byte of an answer that is ready for it.
+    /// How long a client may take no byte of an answer that is ready for it, or give no window for one.
     pub write_stall_timeout: Duration,
     /// Handshakes under way at a time; further connections wait in the listen queue.
     pub pending_handshakes: usize,
@@ -136,10 +142,13 @@ where
 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (finished, done) = oneshot::channel::<()>();
-    let join = thread::Builder::new().name(name).spawn(move || {
-        tokio::task::LocalSet::new().block_on(&runtime, task());
-        drop(finished);
-    })?;
+    let join = thread::Builder::new()
+        .name(name)
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            tokio::task::LocalSet::new().block_on(&runtime, task());
+            drop(finished);
+        })?;
     Ok(Thread { join: Some(join), done })
 }
 

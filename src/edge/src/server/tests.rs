@@ -1,5 +1,6 @@
 //! Real sockets, real TLS, a tiny application.
 
+mod http2;
 mod kit;
 mod websockets;
 
@@ -161,7 +162,17 @@ async fn a_head_that_does_not_arrive_ends_the_connection() {
     for sent in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
         let mut stream = server.raw("http/1.1").await.expect("connects");
         stream.write_all(sent.as_bytes()).await.expect("is taken");
-        assert!(ends(&mut stream).await, "after {sent:?}");
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer).await.map_err(|error| error.kind());
+        assert!(
+            matches!(ended, Ok(_) | Err(io::ErrorKind::UnexpectedEof)),
+            "after {sent:?}: {ended:?}"
+        );
+        let begun = if sent.is_empty() { &b""[..] } else { b"HTTP/1.1 408 " };
+        assert!(
+            answer.starts_with(begun) && answer.is_empty() == sent.is_empty(),
+            "after {sent:?}"
+        );
     }
 }
 
@@ -207,6 +218,33 @@ async fn a_client_that_takes_no_answer_is_cut_off() {
         .expect("is taken");
     server.gate.wait_for_arrivals(1).await;
     server.gate.wait_for_departures(1).await;
+}
+
+#[tokio::test]
+async fn a_refused_head_is_answered_however_much_follows() {
+    let server = Server::start().await;
+    for _ in 0..5 {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        let huge = "x".repeat(2 * 1024 * 1024);
+        let request = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {huge}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("is taken");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("there is an answer");
+        assert_eq!(&answer, b"HTTP/1.1 431");
+    }
+}
+
+#[test]
+fn clients_have_a_bounded_time() {
+    let limits = ConnectionLimits::default();
+    let seconds = [
+        limits.handshake_timeout,
+        limits.header_timeout,
+        limits.write_stall_timeout,
+        limits.idle_timeout,
+    ];
+    assert_eq!(seconds.map(|limit| limit.as_secs()), [10, 10, 60, 90]);
+    assert_eq!((limits.header_bytes, limits.concurrent_streams), (64 * 1024, 250));
 }
 
 /// Whether the server closes the connection.

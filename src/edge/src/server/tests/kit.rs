@@ -241,6 +241,13 @@ pub(super) fn get(path: &str) -> Request<String> {
     Request::get(uri).body(String::new()).expect("is a request")
 }
 
+/// HTTP/1.1 must say for which host a request is; a bare connection does not do that by itself.
+fn with_host(mut request: Request<String>) -> Request<String> {
+    let host = http::HeaderValue::from_static("localhost");
+    request.headers_mut().insert(http::header::HOST, host);
+    request
+}
+
 pub(super) async fn body(response: Response<Incoming>) -> Result<String, hyper::Error> {
     let bytes = response.into_body().collect().await?.to_bytes();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -287,7 +294,7 @@ impl Client {
         &mut self,
         request: Request<String>,
     ) -> tokio::task::JoinHandle<hyper::Result<Response<Incoming>>> {
-        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let request = with_host(request).map(|body| Full::new(Bytes::from(body)));
         match &mut self.sender {
             Sender::Http1(sender) => tokio::spawn(sender.send_request(request)),
             Sender::Http2(sender) => tokio::spawn(sender.send_request(request)),
@@ -295,7 +302,7 @@ impl Client {
     }
 
     pub(super) async fn send(&mut self, request: Request<String>) -> hyper::Result<Response<Incoming>> {
-        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let request = with_host(request).map(|body| Full::new(Bytes::from(body)));
         let sent: Sent = match &mut self.sender {
             Sender::Http1(sender) => Box::pin(sender.send_request(request)),
             Sender::Http2(sender) => Box::pin(sender.send_request(request)),

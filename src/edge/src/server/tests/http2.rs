@@ -1,0 +1,193 @@
+//! HTTP/2 by hand: frames that no client library would send.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::{
+    ends,
+    kit::{Server, get},
+};
+use crate::server::ConnectionLimits;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+const REFUSED_STREAM: u32 = 7;
+const ENHANCE_YOUR_CALM: u32 = 11;
+/// `:method: GET`, `:scheme: https`, and `:path` as a literal.
+const GET_HTTPS: &[u8] = &[0x82, 0x87, 0x04];
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("frames are small").to_be_bytes();
+    let mut out = length[1..].to_vec();
+    out.extend([kind, flags]);
+    out.extend(stream.to_be_bytes());
+    out.extend(payload);
+    out
+}
+
+fn request(stream: u32, path: &str) -> Vec<u8> {
+    let length = u8::try_from(path.len()).expect("paths are short");
+    let block = [GET_HTTPS, &[length], path.as_bytes()].concat();
+    frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
+}
+
+/// The numbers of the first `count` streams of a client.
+fn streams(count: u32) -> impl Iterator<Item = u32> {
+    (0..count).map(|index| 2 * index + 1)
+}
+
+/// A connection, past its preface.
+struct Raw {
+    reader: ReadHalf<TlsStream<TcpStream>>,
+    writer: WriteHalf<TlsStream<TcpStream>>,
+}
+
+impl Raw {
+    async fn open(server: &Server, settings: &[u8]) -> Self {
+        let (reader, mut writer) = tokio::io::split(server.raw("h2").await.expect("connects"));
+        let hello = [PREFACE, &frame(SETTINGS, 0, 0, settings)].concat();
+        writer.write_all(&hello).await.expect("is taken");
+        Self { reader, writer }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        // The server may have had enough already; what it says of that is what counts.
+        let _ = self.writer.write_all(bytes).await;
+    }
+
+    /// The error code of the next frame of this kind: the last four bytes of a reset, the four before the text of a
+    /// GOAWAY. Nothing if the connection ends before.
+    async fn code(&mut self, wanted: u8) -> Option<u32> {
+        loop {
+            let mut head = [0; 9];
+            self.reader.read_exact(&mut head).await.ok()?;
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+            let mut payload = vec![0; usize::try_from(length).ok()?];
+            self.reader.read_exact(&mut payload).await.ok()?;
+            if head[3] == wanted {
+                let at = if wanted == GOAWAY { 4 } else { 0 };
+                return Some(u32::from_be_bytes(payload.get(at..at + 4)?.try_into().ok()?));
+            }
+        }
+    }
+}
+
+/// Whether somebody else is still served.
+async fn serves_others(server: &Server) -> bool {
+    let mut client = server.client("h2").await.expect("connects");
+    client.send(get("/hello")).await.is_ok()
+}
+
+#[tokio::test]
+async fn rapid_resets_end_the_connection() {
+    let server = Server::start().await;
+    let mut raw = Raw::open(&server, &[]).await;
+    let cancel = 8_u32.to_be_bytes();
+    let flood: Vec<u8> = streams(2_000)
+        .flat_map(|stream| [request(stream, "/wait"), frame(RST_STREAM, 0, stream, &cancel)].concat())
+        .collect();
+    raw.send(&flood).await;
+    assert_eq!(raw.code(GOAWAY).await, Some(ENHANCE_YOUR_CALM));
+    assert!(serves_others(&server).await);
+}
+
+#[tokio::test]
+async fn endless_continuations_end_the_connection() {
+    let server = Server::start().await;
+    let mut raw = Raw::open(&server, &[]).await;
+    // A literal header that is not kept, again and again.
+    let piece = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat().repeat(150);
+    let mut flood = frame(HEADERS, END_STREAM, 1, GET_HTTPS);
+    for _ in 0..2_000 {
+        flood.extend(frame(CONTINUATION, 0, 1, &piece));
+    }
+    raw.send(&flood).await;
+    let code = raw.code(GOAWAY).await;
+    assert!(code.is_none_or(|code| code != 0), "it was ended in peace");
+    assert!(serves_others(&server).await);
+}
+
+#[tokio::test]
+async fn floods_whose_answers_are_not_taken_are_cut_off() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    for flood in [frame(PING, 0, 0, &[7; 8]), frame(SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0])] {
+        let mut raw = Raw::open(&server, &[]).await;
+        let many = flood.repeat(10_000);
+        while raw.writer.write_all(&many).await.is_ok() {}
+        assert!(serves_others(&server).await);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_a_window_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let no_window = [0, 4, 0, 0, 0, 0];
+    for path in ["/endless", "/hello"] {
+        let mut raw = Raw::open(&server, &no_window).await;
+        raw.send(&request(1, path)).await;
+        assert!(ends(&mut raw.reader).await, "{path}");
+    }
+    let mut waits = Raw::open(&server, &[]).await;
+    waits.send(&request(1, "/wait")).await;
+    server.gate.wait_for_arrivals(2).await;
+    let mut other = Raw::open(&server, &no_window).await;
+    other.send(&request(1, "/endless")).await;
+    assert!(ends(&mut other.reader).await);
+    server.gate.open();
+    assert_eq!(
+        waits.code(0).await.map(u32::to_be_bytes),
+        Some(*b"done"),
+        "who is waited for is not cut off"
+    );
+}
+
+#[tokio::test]
+async fn streams_past_the_limit_are_refused() {
+    let server = Server::start_with(ConnectionLimits {
+        concurrent_streams: 3,
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut raw = Raw::open(&server, &[]).await;
+    let requests: Vec<u8> = streams(4).flat_map(|stream| request(stream, "/wait")).collect();
+    raw.send(&requests).await;
+    assert_eq!(raw.code(RST_STREAM).await, Some(REFUSED_STREAM));
+    server.gate.wait_for_arrivals(3).await;
+    assert!(serves_others(&server).await);
+}
+
+#[tokio::test]
+async fn what_is_no_http2_ends_the_connection() {
+    let server = Server::start().await;
+    let many = [b'A'; 100];
+    let broken: [&[u8]; 4] = [
+        b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        &[0; 100],
+        &many,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+    ];
+    for bytes in broken {
+        let mut stream = server.raw("h2").await.expect("connects");
+        stream.write_all(bytes).await.expect("is taken");
+        assert!(ends(&mut stream).await, "{bytes:?}");
+    }
+    assert!(serves_others(&server).await);
+}
