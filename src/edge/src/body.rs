@@ -2,19 +2,64 @@
 
 pub(crate) mod protobuf;
 
-use actix_web::{error::PayloadError, http::header, web};
+use actix_web::{HttpRequest, error::PayloadError, http::header, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, Reason, field::quote};
+
+use crate::{
+    api::Api,
+    exchange::{Exchange, header_text},
+};
 
 /// The largest body that is taken.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// Reads a body. How long that may take is the deadline's business.
+/// Reads a body.
 ///
 /// # Errors
-/// 413 for a body over 3 MiB, 400 for one that breaks off.
-pub(crate) async fn read(request: &actix_web::HttpRequest, mut payload: web::Payload) -> Result<Bytes, ApiError> {
+/// 408 for a body that has not come when the request's deadline has, 413 for one over 3 MiB, 415 for one that is
+/// compressed, 400 for one that breaks off.
+pub(crate) async fn read(
+    api: &Api,
+    exchange: &Exchange,
+    request: &HttpRequest,
+    payload: web::Payload,
+) -> Result<Bytes, ApiError> {
+    check_encoding(request)?;
+    let whole = read_whole(request, payload);
+    match exchange.deadline.get() {
+        None => whole.await,
+        // The deadline of the whole request is the same moment. This one is looked at first, and knows who was slow.
+        Some(deadline) => {
+            let read = api.clock.timeout_at(deadline, whole).await;
+            read.unwrap_or_else(|| Err(too_slow()))
+        }
+    }
+}
+
+/// kube-apiserver ignores the header and fails to read what is compressed; this says what is wrong.
+fn check_encoding(request: &HttpRequest) -> Result<(), ApiError> {
+    match header_text(request.headers(), header::CONTENT_ENCODING).as_deref() {
+        None | Some("" | "identity") => Ok(()),
+        Some(encoding) => {
+            let text = format!(
+                "the body of the request is encoded as {}: send it as it is",
+                quote(encoding)
+            );
+            Err(ApiError::new(Reason::UnsupportedMediaType, text))
+        }
+    }
+}
+
+fn too_slow() -> ApiError {
+    ApiError::new(
+        Reason::RequestTimeout,
+        "Timeout: the body of the request did not arrive within the allotted timeout",
+    )
+}
+
+async fn read_whole(request: &HttpRequest, mut payload: web::Payload) -> Result<Bytes, ApiError> {
     let length = request.headers().get(header::CONTENT_LENGTH);
     let length = length
         .and_then(|value| value.to_str().ok())

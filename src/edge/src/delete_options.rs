@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn queries_are_read() {
-        let query = |raw| from_query(&Query::parse(Some(raw))).map_err(|error| error.message);
+        let query = |raw| from_query(&Query::parse(Some(raw)).expect("is in order")).map_err(|error| error.message);
         let deletion = query("orphanDependents=false&gracePeriodSeconds=-3&dryRun=All").expect("it is in order");
         assert!(deletion.accepted_if_pending && deletion.options.dry_run);
         assert_eq!(deletion.options.propagation, Some(Propagation::Background));

@@ -1,14 +1,20 @@
 //! One request on its way through the filter chain: what the filters find out for each other and for the handlers.
 
 use std::{
+    borrow::Cow,
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     sync::Arc,
     time::Instant,
 };
 
-use actix_http::{HttpMessage, Request};
-use actix_web::{FromRequest, HttpRequest, dev::Payload, http::Method, http::header};
+use actix_http::HttpMessage;
+use actix_web::{
+    FromRequest, HttpRequest,
+    dev::Payload,
+    http::Method,
+    http::header::{self, HeaderMap},
+};
 use trireme_audit::AuditId;
 use trireme_registry::{ResourceInfo, request::UserInfo};
 
@@ -68,9 +74,9 @@ impl Exchange {
     }
 }
 
-/// A header of a request as text; `None` if it is missing or not ASCII.
-pub(crate) fn header_text(request: &Request, name: header::HeaderName) -> Option<&str> {
-    request.headers().get(name).and_then(|value| value.to_str().ok())
+/// A header of a request as text; `None` only if it is missing: what is no text must not pass for nothing.
+pub(crate) fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<Cow<'_, str>> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
 }
 
 /// Handlers take the exchange as an argument.

@@ -1,26 +1,30 @@
-//! The query of a URL, decoded as Go's `url.ParseQuery` does it.
+//! The query of a URL, decoded as Go's `url.ParseQuery` does it, but not as leniently.
 
 use std::borrow::Cow;
 
-/// Decoded pairs in the order of the URL. What cannot be decoded is left out, as Go does.
+/// Decoded pairs in the order of the URL.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
+/// A query that cannot be decoded. kube-apiserver leaves out what it cannot decode: a selector that is left out makes
+/// `delete some` a `delete all`, so here nothing is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the query of the request is not properly encoded")]
+pub(crate) struct BadQuery;
+
 impl Query {
     /// Decodes what follows the question mark.
-    pub(crate) fn parse(raw: Option<&str>) -> Self {
-        let pairs = raw
-            .unwrap_or("")
-            .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.contains(';'));
-        Self(
-            pairs
-                .filter_map(|pair| {
-                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    Some((decode_form(key)?.into_owned(), decode_form(value)?.into_owned()))
-                })
-                .collect(),
-        )
+    ///
+    /// # Errors
+    /// For broken percent encoding, what is no UTF-8, and semicolons that are not encoded.
+    pub(crate) fn parse(raw: Option<&str>) -> Result<Self, BadQuery> {
+        let pairs = raw.unwrap_or("").split('&').filter(|pair| !pair.is_empty());
+        let decoded = pairs.map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let pair = (decode_form(key)?.into_owned(), decode_form(value)?.into_owned());
+            Some(pair)
+        });
+        decoded.collect::<Option<_>>().map(Self).ok_or(BadQuery)
     }
 
     /// The first value of a parameter.
@@ -46,6 +50,9 @@ impl Query {
 }
 
 fn decode_form(text: &str) -> Option<Cow<'_, str>> {
+    if text.contains(';') {
+        return None;
+    }
     if text.contains('+') {
         return decode(&text.replace('+', " ")).map(|decoded| Cow::Owned(decoded.into_owned()));
     }
@@ -84,8 +91,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_decoded_and_broken_ones_left_out() {
-        let query = Query::parse(Some("a=1&b=%20x+y&a=2&%zz=1&c=%4&d&e=%ff&f;g=1&=x"));
+    fn pairs_are_decoded() {
+        let query = Query::parse(Some("a=1&b=%20x+y&&a=2&d&=x")).expect("is in order");
         let pairs: Vec<_> = query
             .0
             .iter()
@@ -93,6 +100,13 @@ mod tests {
             .collect();
         assert_eq!(pairs, [("a", "1"), ("b", " x y"), ("a", "2"), ("d", ""), ("", "x")]);
         assert_eq!(query.all("a").collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn broken_queries_are_refused() {
+        for raw in ["%zz=1", "a=1&c=%4", "e=%ff", "f;g=1", "a=b;c", "%", "a=%"] {
+            assert_eq!(Query::parse(Some(raw)), Err(BadQuery), "{raw}");
+        }
     }
 
     #[test]
@@ -106,7 +120,8 @@ mod tests {
             ("watch=False", false),
             ("x=1", false),
         ] {
-            assert_eq!(Query::parse(Some(raw)).flag("watch"), expected, "{raw}");
+            let query = Query::parse(Some(raw)).expect("is in order");
+            assert_eq!(query.flag("watch"), expected, "{raw}");
         }
     }
 }

@@ -42,6 +42,8 @@ pub enum Reason {
     TooManyRequests,
     /// The request did not finish in time, or its outcome is unknown.
     Timeout,
+    /// The client did not send its request in time. Clients read the reason `Timeout`.
+    RequestTimeout,
     /// The server is not able to serve this now, try again.
     ServerTimeout,
     /// The store or a backend is away.

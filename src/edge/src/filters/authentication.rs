@@ -16,7 +16,8 @@ use crate::{
 /// # Errors
 /// 401 for bad credentials everywhere, and for none everywhere but on the public paths.
 pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
-    let in_header = header_text(request, header::AUTHORIZATION).and_then(bearer_token);
+    let authorization = header_text(request.headers(), header::AUTHORIZATION);
+    let in_header = authorization.as_deref().and_then(bearer_token);
     let in_protocol = match in_header {
         Some(_) => Ok(None),
         None => websocket::token(request.headers()),

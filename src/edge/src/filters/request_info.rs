@@ -1,6 +1,7 @@
 //! Works out what the request is about.
 
 use std::{
+    borrow::Cow,
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,
     time::Instant,
@@ -23,7 +24,7 @@ use crate::{
 /// # Errors
 /// 400 for a URL that cannot be understood; kube-apiserver says 500.
 pub(crate) fn resolve(request: &Request, audit_id: &AuditId, received: Instant) -> Result<Exchange, ApiError> {
-    let query = Query::parse(request.uri().query());
+    let query = Query::parse(request.uri().query()).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     Ok(Exchange {
@@ -32,8 +33,8 @@ pub(crate) fn resolve(request: &Request, audit_id: &AuditId, received: Instant) 
         method: request.method().clone(),
         query,
         peer: request.extensions().get::<Rc<Peer>>().cloned(),
-        accept: header_text(request, header::ACCEPT).map(str::to_owned),
-        user_agent: header_text(request, header::USER_AGENT).map(str::to_owned),
+        accept: header_text(request.headers(), header::ACCEPT).map(Cow::into_owned),
+        user_agent: header_text(request.headers(), header::USER_AGENT).map(Cow::into_owned),
         info,
         user: OnceCell::new(),
         deadline: Cell::new(None),

@@ -9,7 +9,6 @@ use super::{
     object::{Shape, deleted},
 };
 use crate::{
-    body,
     delete_options::{self, Deletion},
     negotiation,
     respond::{self, Answered},
@@ -48,11 +47,11 @@ pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
 
 /// The options of a deletion: a body leaves the query without meaning.
 pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deletion, ApiError> {
-    let bytes = body::read(&call.http, payload).await?;
+    let bytes = call.bytes(payload).await?;
     if bytes.is_empty() {
         return delete_options::from_query(&call.exchange.query);
     }
-    let format = negotiation::body_format(call.content_type())?;
+    let format = negotiation::body_format(call.content_type().as_deref())?;
     delete_options::from_body(&bytes, format, |version| {
         call.api.catalogue.serves(&version.group, &version.version)
     })

@@ -15,7 +15,10 @@ pub(crate) mod patch;
 pub(crate) mod update;
 pub(crate) mod watch;
 
+use std::borrow::Cow;
+
 use actix_web::{HttpRequest, http::header, web};
+use bytes::Bytes;
 use trireme_machinery::{ApiError, protobuf};
 use trireme_registry::{
     Route,
@@ -23,7 +26,13 @@ use trireme_registry::{
     request::{Body, BodyFormat, Subresource, Target},
 };
 
-use crate::{api::Shared, body, exchange::Current, negotiation, query::Query};
+use crate::{
+    api::Shared,
+    body,
+    exchange::{Current, header_text},
+    negotiation,
+    query::Query,
+};
 
 /// A request for a resource that is served.
 pub(crate) struct Call {
@@ -56,11 +65,16 @@ impl Call {
         }
     }
 
-    fn content_type(&self) -> Option<&str> {
-        self.http
-            .headers()
-            .get(header::CONTENT_TYPE)
-            .and_then(|value| value.to_str().ok())
+    fn content_type(&self) -> Option<Cow<'_, str>> {
+        header_text(self.http.headers(), header::CONTENT_TYPE)
+    }
+
+    /// The bytes of the body.
+    ///
+    /// # Errors
+    /// As [`body::read`].
+    async fn bytes(&self, payload: web::Payload) -> Result<Bytes, ApiError> {
+        body::read(&self.api, &self.exchange, &self.http, payload).await
     }
 
     /// The body of a create or update.
@@ -68,11 +82,11 @@ impl Call {
     /// # Errors
     /// 415 if it is of a media type that the resource is not written in, 413 if it is too large.
     async fn body(&self, payload: web::Payload) -> Result<Body, ApiError> {
-        let format = negotiation::body_format(self.content_type())?;
+        let format = negotiation::body_format(self.content_type().as_deref())?;
         if format == BodyFormat::Protobuf && !self.has_protobuf() {
             return Err(negotiation::no_protobuf());
         }
-        let bytes = body::read(&self.http, payload).await?;
+        let bytes = self.bytes(payload).await?;
         Ok(Body { bytes, format })
     }
 

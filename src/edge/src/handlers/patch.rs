@@ -6,7 +6,6 @@ use trireme_registry::request::PatchRequest;
 
 use super::{Call, object::Shape};
 use crate::{
-    body,
     negotiation::{PatchType, patch_type},
     options::{self, Write},
     respond::Answered,
@@ -14,9 +13,9 @@ use crate::{
 
 /// Applies a patch.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let patch_type = patch_type(call.content_type())?;
+    let patch_type = patch_type(call.content_type().as_deref())?;
     let shape = Shape::negotiate(call)?;
-    let patch = body::read(&call.http, payload).await?;
+    let patch = call.bytes(payload).await?;
     let kind = match patch_type {
         PatchType::Patch(kind) => kind,
         PatchType::Apply => {

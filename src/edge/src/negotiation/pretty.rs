@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn people_get_indented_answers() {
-        let pretty = |query, agent| wants_pretty(&Query::parse(Some(query)), agent);
+        let pretty = |query, agent| wants_pretty(&Query::parse(Some(query)).expect("is in order"), agent);
         assert!(pretty("", Some("curl/8.1")));
         assert!(pretty("pretty=true", Some("kubectl/v1")));
         assert!(!pretty("pretty=false", Some("curl/8.1")));

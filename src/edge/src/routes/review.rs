@@ -8,7 +8,7 @@ use trireme_registry::request::{BodyFormat, UserInfo};
 use crate::{
     api::Shared,
     body,
-    exchange::{Current, Exchange},
+    exchange::{Current, Exchange, header_text},
     negotiation::{self, negotiate_view},
     respond::{self, Answered},
 };
@@ -23,12 +23,9 @@ pub(super) async fn self_subject(
     payload: web::Payload,
 ) -> Answered {
     let accept = negotiate_view(exchange.accept.as_deref())?;
-    let content_type = request
-        .headers()
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let format = negotiation::body_format(content_type)?;
-    check_body(&body::read(request, payload).await?, format)?;
+    let content_type = header_text(request.headers(), header::CONTENT_TYPE);
+    let format = negotiation::body_format(content_type.as_deref())?;
+    check_body(&body::read(api, exchange, request, payload).await?, format)?;
     let now = api
         .clock
         .wall()
