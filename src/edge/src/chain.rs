@@ -11,8 +11,8 @@ use trireme_machinery::ApiError;
 use crate::{
     exchange::Exchange,
     filters::{
-        audit_id, authentication, authorization, cache_control, deadline, latency, max_in_flight, panic_recovery,
-        request_info, retry_after, timeout, warnings,
+        audit_id, authentication, authorization, cache_control, deadline, impersonation, latency, max_in_flight,
+        panic_recovery, request_info, retry_after, timeout, warnings,
     },
     state::ChainState,
     status::{self, ErrorStyle},
@@ -64,6 +64,8 @@ where
     // Around all that can wait.
     timeout::bound(state, exchange, async {
         authentication::authenticate(state, exchange, &request).await?;
+        // The user is known who wants to be somebody else, and nothing has been done in the name of either.
+        impersonation::refuse(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let seat = max_in_flight::seat(state, exchange)?;
         authorization::authorize(state, exchange).await?;

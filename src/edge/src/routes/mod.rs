@@ -12,11 +12,15 @@ mod plain;
 mod resources;
 mod review;
 
-use actix_web::web::{self, ServiceConfig};
+use actix_web::{
+    FromRequest, Handler, Resource, Responder,
+    web::{self, ServiceConfig},
+};
+use trireme_machinery::ApiError;
 
 pub(crate) use resources::not_implemented;
 
-use crate::status;
+use crate::{exchange::Current, respond, status};
 
 /// Registers all routes; those that are used most come first, as they are tried in this order.
 pub(crate) fn configure(config: &mut ServiceConfig) {
@@ -31,14 +35,31 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(
             web::resource(["/apis/{group}/{version}", "/apis/{group}/{version}/"]).route(web::to(discovery::version)),
         )
-        .service(web::resource(["/healthz", "/livez", "/readyz"]).route(web::to(health::all)))
-        .service(web::resource("/{probe:healthz|livez|readyz}/{check:.+}").route(web::to(health::one)))
+        .service(read_only(web::resource(["/healthz", "/livez", "/readyz"]), health::all))
+        .service(read_only(
+            web::resource("/{probe:healthz|livez|readyz}/{check:.+}"),
+            health::one,
+        ))
         .service(web::resource("/openapi/v2").route(web::to(openapi::v2)))
         .service(web::resource(["/openapi/v3", "/openapi/v3/"]).route(web::to(openapi::v3_index)))
         .service(web::resource("/openapi/v3/{path:.+}").route(web::to(openapi::v3)))
-        .service(web::resource(["/version", "/version/"]).route(web::to(plain::version)))
-        .service(web::resource("/metrics").route(web::to(plain::metrics)))
-        .service(web::resource("/debug/actors").route(web::to(debug::actors)))
-        .service(web::resource("/").route(web::to(plain::index)))
+        .service(read_only(web::resource(["/version", "/version/"]), plain::version))
+        .service(read_only(web::resource("/metrics"), plain::metrics))
+        .service(read_only(web::resource("/debug/actors"), debug::actors))
+        .service(read_only(web::resource("/"), plain::index))
         .default_service(web::to(|| async { status::page_not_found() }));
+}
+
+/// A path that can be read and nothing else; kube-apiserver answers some of these to any method.
+fn read_only<F, Args>(resource: Resource, handler: F) -> Resource
+where
+    F: Handler<Args>,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+{
+    let refuse = |exchange: Current| async move { respond::finish(&exchange, Err(ApiError::method_not_allowed())) };
+    resource
+        .route(web::get().to(handler.clone()))
+        .route(web::head().to(handler))
+        .default_service(web::to(refuse))
 }

@@ -144,7 +144,8 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     }
     let action = Action::of(&exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(&exchange, data, subresource, action)?;
-    if resource.namespaced && exchange.info.namespace().is_empty() && action == Action::Create {
+    let needs_namespace = matches!(action, Action::Create | Action::DeleteCollection);
+    if resource.namespaced && exchange.info.namespace().is_empty() && needs_namespace {
         return Err(ApiError::method_not_allowed());
     }
     let call = call(exchange, api, http, route);
@@ -179,7 +180,8 @@ fn check_place(exchange: &Exchange, resource: &ResourceInfo) -> Result<(), ApiEr
             let why = match text {
                 "." | ".." => format!("may not be '{text}'"),
                 text if text.contains('/') => "may not contain '/'".to_owned(),
-                _ => "may not contain '%'".to_owned(),
+                text if text.contains('%') => "may not contain '%'".to_owned(),
+                _ => "may not contain control characters".to_owned(),
             };
             let text = trireme_machinery::field::quote(text);
             return Err(ApiError::bad_request(format!(
