@@ -145,27 +145,31 @@ impl Client {
             .write_all(request.body.as_deref().unwrap_or_default())?;
         stream.get_mut().flush()?;
         let (code, headers) = read_head(&mut stream)?;
-        let length = headers
-            .iter()
-            .find(|(name, _)| name == "content-length")
-            .map(|(_, value)| value.as_str());
-        let chunked = headers
-            .iter()
-            .any(|(name, value)| name == "transfer-encoding" && value == "chunked");
-        let body: Box<dyn Read> = if chunked {
-            Box::new(Chunked::new(stream))
-        } else if let Some(length) = length {
-            Box::new(stream.take(length.parse().map_err(io::Error::other)?))
-        } else if code == 204 || code == 304 || request.method == "HEAD" {
-            Box::new(io::empty())
-        } else {
-            Box::new(stream)
-        };
+        let body = body_of(stream, request.method, code, &headers)?;
         let body = match request.lines {
             Some((count, patience)) if code == 200 => Body::Lines(read_lines(body, count, patience)?),
             _ => Body::Whole(read_whole(body)?),
         };
         Ok(Answer { code, headers, body })
+    }
+
+    /// Sends bytes over a connection of its own and reads the one answer to them; the client adds nothing. The method
+    /// says whether the answer has a body.
+    pub fn send_raw(&self, bytes: &[u8], method: &str) -> io::Result<Answer> {
+        let mut stream = self.connect(PATIENCE)?;
+        // A server may answer and close before it has read everything: the answer counts.
+        let sent = stream
+            .get_mut()
+            .write_all(bytes)
+            .and_then(|()| stream.get_mut().flush());
+        let (code, headers) = read_head(&mut stream).map_err(|error| sent.err().unwrap_or(error))?;
+        let body = Body::Whole(read_whole(body_of(stream, method, code, &headers)?)?);
+        Ok(Answer { code, headers, body })
+    }
+
+    /// A connection for many requests.
+    pub fn open(&self) -> io::Result<Connection> {
+        self.connect(PATIENCE).map(Connection)
     }
 
     pub(crate) fn port(&self) -> u16 {
@@ -212,6 +216,44 @@ impl Client {
         }
         head.push_str("\r\n");
         head.into_bytes()
+    }
+}
+
+/// A connection that stays open between requests.
+pub struct Connection(Stream);
+
+impl Connection {
+    /// Sends bytes and reads the answer to them.
+    pub fn send_raw(&mut self, bytes: &[u8], method: &str) -> io::Result<Answer> {
+        self.0.get_mut().write_all(bytes)?;
+        self.0.get_mut().flush()?;
+        let (code, headers) = read_head(&mut self.0)?;
+        let body = Body::Whole(read_whole(body_of(&mut self.0, method, code, &headers)?)?);
+        Ok(Answer { code, headers, body })
+    }
+}
+
+/// The body of an answer whose head has been read.
+fn body_of<'a>(
+    stream: impl BufRead + 'a,
+    method: &str,
+    code: u16,
+    headers: &[(String, String)],
+) -> io::Result<Box<dyn Read + 'a>> {
+    let value = |wanted: &str| {
+        headers
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.as_str())
+    };
+    if method == "HEAD" || code == 204 || code == 304 {
+        Ok(Box::new(io::empty()))
+    } else if value("transfer-encoding") == Some("chunked") {
+        Ok(Box::new(Chunked::new(stream)))
+    } else if let Some(length) = value("content-length") {
+        Ok(Box::new(stream.take(length.parse().map_err(io::Error::other)?)))
+    } else {
+        Ok(Box::new(stream))
     }
 }
 

@@ -9,9 +9,11 @@
 //! | [`server`] | starts servers and etcd, finds free ports, waits until ready |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
+//! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
+pub mod bad_input;
 pub mod http;
 pub mod kubectl;
 pub mod process;

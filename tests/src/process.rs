@@ -44,11 +44,27 @@ impl Process {
         self.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
 
+    /// All that it wrote.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// The last lines it wrote.
     pub fn log_tail(&self) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// How much memory it has, in bytes.
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line
+            .and_then(|line| line.trim().strip_suffix(" kB"))
+            .and_then(|kib| kib.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024)
+            .ok_or_else(|| io::Error::other("the kernel does not say how much memory the process has"))
     }
 
     /// Waits until `ready`; fails with the log if the process ends first or time runs out.

@@ -127,6 +127,11 @@ impl Server {
             .with_token(ADMIN_TOKEN)
     }
 
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The CA that signed the serving certificate.
     pub fn ca_file(&self) -> PathBuf {
         self.data_dir().join("pki/ca.crt")
