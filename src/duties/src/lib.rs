@@ -1,6 +1,6 @@
 //! Singleton work, done where its lease is held.
 //!
-//! Each duty is a [`Reconciler`], and [`keep`] runs it. There are those that make what every cluster starts with:
+//! Each duty is a [`Reconciler`], and [`keep()`] runs it. There are those that make what every cluster starts with:
 //! [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`],
 //! [`FlowConfiguration`]; and [`FlowStatus`], which says of FlowSchemas whether their level is there. Endpoint
 //! reconciling, identity leases, compaction, garbage collection, namespace deletion and default service accounts are
