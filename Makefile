@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test verify fix bench tools
+.PHONY: run test fuzz verify fix bench tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -29,6 +29,11 @@ test:
 	scripts/install-tools build test
 	cargo build --locked -p trireme
 	cargo test --workspace --locked --no-fail-fast
+
+# Each fuzz target for so long: make fuzz FUZZ_SECONDS=600.
+FUZZ_SECONDS ?= 60
+fuzz:
+	scripts/fuzz $(FUZZ_SECONDS)
 
 fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged

@@ -28,6 +28,9 @@ mod routes;
 pub mod server;
 mod state;
 mod status;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 mod views;
 mod websocket;
 

@@ -8,7 +8,7 @@ use trireme_machinery::{
 };
 use trireme_registry::request::{FieldValidation, WriteOptions};
 
-use crate::exchange::Exchange;
+use crate::query::Query;
 
 /// Longer names of field managers are cut, if they come from the user agent.
 const MANAGER_BYTES: usize = 128;
@@ -36,8 +36,7 @@ impl Write {
 ///
 /// # Errors
 /// 422 with all faults.
-pub(crate) fn read(exchange: &Exchange, write: Write) -> Result<WriteOptions, ApiError> {
-    let query = &exchange.query;
+pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Result<WriteOptions, ApiError> {
     let manager = query.get("fieldManager").unwrap_or_default();
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     let validation = query.get("fieldValidation").unwrap_or_default();
@@ -69,7 +68,7 @@ pub(crate) fn read(exchange: &Exchange, write: Write) -> Result<WriteOptions, Ap
     };
     check(write.kind(), &faults)?;
     let field_manager = if manager.is_empty() {
-        manager_of(exchange.user_agent.as_deref().unwrap_or_default())
+        manager_of(user_agent.unwrap_or_default())
     } else {
         manager.to_owned()
     };

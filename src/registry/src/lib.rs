@@ -26,6 +26,9 @@ mod store_watcher;
 mod stored;
 pub mod strategy;
 pub mod subresource;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing;
 pub mod versions;
 mod watch_cache;
 mod write;

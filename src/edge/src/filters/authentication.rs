@@ -41,7 +41,7 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
     Ok(())
 }
 
-fn bearer_token(header: &str) -> Option<&str> {
+pub(crate) fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     let token = token.trim();
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)

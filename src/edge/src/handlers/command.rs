@@ -19,7 +19,7 @@ pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) ->
         target: call.target(),
         command: command.to_owned(),
         body,
-        options: options::read(&call.exchange, Write::Create)?,
+        options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
         routes: call.api.director.routes(),
     };
     call.warn(call.route.registry.command(request).await?);

@@ -19,7 +19,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let kind = match patch_type {
         PatchType::Patch(kind) => kind,
         PatchType::Apply => {
-            options::read(&call.exchange, Write::Apply)?;
+            options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Apply)?;
             let text = "server-side apply is not implemented by this server yet";
             return Err(ApiError::new(Reason::NotImplemented, text));
         }
@@ -29,7 +29,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         subresource: call.subresource,
         kind,
         patch,
-        options: options::read(&call.exchange, Write::Patch)?,
+        options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Patch)?,
     };
     let written = call.route.registry.patch(request).await?;
     call.warn(written.warnings);

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let shape = Shape::negotiate(call)?;
     let body = call.body(payload).await?;
-    let options = options::read(&call.exchange, Write::Update)?;
+    let options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Update)?;
     let request = UpdateRequest {
         target: call.target(),
         subresource: call.subresource,

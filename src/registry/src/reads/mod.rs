@@ -11,7 +11,7 @@ mod list;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test awaits what it spawns")]
 mod tests;
-mod token;
+pub(crate) mod token;
 mod watch;
 
 use std::{

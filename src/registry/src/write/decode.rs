@@ -12,18 +12,18 @@ use trireme_machinery::{
 use crate::request::{Body, BodyFormat, FieldValidation};
 
 /// What a body must be.
-pub(super) struct Wanted<'a> {
-    pub(super) types: &'static TypeTable,
-    pub(super) type_id: TypeId,
-    pub(super) kind: GroupVersionKind,
-    pub(super) known_kinds: &'a HashSet<GroupVersionKind>,
+pub(crate) struct Wanted<'a> {
+    pub(crate) types: &'static TypeTable,
+    pub(crate) type_id: TypeId,
+    pub(crate) kind: GroupVersionKind,
+    pub(crate) known_kinds: &'a HashSet<GroupVersionKind>,
 }
 
 /// An object with what is to be said about its unknown and duplicate fields.
 #[derive(Debug)]
-pub(super) struct Decoded {
-    pub(super) object: Value,
-    pub(super) warnings: Vec<String>,
+pub(crate) struct Decoded {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Strict faults of a document, in the two forms in which they are told.
@@ -37,7 +37,7 @@ struct Parsed {
 
 impl Wanted<'_> {
     /// Decodes a whole body.
-    pub(super) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
+    pub(crate) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
         let parsed = match body.format {
             BodyFormat::Json => parse_json(&body.bytes),
             BodyFormat::Yaml => parse_yaml(&body.bytes),
@@ -222,7 +222,7 @@ fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
 }
 
 /// Writes the kind's names into an object that left them out.
-pub(super) fn set_kind(value: &mut Value, kind: &GroupVersionKind) {
+pub(crate) fn set_kind(value: &mut Value, kind: &GroupVersionKind) {
     if value.is_null() {
         *value = Value::Object(trireme_machinery::Object::new());
     }

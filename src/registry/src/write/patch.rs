@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A decoded patch document.
-pub(super) enum Patch {
+pub(crate) enum Patch {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
@@ -37,14 +37,14 @@ pub(super) enum Patch {
 
 /// The type that a patch is applied to.
 #[derive(Clone)]
-pub(super) struct Patched {
-    pub(super) types: &'static TypeTable,
-    pub(super) type_id: TypeId,
-    pub(super) kind: GroupVersionKind,
+pub(crate) struct Patched {
+    pub(crate) types: &'static TypeTable,
+    pub(crate) type_id: TypeId,
+    pub(crate) kind: GroupVersionKind,
 }
 
 /// A patch with what its own document was found to be: it may be applied many times.
-pub(super) struct Patcher {
+pub(crate) struct Patcher {
     patch: Patch,
     patched: Patched,
     validation: FieldValidation,
@@ -53,7 +53,7 @@ pub(super) struct Patcher {
 }
 
 impl Patcher {
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: PatchKind,
         bytes: &Bytes,
         patched: Patched,
@@ -94,7 +94,7 @@ impl Patcher {
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
-    pub(super) fn apply(&self, mut object: Value) -> Result<(Value, Vec<String>), ApiError> {
+    pub(crate) fn apply(&self, mut object: Value) -> Result<(Value, Vec<String>), ApiError> {
         let Patched { types, type_id, kind } = &self.patched;
         match &self.patch {
             Patch::Json(operations) => object = operations.apply(object)?,

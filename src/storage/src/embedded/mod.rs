@@ -283,3 +283,13 @@ async fn blocking<T: Send + 'static>(
     let lost = |error| StorageError::Failed(format!("a read was given up: {error}"));
     tokio::task::spawn_blocking(read).await.map_err(lost)?
 }
+
+/// For fuzzing: reads a record of the log on disk and writes it again.
+///
+/// # Errors
+/// If it is damaged.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub fn reread_log_record(bytes: &[u8]) -> Result<Vec<u8>, StorageError> {
+    tables::Record::decode(bytes).map(|record| record.encode())
+}

@@ -1,0 +1,48 @@
+//! Credentials: `Authorization` headers, token files and client certificates. What holds: a token is what stands in the
+//! header; a file that is read knows each of its users by the whole token only and never shows one.
+
+use futures_util::FutureExt as _;
+use trireme_auth::{Authenticator as _, CertificateIdentity, Credentials, TokenFile};
+
+/// Checks the input as each of them.
+pub fn check(data: &[u8]) {
+    if let Ok(identity) = CertificateIdentity::from_der(data) {
+        assert_eq!(identity.fingerprint.len(), 64);
+    }
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Some(token) = trireme_edge::testing::bearer_token(text) {
+        assert!(!token.is_empty() && text.contains(token) && token.trim() == token);
+    }
+    match TokenFile::parse(text) {
+        Ok(file) => lines(&file, text),
+        Err(error) => assert!(error.to_string().starts_with("line ")),
+    }
+}
+
+/// Lines without quotation marks say themselves what their token is.
+fn lines(file: &TokenFile, text: &str) {
+    for line in text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.contains('"'))
+    {
+        let mut columns = line.split(',').map(str::trim);
+        let (token, name) = (columns.next().unwrap_or_default(), columns.next().unwrap_or_default());
+        assert_eq!(user(file, token).as_deref(), Some(name));
+        assert!(token.is_empty() || !format!("{file:?}").replace("TokenFile", "").contains(token) || token.len() < 9);
+        let longer = format!("{token}\u{1}");
+        assert_eq!(user(file, &longer), None);
+    }
+}
+
+fn user(file: &TokenFile, token: &str) -> Option<String> {
+    let credentials = Credentials {
+        bearer_token: Some(token),
+        certificate: None,
+    };
+    let answer = file
+        .authenticate(credentials)
+        .now_or_never()
+        .expect("a file is asked at once");
+    answer.ok().flatten().map(|user| user.name)
+}

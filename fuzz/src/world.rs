@@ -1,0 +1,133 @@
+//! The built-in resources, over a store that is never there: nothing that is checked here may reach it.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, ready};
+use jiff::Timestamp;
+use trireme_actors::Clock;
+use trireme_kinds::Settings;
+use trireme_machinery::GroupVersionKind;
+use trireme_registry::{
+    LateObjects, ResourceInfo, ServedVersion, WriteContext,
+    allocate::{AddressAllocator, PortAllocator},
+    request::UserInfo,
+};
+use trireme_storage::{
+    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
+    WriteOutcome,
+};
+
+/// Every built-in resource.
+pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
+    let store: Arc<dyn Storage> = Arc::new(Absent);
+    trireme_kinds::resources(&Settings {
+        storage_root: "/registry".to_owned(),
+        event_ttl: Duration::from_secs(3600),
+        addresses: AddressAllocator::new(
+            store.clone(),
+            Clock::system(),
+            "/registry/ipaddresses",
+            "10.96.0.0/12".parse().expect("a range of addresses"),
+        ),
+        ports: PortAllocator::new(
+            store,
+            "/registry/ranges/servicenodeports",
+            "30000-32767".parse().expect("a range of ports"),
+        ),
+        endpoints: LateObjects::default(),
+    })
+});
+
+/// Every kind that a body may name.
+pub(crate) static KNOWN_KINDS: LazyLock<HashSet<GroupVersionKind>> = LazyLock::new(trireme_kinds::known_kinds);
+
+/// The resource of a kind, in the version that is named.
+pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<(&'static ResourceInfo, &'static ServedVersion)> {
+    RESOURCES.iter().filter(|info| &*info.kind == kind).find_map(|info| {
+        let mut versions = info.versions.iter();
+        let version = versions.find(|version| version.group_version.to_string() == api_version)?;
+        Some((info, version))
+    })
+}
+
+/// A resource and one of its versions for each number.
+pub(crate) fn by_number(number: u8) -> (&'static ResourceInfo, &'static ServedVersion) {
+    let all: Vec<_> = RESOURCES
+        .iter()
+        .flat_map(|info| info.versions.iter().map(move |version| (info, version)))
+        .collect();
+    let at = usize::from(number) % all.len();
+    *all.get(at).expect("the remainder is below the length")
+}
+
+/// The circumstances of a write in a version, always the same.
+pub(crate) fn context(version: &ServedVersion) -> WriteContext {
+    WriteContext {
+        user: UserInfo {
+            name: "fuzz".to_owned(),
+            ..UserInfo::default()
+        },
+        version: version.group_version.clone(),
+        now: Timestamp::UNIX_EPOCH,
+        dry_run: false,
+    }
+}
+
+struct Absent;
+
+fn absent<T: Send + 'static>() -> BoxFuture<'static, Result<T, StorageError>> {
+    Box::pin(ready(Err(StorageError::Unavailable("there is no store".to_owned()))))
+}
+
+impl Storage for Absent {
+    fn get<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<Revision>,
+    ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        absent()
+    }
+
+    fn range(&self, _: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        absent()
+    }
+
+    fn put<'a>(
+        &'a self,
+        _: &'a str,
+        _: Bytes,
+        _: Compare,
+        _: PutOptions,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        absent()
+    }
+
+    fn delete<'a>(&'a self, _: &'a str, _: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        absent()
+    }
+
+    fn watch<'a>(&'a self, _: &'a str, _: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
+        absent()
+    }
+
+    fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
+        absent()
+    }
+
+    fn grant_lease(&self, _: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
+        absent()
+    }
+
+    fn revoke_lease(&self, _: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
+        absent()
+    }
+
+    fn compact(&self, _: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
+        absent()
+    }
+}

@@ -1,0 +1,78 @@
+//! For fuzzing: what reads a client's bytes in this room, without the actors around it.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde_json::Value;
+use trireme_machinery::{ApiError, GroupVersionKind};
+use trireme_storage::Revision;
+
+use crate::{
+    ResourceInfo, ServedVersion,
+    reads::token::Continuation,
+    request::{Body, FieldValidation, PatchKind},
+    write::{
+        decode::Wanted,
+        patch::{Patched, Patcher},
+    },
+};
+
+/// An object with the texts of the warnings about it.
+pub type WithWarnings = (Value, Vec<String>);
+
+/// Decodes the body of a create or an update.
+///
+/// # Errors
+/// 400, as a client would get it.
+pub fn decode_body(
+    info: &ResourceInfo,
+    version: &ServedVersion,
+    known_kinds: &HashSet<GroupVersionKind>,
+    body: &Body,
+    validation: FieldValidation,
+) -> Result<WithWarnings, ApiError> {
+    let wanted = Wanted {
+        types: info.types,
+        type_id: version.type_id,
+        kind: info.kind_in(version),
+        known_kinds,
+    };
+    let decoded = wanted.decode(body, validation)?;
+    Ok((decoded.object, decoded.warnings))
+}
+
+/// Applies the body of a patch to an object.
+///
+/// # Errors
+/// 400, 413 or 422, as a client would get it.
+pub fn apply_patch(
+    info: &ResourceInfo,
+    version: &ServedVersion,
+    kind: PatchKind,
+    patch: &Bytes,
+    object: Value,
+) -> Result<WithWarnings, ApiError> {
+    let patched = Patched {
+        types: info.types,
+        type_id: version.type_id,
+        kind: info.kind_in(version),
+    };
+    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object)
+}
+
+/// Reads a continue token: where the page begins, and at which revision.
+///
+/// # Errors
+/// 400, as a client would get it.
+pub fn decode_continue_token(token: &str) -> Result<(String, Revision), ApiError> {
+    Continuation::decode(token).map(|page| (page.start, page.revision))
+}
+
+/// Writes a continue token.
+pub fn encode_continue_token(start: &str, revision: Revision) -> String {
+    Continuation {
+        start: start.to_owned(),
+        revision,
+    }
+    .encode()
+}
