@@ -15,6 +15,7 @@ use trireme_auth::CertificateIdentity;
 use super::{
     ConnectionLimits,
     bridge::{self, BadHead},
+    cork::Corked,
     guarded_io::{GuardedIo, Phase},
     handler::Handler,
     lifecycle::Lifecycle,
@@ -139,7 +140,7 @@ async fn serve_http2<H: Handler>(
     peer: Rc<Peer>,
 ) -> hyper::Result<()> {
     let limits = &settings.limits;
-    let io = GuardedIo::new(stream, limits.write_stall_timeout);
+    let stream = Corked::new(GuardedIo::new(stream, limits.write_stall_timeout));
     let stalls = Rc::new(Stalls::default());
     let watched = Rc::clone(&stalls);
     let service = service_fn(move |request| {
@@ -154,10 +155,12 @@ async fn serve_http2<H: Handler>(
         .max_local_error_reset_streams(limits.pending_reset_streams)
         .keep_alive_interval(limits.ping_interval)
         .keep_alive_timeout(limits.ping_timeout)
-        .serve_connection(TokioIo::new(io), service);
+        .serve_connection(TokioIo::new(stream.handle()), service);
     tokio::pin!(connection);
+    let turns = stream.turns(connection);
+    tokio::pin!(turns);
     tokio::select! {
-        ended = drive(connection, &settings.lifecycle) => ended,
+        ended = drive(turns, &settings.lifecycle) => ended,
         () = stalls.too_long(limits.write_stall_timeout) => {
             tracing::debug!("the client gives no window for its answers");
             Ok(())
@@ -206,7 +209,8 @@ async fn drive<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &Lifecycle) 
 }
 
 /// A connection that can be told to end after its running requests.
-trait Graceful: Future<Output = hyper::Result<()>> {
+pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
+    /// Takes no new requests from here on.
     fn finish(self: Pin<&mut Self>);
 }
 

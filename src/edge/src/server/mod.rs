@@ -12,6 +12,7 @@
 mod accept;
 mod bridge;
 mod connection;
+mod cork;
 mod guarded_io;
 mod handler;
 mod lengths;
