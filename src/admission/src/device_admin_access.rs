@@ -40,9 +40,7 @@ impl DeviceAdminAccess {
     }
 
     async fn is_marked(&self, namespace: &str) -> Result<bool, ApiError> {
-        let object = self.namespaces.find(namespace).await?;
-        let labels = object.pointer("/metadata/labels");
-        Ok(labels.and_then(|labels| labels.get(LABEL)).and_then(Value::as_str) == Some("true"))
+        Ok(self.namespaces.find(namespace).await?.label(LABEL) == Some("true"))
     }
 }
 

@@ -2,7 +2,6 @@
 //! namespaces stay (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use serde_json::Value;
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{Admission, Attributes, Operation, RegistryHandle};
 
@@ -36,8 +35,7 @@ impl NamespaceLifecycle {
             return Ok(());
         }
         let namespace = self.namespaces.find(&attributes.namespace).await?;
-        let is_terminating = namespace.pointer("/status/phase").and_then(Value::as_str) == Some("Terminating");
-        if is_terminating && attributes.operation == Operation::Create {
+        if namespace.is_terminating && attributes.operation == Operation::Create {
             return Err(terminating(attributes));
         }
         Ok(())

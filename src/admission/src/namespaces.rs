@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
-    RegistryHandle,
+    Item, RegistryHandle,
     request::{Freshness, GetRequest, Target},
-    subresource,
 };
 
 /// Looks namespaces up. Cheap to clone: all clones look at the same ones.
@@ -31,21 +29,37 @@ impl Namespaces {
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
-    pub(crate) async fn find(&self, name: &str) -> Result<Value, ApiError> {
+    pub(crate) async fn find(&self, name: &str) -> Result<Namespace, ApiError> {
         match self.read(name, Freshness::Any).await {
-            Ok(object) => Ok(object),
+            Ok(namespace) => Ok(namespace),
             Err(_) => self.read(name, Freshness::Latest).await,
         }
     }
 
-    async fn read(&self, name: &str, freshness: Freshness) -> Result<Value, ApiError> {
+    async fn read(&self, name: &str, freshness: Freshness) -> Result<Namespace, ApiError> {
         let target = Target {
             name: name.to_owned(),
             ..Target::default()
         };
         let registry = self.registry.get().ok_or_else(not_ready)?;
         let item = registry.get(GetRequest { target, freshness }).await?;
-        subresource::parse(&item)
+        let phase = registry.info().selectable.value_of(&item, "status.phase");
+        let is_terminating = phase == Some("Terminating");
+        Ok(Namespace { item, is_terminating })
+    }
+}
+
+/// What plugins ask of a namespace; known without decoding it.
+pub(crate) struct Namespace {
+    item: Arc<Item>,
+    /// Whether it is being deleted.
+    pub(crate) is_terminating: bool,
+}
+
+impl Namespace {
+    /// The value of a label.
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+        self.item.label(key)
     }
 }
 

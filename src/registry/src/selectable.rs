@@ -12,6 +12,8 @@ use serde::{
 use serde_json::Value;
 use trireme_machinery::Object;
 
+use crate::item::Item;
+
 /// A field that selectors may name.
 #[derive(Clone)]
 pub struct SelectableField {
@@ -40,6 +42,14 @@ impl SelectableFields {
     pub(crate) fn indexed(&self) -> impl Iterator<Item = usize> {
         let indexed = self.fields.iter().enumerate().filter(|(_, field)| field.indexed);
         indexed.map(|(number, _)| number)
+    }
+
+    /// The value that an item of the resource has for the field with this label, if there is such a field.
+    pub fn value_of<'a>(&self, item: &'a Item, label: &str) -> Option<&'a str> {
+        let mut values = self.fields.iter().zip(&item.fields);
+        values
+            .find(|(field, _)| *field.label == *label)
+            .map(|(_, value)| &**value)
     }
 
     /// The values in the order of the fields; the object may come with no more than what [`Head`] kept of it.

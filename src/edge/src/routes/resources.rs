@@ -42,7 +42,7 @@ pub(super) async fn dispatch(
     payload: web::Payload,
 ) -> HttpResponse {
     let info = &exchange.info;
-    if !info.is_resource || !api.catalogue.serves(info.group(), info.version()) {
+    if !api.catalogue.serves(info.group(), info.version()) {
         return status::page_not_found();
     }
     // It was authorized as `proxy`, so nothing else may come of it.

@@ -8,7 +8,7 @@ use crate::{
     info::ResourceInfo,
     item::{Item, ItemKey},
     request::{Selection, Target},
-    watch_cache::{FieldValue, Topic},
+    watch_cache::{FieldValue, Fingerprint, Topic, Wanted},
 };
 
 /// The part of the key space that can match.
@@ -42,6 +42,8 @@ pub(crate) struct Filter {
     /// The namespace of the request itself, which tokens are relative to.
     namespace: Option<Arc<str>>,
     labels: LabelSelector,
+    /// What the labels of every selected object show.
+    fingerprint: Fingerprint,
     terms: Box<[Term]>,
     topic: Topic,
 }
@@ -77,6 +79,7 @@ impl Filter {
             scope,
             namespace: own_namespace.map(Arc::from),
             labels: selection.labels.clone(),
+            fingerprint: Fingerprint::required_by(&selection.labels),
             terms,
         }
     }
@@ -105,11 +108,15 @@ impl Filter {
         &self.topic
     }
 
-    /// The indexed field that every selected object has one value of, if the selection names one.
-    pub(crate) fn indexed_field(&self) -> Option<FieldValue<'_>> {
-        match &self.topic {
+    /// What is known of all selected objects.
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        let field = match &self.topic {
             Topic::Field { field, value } => Some(FieldValue { field: *field, value }),
             Topic::All | Topic::Namespace(_) | Topic::Object(_) => None,
+        };
+        Wanted {
+            field,
+            labels: self.fingerprint,
         }
     }
 

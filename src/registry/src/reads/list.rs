@@ -86,18 +86,17 @@ impl PageRequest<'_> {
         self.limit > 0 && items >= self.limit
     }
 
-    /// Looks at a bounded number of objects and moves on behind them.
+    /// Looks at a bounded number of objects and moves on behind them. A full page ends the scan where it is, so whether
+    /// there is more is a matter of what else is there, not of what else is selected.
     fn scan_some(&self, index: &Index, scan: &mut Scan) {
-        let mut last: Option<&Arc<Item>> = None;
-        let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.indexed_field());
-        for (looked_at, item) in candidates.enumerate() {
-            if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
-                scan.from = Bound::Excluded(last.map(|item| item.key.to_string()).unwrap_or_default());
-                return;
-            }
-            last = Some(item);
+        let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.wanted());
+        for (looked_at, item) in (1..).zip(candidates) {
             if self.filter.matches(item) {
                 scan.items.push(item.clone());
+            }
+            if looked_at == SCAN_AT_ONCE || self.is_full(scan.items.len()) {
+                scan.from = Bound::Excluded(item.key.to_string());
+                return;
             }
         }
         scan.done = true;

@@ -181,7 +181,7 @@ impl Watcher {
         let mut frames = Vec::new();
         let mut last = None;
         let range = (from, to.as_ref().map(String::as_str));
-        let candidates = snapshot.index.candidates(range, self.source.filter.indexed_field());
+        let candidates = snapshot.index.candidates(range, self.source.filter.wanted());
         for item in candidates.take(LOOK_AT_ONCE) {
             last = Some(item.key.clone());
             if self.source.filter.matches(item) {

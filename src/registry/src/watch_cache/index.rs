@@ -4,6 +4,7 @@ use std::{iter, ops::Bound, sync::Arc};
 
 use imbl::OrdMap;
 
+use super::fingerprint::Fingerprint;
 use crate::{
     info::ResourceInfo,
     item::{Item, ItemKey},
@@ -19,11 +20,26 @@ pub(crate) struct FieldValue<'a> {
     pub(crate) value: &'a str,
 }
 
+/// What is known of the objects that are looked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    /// The value that each of them has, if that is one.
+    pub(crate) field: Option<FieldValue<'a>>,
+    /// What the labels of each of them show.
+    pub(crate) labels: Fingerprint,
+}
+
 /// Persistent: a clone costs nothing and stays as it is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Index {
-    by_key: OrdMap<ItemKey, Arc<Item>>,
+    by_key: OrdMap<ItemKey, Entry>,
     by_field: Vec<ByField>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    labels: Fingerprint,
+    item: Arc<Item>,
 }
 
 #[derive(Debug, Clone)]
@@ -54,7 +70,12 @@ impl Index {
 
     /// Puts the object in the place of the one with its key, which is returned.
     pub(crate) fn insert(&mut self, item: Arc<Item>) -> Option<Arc<Item>> {
-        let previous = self.by_key.insert(item.key.clone(), item.clone());
+        let entry = Entry {
+            labels: Fingerprint::of(item.labels.iter().map(|(key, value)| (&**key, &**value))),
+            item: item.clone(),
+        };
+        let previous = self.by_key.insert(item.key.clone(), entry);
+        let previous = previous.map(|entry| entry.item);
         for index in &mut self.by_field {
             let key = index.key(&item);
             if let Some(old_key) = previous.as_deref().map(|previous| index.key(previous))
@@ -69,7 +90,7 @@ impl Index {
 
     /// Takes the object out.
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Item>> {
-        let removed = self.by_key.remove(key)?;
+        let removed = self.by_key.remove(key)?.item;
         for index in &mut self.by_field {
             let key = index.key(&removed);
             index.items.remove(&key);
@@ -79,7 +100,7 @@ impl Index {
 
     /// The object with this key.
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Item>> {
-        self.by_key.get(key)
+        self.by_key.get(key).map(|entry| &entry.item)
     }
 
     /// How many objects there are.
@@ -89,23 +110,35 @@ impl Index {
 
     /// The objects in a range of keys, in order.
     pub(crate) fn range<'a>(&'a self, range: KeyRange<'_>) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
-        self.by_key.range::<_, str>(range).map(|(_, item)| item)
+        self.with_labels(range, Fingerprint::default())
     }
 
-    /// Those of [`range`](Self::range) that can have the value: only these if the field is indexed, else all.
+    fn with_labels<'a>(
+        &'a self,
+        range: KeyRange<'_>,
+        labels: Fingerprint,
+    ) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
+        let entries = self.by_key.range::<_, str>(range).map(|(_, entry)| entry);
+        entries
+            .filter(move |entry| entry.labels.shows(labels))
+            .map(|entry| &entry.item)
+    }
+
+    /// Those of [`range`](Self::range) that may be wanted: those with the value if its field is indexed, else those whose
+    /// labels show what is wanted.
     pub(crate) fn candidates<'a>(
         &'a self,
         range: KeyRange<'_>,
-        wanted: Option<FieldValue<'_>>,
+        wanted: Wanted<'_>,
     ) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
-        let index = wanted.and_then(|wanted| {
+        let index = wanted.field.and_then(|wanted| {
             let index = self.by_field.iter().find(|index| index.field == wanted.field)?;
             Some((index, Arc::from(wanted.value)))
         });
         let (mut indexed, mut all) = (None, None);
         match index {
             Some((index, value)) => indexed = Some(index.with_value(range, value)),
-            None => all = Some(self.range(range)),
+            None => all = Some(self.with_labels(range, wanted.labels)),
         }
         iter::from_fn(move || match (&mut indexed, &mut all) {
             (Some(indexed), _) => indexed.next(),
@@ -143,6 +176,7 @@ impl ByField {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_machinery::selector::LabelSelector;
 
     use super::*;
     use crate::fixtures::{item, pods};
@@ -152,8 +186,12 @@ mod tests {
     }
 
     fn on_node(index: &Index, node: &str, range: KeyRange<'_>) -> Vec<String> {
-        let wanted = FieldValue { field: 0, value: node };
-        let found = index.candidates(range, Some(wanted));
+        let field = FieldValue { field: 0, value: node };
+        let wanted = Wanted {
+            field: Some(field),
+            ..Wanted::default()
+        };
+        let found = index.candidates(range, wanted);
         found.map(|item| item.key.to_string()).collect()
     }
 
@@ -195,8 +233,29 @@ mod tests {
     fn a_field_that_is_not_indexed_leaves_all() {
         let mut index = Index::of(&pods());
         index.insert(pod("ns/a", "n1"));
-        let wanted = FieldValue { field: 7, value: "x" };
-        assert_eq!(index.candidates(ALL, Some(wanted)).count(), 1);
-        assert_eq!(index.candidates(ALL, None).count(), 1);
+        let wanted = Wanted {
+            field: Some(FieldValue { field: 7, value: "x" }),
+            ..Wanted::default()
+        };
+        assert_eq!(index.candidates(ALL, wanted).count(), 1);
+        assert_eq!(index.candidates(ALL, Wanted::default()).count(), 1);
+    }
+
+    #[test]
+    fn labels_leave_what_shows_them_now() {
+        let labelled = |key: &str, app: &str| item(&pods(), key, json!({"labels": {"app": app}}), 1);
+        let mut index = Index::of(&pods());
+        for number in 0..100 {
+            index.insert(labelled(&format!("ns/{number:02}"), &format!("a{number}")));
+        }
+        index.insert(labelled("ns/03", "a42"));
+        let selector = LabelSelector::parse("app=a42").expect("a selector");
+        let wanted = Wanted {
+            field: None,
+            labels: Fingerprint::required_by(&selector),
+        };
+        let found: Vec<&str> = index.candidates(ALL, wanted).map(|item| &*item.key).collect();
+        assert!(found.contains(&"ns/03") && found.contains(&"ns/42"), "{found:?}");
+        assert!(found.len() < 20, "{found:?}");
     }
 }

@@ -10,6 +10,7 @@
 //! that a snapshot costs O(1) and history is part of it.
 
 mod actor;
+mod fingerprint;
 mod handle;
 mod index;
 mod log;
@@ -19,9 +20,10 @@ mod messages;
 mod tests;
 mod topics;
 
+pub(crate) use fingerprint::Fingerprint;
 pub use handle::WatchCacheHandle;
 pub(crate) use handle::{Feed, OwnedWatchCache};
-pub(crate) use index::{FieldValue, Index, KeyRange};
+pub(crate) use index::{FieldValue, Index, KeyRange, Wanted};
 pub(crate) use logic::{Change, Snapshot};
 pub(crate) use messages::Subscription;
 pub(crate) use topics::Topic;

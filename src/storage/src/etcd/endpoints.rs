@@ -62,13 +62,13 @@ impl Endpoints {
     }
 
     /// The member in use; the number is for [`Self::give_up_on`].
-    pub(super) fn current(&self) -> (usize, Client) {
+    pub(super) fn current(&self) -> (usize, &Client) {
         let number = self.current.load(Ordering::Relaxed);
         let client = self
             .clients
             .get(number % self.clients.len())
             .expect("there is at least one endpoint");
-        (number, client.clone())
+        (number, client)
     }
 
     /// Goes on to the next member, unless someone else already did.
@@ -84,8 +84,13 @@ impl Endpoints {
         self.attempt_timeout
     }
 
-    /// Gets an answer to a request, and counts it.
-    pub(super) async fn call<T, F>(&self, operation: Operation<'_>, request: impl Fn(Client) -> F) -> Result<T, Failure>
+    /// Gets an answer to a request, and counts it. `request` is to take from the client what it needs: a client is eight
+    /// of them, and a clone of it costs as much as a small request.
+    pub(super) async fn call<T, F>(
+        &self,
+        operation: Operation<'_>,
+        request: impl Fn(&Client) -> F,
+    ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -105,7 +110,7 @@ impl Endpoints {
         result
     }
 
-    async fn persist<T, F>(&self, writes: bool, deadline: Instant, request: impl Fn(Client) -> F) -> Result<T, Failure>
+    async fn persist<T, F>(&self, writes: bool, deadline: Instant, request: impl Fn(&Client) -> F) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Error>>,
     {

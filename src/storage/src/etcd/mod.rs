@@ -18,7 +18,7 @@ mod watch;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use etcd_client::{Compare as EtcdCompare, CompareOp, GetOptions, ResponseHeader, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Compare as EtcdCompare, CompareOp, GetOptions, KvClient, ResponseHeader, Txn, TxnOp, TxnOpResponse};
 use futures_util::future::BoxFuture;
 
 pub use self::options::EtcdOptions;
@@ -75,7 +75,7 @@ impl EtcdStore {
         &self,
         name: &'static str,
         key: &str,
-        request: impl Fn(etcd_client::Client) -> F,
+        request: impl Fn(&etcd_client::Client) -> F,
     ) -> Result<T, StorageError>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -95,7 +95,7 @@ impl EtcdStore {
         &self,
         name: &'static str,
         key: &str,
-        request: impl Fn(etcd_client::Client) -> F,
+        request: impl Fn(&etcd_client::Client) -> F,
     ) -> Result<T, StorageError>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
@@ -124,13 +124,8 @@ impl EtcdStore {
                 .when([EtcdCompare::mod_revision(key, CompareOp::Equal, wanted)])
                 .and_then([then.clone()])
                 .or_else([TxnOp::get(key, None)]);
-            async move {
-                client
-                    .kv_client()
-                    .max_decoding_message_size(usize::MAX)
-                    .txn(transaction)
-                    .await
-            }
+            let mut client = kv(client);
+            async move { client.txn(transaction).await }
         });
         let answer = answer.await?;
         let first = answer.op_responses().into_iter().next();
@@ -151,14 +146,17 @@ impl EtcdStore {
             resource: "all",
             writes: false,
         };
-        let answer = self.endpoints.call(operation, |client| async move {
-            client
-                .kv_client()
-                .get([0], Some(GetOptions::new().with_count_only()))
-                .await
+        let answer = self.endpoints.call(operation, |client| {
+            let mut client = kv(client);
+            async move { client.get([0], Some(GetOptions::new().with_count_only())).await }
         });
         Ok(revision_of(answer.await?.header()))
     }
+}
+
+/// Answers may be as large as etcd makes them.
+fn kv(client: &etcd_client::Client) -> KvClient {
+    client.kv_client().max_decoding_message_size(usize::MAX)
 }
 
 fn revision_of(header: Option<&ResponseHeader>) -> Revision {
@@ -174,14 +172,8 @@ impl Storage for EtcdStore {
         Box::pin(async move {
             let options = GetOptions::new().with_revision(revision.unwrap_or(0));
             let answer = self.read("get", key, |client| {
-                let options = options.clone();
-                async move {
-                    client
-                        .kv_client()
-                        .max_decoding_message_size(usize::MAX)
-                        .get(key, Some(options))
-                        .await
-                }
+                let (mut client, options) = (kv(client), options.clone());
+                async move { client.get(key, Some(options)).await }
             });
             let mut answer = answer.await?;
             let found = answer.take_kvs().into_iter().next().and_then(entry);
@@ -202,14 +194,8 @@ impl Storage for EtcdStore {
                 .with_limit(limit)
                 .with_revision(request.revision.unwrap_or(0));
             let answer = self.read("list", &request.prefix, |client| {
-                let (start, options) = (range_start(start), options.clone());
-                async move {
-                    client
-                        .kv_client()
-                        .max_decoding_message_size(usize::MAX)
-                        .get(start, Some(options))
-                        .await
-                }
+                let (mut client, start, options) = (kv(client), range_start(start), options.clone());
+                async move { client.get(start, Some(options)).await }
             });
             let mut answer = answer.await?;
             Ok(RangePage {
@@ -262,8 +248,9 @@ impl Storage for EtcdStore {
         Box::pin(async move {
             let whole = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).max(1);
             let ttl_s = i64::try_from(whole).unwrap_or(i64::MAX);
-            let answer = self.write("grantLease", "", |client| async move {
-                client.lease_client().grant(ttl_s, None).await
+            let answer = self.write("grantLease", "", |client| {
+                let mut client = client.lease_client();
+                async move { client.grant(ttl_s, None).await }
             });
             Ok(answer.await?.id())
         })
@@ -271,8 +258,9 @@ impl Storage for EtcdStore {
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.write("revokeLease", "", |client| async move {
-                client.lease_client().revoke(lease).await
+            let answer = self.write("revokeLease", "", |client| {
+                let mut client = client.lease_client();
+                async move { client.revoke(lease).await }
             });
             answer.await.map(drop)
         })
@@ -280,8 +268,9 @@ impl Storage for EtcdStore {
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.write("compact", "", |client| async move {
-                client.kv_client().compact(revision, None).await
+            let answer = self.write("compact", "", |client| {
+                let mut client = kv(client);
+                async move { client.compact(revision, None).await }
             });
             answer.await.map(drop)
         })
