@@ -8,6 +8,7 @@
 use std::io::Write as _;
 
 use serde_json::Value;
+use trireme_machinery::json;
 use trireme_storage::Revision;
 
 /// What stands before the revision in the bytes of an item, from [`crate::Item::body`] on.
@@ -64,9 +65,9 @@ fn separate(out: &mut Vec<u8>) {
 
 fn field(out: &mut Vec<u8>, key: &str, value: &Value) {
     separate(out);
-    serde_json::to_writer(&mut *out, key).expect("writing to memory does not fail");
+    json::encode_str(key, out);
     out.push(b':');
-    serde_json::to_writer(out, value).expect("a JSON value always encodes");
+    json::encode_into(value, out);
 }
 
 #[cfg(test)]

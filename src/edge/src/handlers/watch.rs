@@ -68,7 +68,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     };
     let lifecycle = call.api.lifecycle.clone();
     let events = match watcher {
-        Ok(watcher) => events(watcher, lines, lifecycle.clone()).left_stream(),
+        Ok(watcher) => events(watcher, lines, &lifecycle).left_stream(),
         // Told within the stream, as by kube-apiserver: some clients list anew only if they read it there.
         Err(error) if error.reason == Reason::Expired => {
             stream::once(future::ready(vec![line("ERROR", &status::object(&error))])).right_stream()
@@ -91,16 +91,18 @@ fn some_time(at_least: Duration) -> Duration {
 }
 
 /// The events: all that are ready go out together. Ends with the watch or with the server.
-fn events(watcher: Watcher, lines: Lines, lifecycle: Lifecycle) -> impl Stream<Item = Vec<Bytes>> {
-    stream::unfold(Some((watcher, lines, lifecycle)), |state| async move {
-        let (mut watcher, mut lines, lifecycle) = state?;
+fn events(watcher: Watcher, lines: Lines, lifecycle: &Lifecycle) -> impl Stream<Item = Vec<Bytes>> + use<> {
+    // Listened to once, not anew for each event: all watches of the server share it.
+    let stopping = Box::pin(lifecycle.stopping().clone().cancelled_owned());
+    stream::unfold(Some((watcher, lines, stopping)), |state| async move {
+        let (mut watcher, mut lines, mut stopping) = state?;
         let frames = tokio::select! {
             biased;
-            () = lifecycle.stopping().cancelled() => return None,
+            () = &mut stopping => return None,
             frames = watcher.next() => frames?,
         };
         let (written, goes_on) = lines.write(frames)?;
-        Some((written, goes_on.then_some((watcher, lines, lifecycle))))
+        Some((written, goes_on.then_some((watcher, lines, stopping))))
     })
 }
 

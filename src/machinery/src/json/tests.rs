@@ -112,6 +112,24 @@ fn numbers_keep_their_value() {
 }
 
 #[test]
+fn what_has_no_fraction_is_written_as_serde_json_does() {
+    let plain = "0123456789abcdef".repeat(4);
+    for value in [
+        json!({"empty": {"list": [], "object": {}, "text": ""}, "null": null, "bool": [true, false], "n": [-1, 0]}),
+        json!([
+            plain,
+            format!("{plain}\""),
+            format!("{plain}\u{1f}{plain}"),
+            "\\",
+            "\u{7f}é\u{2028}\r\n\t\u{8}"
+        ]),
+        json!({format!("{plain}\n"): 1, "é\"": [[[]], {}]}),
+    ] {
+        assert_eq!(String::from_utf8_lossy(&encode(&value)), value.to_string());
+    }
+}
+
+#[test]
 fn large_documents_decode() {
     let big = format!(r#"{{"data":{{"k":"{}"}}}}"#, "é\\n".repeat(1_000_000));
     let value = decode(big.as_bytes()).expect("valid").value;

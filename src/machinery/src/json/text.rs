@@ -40,7 +40,7 @@ pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
 const CHUNK: usize = 32;
 
 /// How many bytes stand for themselves.
-fn plain_length(input: &[u8]) -> usize {
+pub(super) fn plain_length(input: &[u8]) -> usize {
     let special = |b: u8| (b == b'"') | (b == b'\\') | (b < b' ');
     // Without an early end within a chunk, which would keep the compiler from using vector instructions.
     let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, &b| any | special(b));
