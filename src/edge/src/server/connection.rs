@@ -145,7 +145,8 @@ async fn serve_http2<H: Handler>(
     let watched = Rc::clone(&stalls);
     let service = service_fn(move |request| {
         let (handler, peer, stalls) = (Rc::clone(&handler), Rc::clone(&peer), Rc::clone(&watched));
-        answer(handler, request, peer, move || Stalls::watch(&stalls), None)
+        // In a box, as hyper keeps the place that it takes for as long as the answer's body lasts: a watch.
+        Box::pin(answer(handler, request, peer, move || Stalls::watch(&stalls), None))
     });
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())

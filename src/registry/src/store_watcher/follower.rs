@@ -12,10 +12,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, future};
 use tokio::sync::watch;
 use trireme_actors::Clock;
-use trireme_storage::{RangeRequest, Revision, StorageError, WatchBatch, WatchStream};
+use trireme_storage::{RangePage, RangeRequest, Revision, StorageError, WatchBatch, WatchStream};
 
 use super::{
     actor::Wanted,
@@ -199,33 +199,39 @@ impl Follower {
         Ok(())
     }
 
+    /// Reads all objects as of a revision. While a page is decoded, the store is busy with the next.
     async fn load(&self, prefix: &str, revision: Revision) -> Result<Loaded, StorageError> {
         let mut loaded = Loaded::new();
-        let mut start = None;
+        let mut page = self.load_page(prefix, None, revision).await?;
         loop {
-            let request = RangeRequest {
-                prefix: prefix.to_owned(),
-                start: start.take(),
-                limit: LOAD_PAGE,
-                revision: Some(revision),
-            };
-            let page = self.source.store.range(request).await?;
-            let next = page
-                .entries
-                .last()
-                .filter(|_| page.more)
-                .map(|last| format!("{}\0", last.key));
+            let last = page.entries.last().filter(|_| page.more);
+            let next = last.map(|last| format!("{}\0", last.key));
             let routes = self.routes.clone();
-            loaded = computed(move || {
+            let decoded = computed(move || {
                 logic::load_entries(&routes, &page.entries, &mut loaded);
                 loaded
-            })
-            .await?;
-            if next.is_none() {
-                return Ok(loaded);
-            }
-            start = next;
+            });
+            let Some(next) = next else {
+                return decoded.await;
+            };
+            let fetched = self.load_page(prefix, Some(next), revision);
+            (loaded, page) = future::try_join(decoded, fetched).await?;
         }
+    }
+
+    async fn load_page(
+        &self,
+        prefix: &str,
+        start: Option<String>,
+        revision: Revision,
+    ) -> Result<RangePage, StorageError> {
+        let request = RangeRequest {
+            prefix: prefix.to_owned(),
+            start,
+            limit: LOAD_PAGE,
+            revision: Some(revision),
+        };
+        self.source.store.range(request).await
     }
 
     async fn hand_over(&self, registration: &Registration, loaded: Option<Index>, revision: Revision) {
