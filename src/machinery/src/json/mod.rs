@@ -13,7 +13,7 @@ mod text;
 use serde_json::Value;
 
 pub use encode::{encode, encode_into, encode_str};
-pub(crate) use number::{go_float, number};
+pub(crate) use number::{double, go_float, number};
 
 /// How deeply objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
 /// recursive walk over a decoded tree may rely on it.

@@ -40,7 +40,8 @@ pub(super) fn scan(input: &[u8]) -> Result<(usize, bool), JsonError> {
     Ok((at, is_integer))
 }
 
-/// The value of a well-formed number.
+/// The value of a well-formed number. There is no negative zero: it would print as `-0`, which is the integer 0 when it
+/// is read again, so that an object would change by being stored.
 pub(super) fn parse(digits: &str, is_integer: bool) -> Result<Value, JsonError> {
     if is_integer {
         if let Ok(value) = digits.parse::<i64>() {
@@ -51,9 +52,13 @@ pub(super) fn parse(digits: &str, is_integer: bool) -> Result<Value, JsonError> 
         }
     }
     let value: f64 = digits.parse().expect("a JSON number is a Rust number");
-    Number::from_f64(value)
-        .map(Value::Number)
-        .ok_or_else(|| JsonError::NumberOutOfRange(digits.to_owned()))
+    double(value).ok_or_else(|| JsonError::NumberOutOfRange(digits.to_owned()))
+}
+
+/// A double that JSON has, without the sign of a zero.
+pub(crate) fn double(value: f64) -> Option<Value> {
+    // IEEE 754: -0.0 + 0.0 is 0.0, and any other sum with it is the other number.
+    Number::from_f64(value + 0.0).map(Value::Number)
 }
 
 /// The value of a number that came from elsewhere, as if it had been written to JSON and read back.

@@ -105,6 +105,8 @@ fn numbers_keep_their_value() {
         ("1e-7", "1e-7"),
         ("0.000001", "0.000001"),
         ("1e-400", "0"),
+        ("-0.0", "0"),
+        ("-1e-400", "0"),
     ] {
         let value = decode(input.as_bytes()).expect(input).value;
         assert_eq!(String::from_utf8_lossy(&encode(&value)), printed, "{input}");

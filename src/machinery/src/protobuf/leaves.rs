@@ -1,13 +1,14 @@
 //! Messages that JSON shows as a text or a number: times, durations, quantities and their like.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::{
     ProtobufError,
     wire::{Entry, Reader, int32},
 };
 use crate::{
+    json,
     schema::StringFormat,
     time::{Duration, Time, WRITABLE_SECONDS},
 };
@@ -106,7 +107,5 @@ pub(super) fn int_or_string(bytes: &[u8], field: &str) -> Result<Value, Protobuf
 
 /// A double, unless it is one that JSON does not have.
 pub(super) fn double(number: f64, field: &str) -> Result<Value, ProtobufError> {
-    Number::from_f64(number)
-        .map(Value::Number)
-        .ok_or_else(|| ProtobufError::OutOfRange(field.to_owned()))
+    json::double(number).ok_or_else(|| ProtobufError::OutOfRange(field.to_owned()))
 }

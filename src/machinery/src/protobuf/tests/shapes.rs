@@ -84,6 +84,8 @@ fn quantities_and_ports() {
     let out_of_range = Err(ProtobufError::OutOfRange("f".to_owned()));
     assert_eq!(read(Shape::IntOrString, &port(2, 0, "")), out_of_range);
     assert_eq!(read(Shape::Number, &message().double(1, f64::NAN)), out_of_range);
+    let zero = read(Shape::Number, &message().double(1, -0.0)).map(|value| value.to_string());
+    assert_eq!(zero, Ok(r#"{"f":0.0}"#.to_owned()), "as JSON has no sign for it");
 }
 
 #[test]
