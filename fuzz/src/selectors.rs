@@ -27,8 +27,8 @@ fn labels(text: &str) {
     let printed = selector.to_string();
     assert_eq!(LabelSelector::parse(&printed).as_ref(), Ok(&selector), "{printed}");
     assert_eq!(selector.is_everything(), selector.requirements().is_empty());
-    // What the selector asks for exactly is selected by no other value.
-    for requirement in selector.requirements() {
+    // What the selector asks for exactly is selected by no other value. Not all are tried, as each walks over all.
+    for requirement in selector.requirements().iter().take(16) {
         if let Some(exact) = selector.requires_exact_match(requirement.key()) {
             let other = format!("{exact}x");
             let value = |key: &str| (key == requirement.key()).then_some(other.as_str());
