@@ -21,7 +21,7 @@ use trireme_registry::{
     testing, versions,
 };
 
-use crate::{input::first_line, world};
+use crate::{input::first_line, json::assert_same, world};
 
 /// Checks the input as a manifest and what it replaces.
 pub fn check(data: &[u8]) {
@@ -144,7 +144,8 @@ fn is_final(info: &ResourceInfo, version: &ServedVersion, object: &Value) {
     assert_eq!(again.value, *object, "the decoded form is final");
     let printed = json::encode(object);
     let parsed = json::decode(&printed).expect("what is printed can be read").value;
-    assert_eq!(parsed, *object, "the decoded form survives being stored");
+    // 1.0 is stored as 1, in fields that hold any JSON.
+    assert_same(&parsed, object);
 }
 
 /// An object that has been accepted can be cached, read and shown.
