@@ -1,3 +1,4 @@
+//! The check `credentials` under libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::credentials::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::within_a_second(trireme_fuzz::credentials::check, data));

@@ -1,3 +1,4 @@
+//! The check `selectors` under libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::selectors::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::within_a_second(trireme_fuzz::selectors::check, data));

@@ -1,3 +1,4 @@
+//! The check `stored` under libFuzzer.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::stored::check(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| trireme_fuzz::within_a_second(trireme_fuzz::stored::check, data));

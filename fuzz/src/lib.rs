@@ -4,6 +4,10 @@
 //! an error, never in a panic, and what is said about the value in the module. The engine is added by
 //! `fuzz_targets/*.rs`; the tests of this crate run the checks over the kept corpus without it. See `README.md`.
 
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
 mod input;
 mod world;
 
@@ -17,6 +21,24 @@ pub mod scalars;
 pub mod selectors;
 pub mod stored;
 pub mod yaml;
+
+/// The most time on a core that an input may take.
+const MOST: Duration = Duration::from_secs(1);
+
+/// Runs a check; that it takes a second is a broken promise, too.
+///
+/// What counts is the time of this thread on a core: a machine that is busy elsewhere breaks nothing.
+pub fn within_a_second(check: fn(&[u8]), data: &[u8]) {
+    let begun = time_on_core();
+    check(data);
+    let spent = time_on_core().saturating_sub(begun);
+    assert!(spent < MOST, "one input took {spent:?} on a core");
+}
+
+fn time_on_core() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.try_into().expect("the time of a thread is not negative")
+}
 
 /// A check by the name of its target.
 pub type Target = (&'static str, fn(&[u8]));

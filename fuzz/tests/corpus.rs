@@ -7,8 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::Value;
-use trireme_fuzz::TARGETS;
+use trireme_fuzz::{TARGETS, within_a_second};
 
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -34,12 +35,25 @@ fn the_kept_corpus_holds() {
         assert!(seeds.len() > 4, "{name} has seeds");
         for seed in seeds {
             let data = fs::read(&seed).expect("a seed can be read");
-            if catch_unwind(|| check(&data)).is_err() {
+            if catch_unwind(|| within_a_second(check, &data)).is_err() {
                 broken.push(seed);
             }
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+#[test]
+#[should_panic(expected = "one input took")]
+fn an_input_that_takes_a_second_is_a_finding() {
+    fn seconds() -> i64 {
+        clock_gettime(ClockId::ThreadCPUTime).tv_sec
+    }
+    let slow = |_: &[u8]| {
+        let end = seconds() + 2;
+        while seconds() < end {}
+    };
+    within_a_second(slow, b"");
 }
 
 #[test]
