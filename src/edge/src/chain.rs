@@ -7,6 +7,7 @@ use actix_service::Service;
 use actix_web::{HttpResponse, body::BoxBody, dev::ServiceResponse};
 use trireme_flow::Seat;
 use trireme_machinery::ApiError;
+use trireme_registry::trace::{TraceStep, waited};
 
 use crate::{
     exchange::Exchange,
@@ -28,7 +29,7 @@ where
     // that are not understood.
     let audit_id = audit_id::assign(&request);
     // Before all that depends on what the request is about: metrics, log, deadline, seats, authorization.
-    let mut response = match request_info::resolve(&request, &audit_id, received) {
+    let mut response = match request_info::resolve(state, &request, &audit_id, received) {
         Err(error) => status::response(&error, ErrorStyle::default()),
         Ok(exchange) => {
             let exchange = Rc::new(exchange);
@@ -40,7 +41,7 @@ where
                 };
             warnings::write(&exchange, &mut response);
             // Last, because the measurement goes on while the body is written; so does the hold on the seat.
-            latency::observe(&state.clock, exchange, seat, response)
+            latency::observe(state, exchange, seat, response)
         }
     };
     cache_control::set(&mut response);
@@ -63,12 +64,16 @@ where
     deadline::set(state, exchange)?;
     // Around all that can wait.
     timeout::bound(state, exchange, async {
-        authentication::authenticate(state, exchange, &request).await?;
+        let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &request)).await;
+        authenticated?;
+        exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::refuse(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let seat = max_in_flight::seat(state, exchange)?;
+        exchange.trace.pass_if_waited(TraceStep::Seated, false);
         authorization::authorize(state, exchange).await?;
+        exchange.trace.pass(TraceStep::Authorized);
         request.extensions_mut().insert(Rc::clone(exchange));
         let response = match app.call(request).await {
             Ok(response) => response.into_parts().1,

@@ -25,6 +25,8 @@ pub struct EdgeConfig {
     pub limits: ConnectionLimits,
     /// `--request-timeout`: how long a request may take that is not long-running.
     pub request_timeout: Duration,
+    /// `--slow-request-threshold`: requests that take at least so long are told of in the log; `None` tells of none.
+    pub slow_request: Option<Duration>,
     /// `--min-request-timeout`: how long a watch lasts at least that does not say so itself.
     pub min_watch: Duration,
     /// The host and port that `/api` tells clients; the address listened on if there is none.
@@ -42,6 +44,7 @@ impl EdgeConfig {
             tls,
             limits: ConnectionLimits::default(),
             request_timeout: Duration::from_secs(60),
+            slow_request: Some(Duration::from_millis(500)),
             min_watch: Duration::from_secs(1800),
             advertised_address: None,
             version: VersionInfo::default(),

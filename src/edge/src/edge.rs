@@ -46,6 +46,7 @@ impl Edge {
             limiter: rooms.limiter,
             lifecycle: lifecycle.clone(),
             request_timeout: config.request_timeout,
+            slow_request: config.slow_request,
         });
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
         let api = web::Data::new(Api {

@@ -16,7 +16,7 @@ use actix_web::{
     http::header::{self, HeaderMap},
 };
 use trireme_audit::AuditId;
-use trireme_registry::{ResourceInfo, request::UserInfo};
+use trireme_registry::{ResourceInfo, request::UserInfo, trace::Trace};
 
 use crate::{negotiation, query::Query, request_info::RequestInfo, server::Peer, status::ErrorStyle};
 
@@ -46,6 +46,8 @@ pub(crate) struct Exchange {
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.
     pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
+    /// Where the time goes; off if nobody would be told.
+    pub(crate) trace: Trace,
 }
 
 impl Exchange {

@@ -22,4 +22,6 @@ pub(crate) struct ChainState {
     pub(crate) lifecycle: Lifecycle,
     /// How long a request may take that is not long-running.
     pub(crate) request_timeout: Duration,
+    /// How long a request takes at least that is told of in the log; `None` tells of none.
+    pub(crate) slow_request: Option<Duration>,
 }

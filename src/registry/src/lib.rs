@@ -29,6 +29,7 @@ pub mod subresource;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing;
+pub mod trace;
 pub mod versions;
 mod watch_cache;
 mod write;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use trireme_machinery::selector::{FieldSelector, LabelSelector};
 use trireme_storage::Revision;
 
-use crate::item::Item;
+use crate::{item::Item, trace::Trace};
 
 /// Who asks (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct Target {
     pub name: String,
     /// Who asks.
     pub user: UserInfo,
+    /// Where the time goes; off for what the server asks itself.
+    pub trace: Trace,
 }
 
 /// A subresource that reads and writes part of an object.

@@ -38,6 +38,7 @@ pub(crate) fn start(
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let config = EdgeConfig {
         request_timeout: settings.limits.request_timeout,
+        slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
         ..EdgeConfig::new(listen, tls_settings(settings, pki)?)
     };

@@ -18,6 +18,8 @@ use trireme_registry::request::UserInfo;
 
 use crate::{exchange::Current, server::Lifecycle, state::ChainState};
 
+mod slow_requests;
+
 /// Knows two users by their names.
 struct TwoUsers;
 
@@ -74,6 +76,7 @@ impl Fixture {
             }),
             lifecycle: Lifecycle::new(),
             request_timeout: Duration::from_secs(60),
+            slow_request: Some(Duration::from_millis(500)),
         };
         Self { state, clock }
     }

@@ -4,6 +4,7 @@ use std::{
     pin::Pin,
     rc::Rc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use actix_web::{
@@ -14,9 +15,10 @@ use actix_web::{
 use bytes::Bytes;
 use trireme_actors::Clock;
 use trireme_flow::Seat;
+use trireme_registry::trace::TraceStep;
 
-use super::access_log;
-use crate::{exchange::Exchange, metrics, server::Upgrade};
+use super::{access_log, slow_request};
+use crate::{exchange::Exchange, metrics, server::Upgrade, state::ChainState};
 
 /// A request under way; reported when it is dropped.
 struct Observation {
@@ -24,6 +26,8 @@ struct Observation {
     clock: Clock,
     status: StatusCode,
     bytes: u64,
+    slow_request: Option<Duration>,
+    last_step: TraceStep,
     _seat: Option<Seat>,
     _long_running: Option<metrics::LongRunning>,
 }
@@ -33,27 +37,40 @@ impl Observation {
     fn finish(mut self, bytes: u64) {
         self.bytes = bytes;
     }
+
+    /// The answer is made and yet to be written.
+    fn stream(mut self) -> Self {
+        self.exchange.trace.pass(TraceStep::Answered);
+        self.last_step = TraceStep::Streamed;
+        self
+    }
 }
 
 impl Drop for Observation {
     fn drop(&mut self) {
         let took = self.clock.now().saturating_duration_since(self.exchange.received);
+        self.exchange.trace.pass_at(self.last_step, took);
         metrics::record(&self.exchange, self.status, self.bytes, took);
         access_log::log(&self.exchange, self.status, self.bytes, took);
+        if self.slow_request.is_some_and(|threshold| took >= threshold) && !self.exchange.info.is_long_running() {
+            slow_request::tell(&self.exchange, self.status, self.bytes, took);
+        }
     }
 }
 
 /// Reports the request once its answer is written, and keeps its seat until then.
 pub(crate) fn observe(
-    clock: &Clock,
+    state: &ChainState,
     exchange: Rc<Exchange>,
     seat: Option<Seat>,
     mut response: HttpResponse,
 ) -> HttpResponse {
     let observation = Observation {
-        clock: clock.clone(),
+        clock: state.clock.clone(),
         status: response.status(),
         bytes: 0,
+        slow_request: state.slow_request,
+        last_step: TraceStep::Answered,
         _seat: seat,
         _long_running: exchange
             .info
@@ -68,7 +85,10 @@ pub(crate) fn observe(
         return response;
     }
     response.map_body(|_, body| match body.size() {
-        BodySize::Stream => BoxBody::new(ObservedBody { body, observation }),
+        BodySize::Stream => BoxBody::new(ObservedBody {
+            body,
+            observation: observation.stream(),
+        }),
         BodySize::None => body,
         BodySize::Sized(size) => {
             observation.finish(size);

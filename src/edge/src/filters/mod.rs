@@ -12,5 +12,6 @@ pub(crate) mod max_in_flight;
 pub(crate) mod panic_recovery;
 pub(crate) mod request_info;
 pub(crate) mod retry_after;
+pub(crate) mod slow_request;
 pub(crate) mod timeout;
 pub(crate) mod warnings;

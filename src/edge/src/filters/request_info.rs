@@ -11,22 +11,31 @@ use actix_http::{HttpMessage, Request};
 use actix_web::http::header;
 use trireme_audit::AuditId;
 use trireme_machinery::ApiError;
+use trireme_registry::trace::Trace;
 
 use crate::{
     exchange::{Exchange, header_text},
     query::Query,
     request_info::RequestInfo,
     server::Peer,
+    state::ChainState,
 };
 
 /// Begins the exchange of a request.
 ///
 /// # Errors
 /// 400 for a URL that cannot be understood; kube-apiserver says 500.
-pub(crate) fn resolve(request: &Request, audit_id: &AuditId, received: Instant) -> Result<Exchange, ApiError> {
+pub(crate) fn resolve(
+    state: &ChainState,
+    request: &Request,
+    audit_id: &AuditId,
+    received: Instant,
+) -> Result<Exchange, ApiError> {
     let query = Query::parse(request.uri().query()).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
+    // A long-running request takes as long as it likes.
+    let is_traced = state.slow_request.is_some() && !info.is_long_running();
     Ok(Exchange {
         audit_id: audit_id.clone(),
         received,
@@ -40,5 +49,10 @@ pub(crate) fn resolve(request: &Request, audit_id: &AuditId, received: Instant) 
         deadline: Cell::new(None),
         warnings: RefCell::default(),
         resource: OnceCell::new(),
+        trace: if is_traced {
+            Trace::begin(&state.clock, received)
+        } else {
+            Trace::default()
+        },
     })
 }

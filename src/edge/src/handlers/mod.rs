@@ -24,6 +24,7 @@ use trireme_registry::{
     Route,
     list_options::ListQuery,
     request::{Body, BodyFormat, Subresource, Target},
+    trace::TraceStep,
 };
 
 use crate::{
@@ -62,6 +63,7 @@ impl Call {
             },
             name: info.path_name().to_owned(),
             user: self.exchange.user(),
+            trace: self.exchange.trace.clone(),
         }
     }
 
@@ -74,7 +76,9 @@ impl Call {
     /// # Errors
     /// As [`body::read`].
     async fn bytes(&self, payload: web::Payload) -> Result<Bytes, ApiError> {
-        body::read(&self.api, &self.exchange, &self.http, payload).await
+        let body = body::read(&self.api, &self.exchange, &self.http, payload).await?;
+        self.exchange.trace.pass(TraceStep::BodyRead);
+        Ok(body)
     }
 
     /// The body of a create or update.

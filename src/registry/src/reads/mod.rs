@@ -40,6 +40,7 @@ use crate::{
     read_index::ReadIndexHandle,
     request::{Freshness, GetRequest, ListRequest, WatchRequest, WatchStart},
     store_watcher::StoreWatcherHandle,
+    trace::{Trace, TraceStep, waited},
     watch_cache::WatchCacheHandle,
 };
 
@@ -101,8 +102,8 @@ impl Reader {
 
     /// Reads one object.
     pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
-        let fresh = self.fresh(request.freshness).await?;
         let target = &request.target;
+        let fresh = self.fresh(request.freshness, &target.trace).await?;
         let found = if self.info.namespaced {
             fresh
                 .snapshot
@@ -138,14 +139,18 @@ impl Reader {
             limit: options.limit,
         };
         if let Freshness::Exact(revision) = freshness {
-            return self.list_at(revision, &page).await;
+            let listed = self.list_at(revision, &page, &target.trace).await;
+            target.trace.pass(TraceStep::PageMade);
+            return listed;
         }
-        let fresh = self.fresh(freshness).await?;
-        Ok(page.of_index(&fresh.snapshot.index, fresh.revision).await)
+        let fresh = self.fresh(freshness, &target.trace).await?;
+        let listed = page.of_index(&fresh.snapshot.index, fresh.revision).await;
+        target.trace.pass(TraceStep::PageMade);
+        Ok(listed)
     }
 
-    async fn list_at(&self, revision: Revision, page: &PageRequest<'_>) -> Result<ListPage, ApiError> {
-        let fresh = self.not_older_than(revision).await?;
+    async fn list_at(&self, revision: Revision, page: &PageRequest<'_>, trace: &Trace) -> Result<ListPage, ApiError> {
+        let fresh = self.not_older_than(revision, trace).await?;
         if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
             return Ok(page.of_index(&index, revision).await);
         }
@@ -163,10 +168,11 @@ impl Reader {
     /// Follows a collection.
     pub async fn watch(&self, request: WatchRequest) -> Result<Watcher, ApiError> {
         let opened = self.clock.now();
+        let trace = &request.target.trace;
         let filter = Filter::new(&self.info, &request.target, &request.selection);
         let reached = match request.start {
-            WatchStart::State(freshness) | WatchStart::Now(freshness) => self.fresh(freshness).await?.revision,
-            WatchStart::After(revision) => self.not_older_than(revision).await.map(|_| revision)?,
+            WatchStart::State(freshness) | WatchStart::Now(freshness) => self.fresh(freshness, trace).await?.revision,
+            WatchStart::After(revision) => self.not_older_than(revision, trace).await.map(|_| revision)?,
         };
         let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
         let subscription = subscribing.await.map_err(errors::ask)?;
@@ -178,32 +184,42 @@ impl Reader {
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }
 
-    async fn fresh(&self, freshness: Freshness) -> Result<Fresh, ApiError> {
+    async fn fresh(&self, freshness: Freshness, trace: &Trace) -> Result<Fresh, ApiError> {
         match freshness {
-            Freshness::Any => self.wait(0, errors::lagging).await,
-            Freshness::NotOlderThan(revision) | Freshness::Exact(revision) => self.not_older_than(revision).await,
+            Freshness::Any => self.wait(0, errors::lagging, trace).await,
+            Freshness::NotOlderThan(revision) | Freshness::Exact(revision) => {
+                self.not_older_than(revision, trace).await
+            }
             Freshness::Latest => {
-                let revision = self.read_index.revision(self.deadline()).await?;
-                self.wait(revision, errors::lagging).await
+                let (revision, waited) = waited(self.read_index.revision(self.deadline())).await;
+                let step = revision
+                    .as_ref()
+                    .map_or(TraceStep::StoreFailed, |_| TraceStep::RevisionKnown);
+                trace.pass_if_waited(step, waited);
+                self.wait(revision?, errors::lagging, trace).await
             }
         }
     }
 
-    async fn not_older_than(&self, revision: Revision) -> Result<Fresh, ApiError> {
-        self.wait(revision, errors::too_large).await
+    async fn not_older_than(&self, revision: Revision, trace: &Trace) -> Result<Fresh, ApiError> {
+        self.wait(revision, errors::too_large, trace).await
     }
 
-    async fn wait(&self, revision: Revision, late: fn(Revision, Revision) -> ApiError) -> Result<Fresh, ApiError> {
+    async fn wait(
+        &self,
+        revision: Revision,
+        late: fn(Revision, Revision) -> ApiError,
+        trace: &Trace,
+    ) -> Result<Fresh, ApiError> {
         if let Some(fresh) = self.progress.at_hand(revision) {
             return Ok(fresh);
         }
-        self.progress
-            .wait(revision, self.deadline())
-            .await
-            .map_err(|error| match error {
-                Late::NotLoaded => errors::initializing(),
-                Late::At(current) => late(revision, current),
-            })
+        let waited = self.progress.wait(revision, self.deadline()).await;
+        trace.pass_or(&waited, TraceStep::CaughtUp, TraceStep::StillBehind);
+        waited.map_err(|error| match error {
+            Late::NotLoaded => errors::initializing(),
+            Late::At(current) => late(revision, current),
+        })
     }
 
     fn deadline(&self) -> Instant {

@@ -23,6 +23,7 @@ use crate::{
     },
     strategy::WriteContext,
     subresource::{CommandCall, CommandRequest, command},
+    trace::TraceStep,
     write::Writer,
 };
 
@@ -202,7 +203,9 @@ impl RegistryHandle {
 
     async fn take_turn(&self, target: &Target) -> Result<KeyTurn, ApiError> {
         let key = self.writer.item_key(target);
-        self.actor.ask(TakeKey(key)).await.map_err(ask_error)
+        let turn = self.actor.ask(TakeKey(key)).await.map_err(ask_error)?;
+        target.trace.pass(TraceStep::KeyTaken);
+        Ok(turn)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     request::{Answer, Body, Subresource, Target, WriteOptions},
     strategy::WriteContext,
     subresource::Command,
+    trace::TraceStep,
 };
 
 /// What the server itself makes of an object.
@@ -49,6 +50,7 @@ impl Writer {
             known_kinds: &self.known_kinds,
         };
         let decoded = wanted.decode(body, options.field_validation)?;
+        target.trace.pass(TraceStep::Decoded);
         let (mut body, mut warnings) = (decoded.object, decoded.warnings);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
@@ -59,8 +61,10 @@ impl Writer {
         attributes.subresource = name.to_owned();
         attributes.object = Some(body);
         self.admission.mutate(&mut attributes).await?;
+        target.trace.pass(TraceStep::Mutated);
         command.check(&target, attributes.object.as_ref().unwrap_or(&Value::Null))?;
         self.admission.validate(&attributes).await?;
+        target.trace.pass(TraceStep::Validated);
         warnings.append(&mut attributes.warnings);
         let body = attributes.object.take().unwrap_or_default();
         Ok(DecodedCommand { target, body, warnings })

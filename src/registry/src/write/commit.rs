@@ -13,7 +13,13 @@ use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
 use super::Writer;
-use crate::{encode, item::Item, store_error, strategy::Reservation};
+use crate::{
+    encode,
+    item::Item,
+    store_error,
+    strategy::Reservation,
+    trace::{Trace, TraceStep},
+};
 
 /// What became of a compare-and-put.
 pub(super) enum Put {
@@ -50,12 +56,22 @@ impl Writer {
         object: &mut Value,
         old: Option<&Value>,
         compare: Compare,
+        trace: &Trace,
     ) -> Result<Put, ApiError> {
         let reservation = match &self.info.side_effects {
-            Some(effects) => effects.reserve(object, old, false).await?,
+            Some(effects) => {
+                let reserved = effects.reserve(object, old, false).await;
+                trace.pass(TraceStep::Reserved);
+                reserved?
+            }
             None => Reservation::default(),
         };
         let put = self.write(key, object, compare).await;
+        trace.pass(match &put {
+            Ok(Put::Committed(_)) => TraceStep::Stored,
+            Ok(Put::Conflict(_)) => TraceStep::RaceLost,
+            Err(_) => TraceStep::StoreFailed,
+        });
         if let Some(effects) = &self.info.side_effects {
             match &put {
                 Ok(Put::Committed(_)) => effects.finish(reservation, true).await,
@@ -106,8 +122,14 @@ impl Writer {
     }
 
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.
-    pub(super) async fn remove(&self, key: &str, item: &Item) -> Result<Put, ApiError> {
-        match self.store.delete(key, item.revision).await.map_err(store_error)? {
+    pub(super) async fn remove(&self, key: &str, item: &Item, trace: &Trace) -> Result<Put, ApiError> {
+        let outcome = self.store.delete(key, item.revision).await;
+        trace.pass(match &outcome {
+            Ok(WriteOutcome::Committed(_)) => TraceStep::Removed,
+            Ok(WriteOutcome::Conflict(_)) => TraceStep::RaceLost,
+            Err(_) => TraceStep::StoreFailed,
+        });
+        match outcome.map_err(store_error)? {
             WriteOutcome::Committed(revision) => Ok(Put::Committed(Arc::new(item.with_revision(revision)))),
             WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
         }

@@ -10,6 +10,7 @@ use crate::{
     info::ServedVersion,
     request::{Answer, CreateRequest, Subresource, Target, Written},
     strategy::WriteContext,
+    trace::TraceStep,
     versions,
 };
 
@@ -33,6 +34,7 @@ impl Writer {
         let decoded = self
             .wanted(version)
             .decode(&request.body, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
         let mut object = decoded.object;
         let namespace = if self.info.namespaced {
             request.target.namespace.as_str()
@@ -63,6 +65,7 @@ impl Writer {
         attributes.name = metadata::text(&object, "name").to_owned();
         attributes.object = Some(object);
         self.admission.mutate(&mut attributes).await?;
+        target.trace.pass(TraceStep::Mutated);
         let object = attributes.object.take().unwrap_or_default();
         if !metadata::text(&object, "name").is_empty() || metadata::text(&object, "generateName").is_empty() {
             return self.try_create(target, version, &context, attributes, object).await?;
@@ -97,12 +100,16 @@ impl Writer {
         attributes.name = metadata::text(&object, "name").to_owned();
         attributes.object = Some(object);
         self.admission.validate(&attributes).await?;
+        target.trace.pass(TraceStep::Validated);
         let mut object = attributes.object.take().unwrap_or_default();
         let key = self.storage_key(&target.namespace, &attributes.name);
         if context.dry_run {
             return self.pretend_to_create(version, &key, object, warnings).await;
         }
-        Ok(match self.put(&key, &mut object, None, Compare::Absent).await? {
+        let put = self
+            .put(&key, &mut object, None, Compare::Absent, &target.trace)
+            .await?;
+        Ok(match put {
             Put::Committed(item) => Ok(Written {
                 object: Answer::Stored(item),
                 created: true,

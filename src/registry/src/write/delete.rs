@@ -19,6 +19,7 @@ use crate::{
     item::Item,
     request::{DeleteOptions, DeleteRequest, Deleted, Subresource, Target},
     strategy::{Deletion, WriteContext},
+    trace::TraceStep,
 };
 
 impl Writer {
@@ -153,7 +154,10 @@ impl Delete<'_> {
         let mut attributes = writer.attributes(Operation::Delete, self.target, Subresource::None, self.context.dry_run);
         attributes.old_object = Some(current.object.clone());
         writer.admission.mutate(&mut attributes).await?;
-        writer.admission.validate(&attributes).await
+        self.target.trace.pass(TraceStep::Mutated);
+        writer.admission.validate(&attributes).await?;
+        self.target.trace.pass(TraceStep::Validated);
+        Ok(())
     }
 
     fn decide(&self, current: &Current) -> Change {

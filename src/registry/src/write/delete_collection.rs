@@ -13,6 +13,7 @@ use crate::{
     item::Item,
     reads::ListPage,
     request::{DeleteCollectionRequest, DeleteRequest, ListRequest, Target},
+    trace::{Trace, TraceStep},
 };
 
 /// How many objects are being deleted at the same time.
@@ -39,12 +40,16 @@ impl Writer {
             target: Target {
                 namespace: item.namespace().to_owned(),
                 name: item.name().to_owned(),
+                // Many go on at the same time: their steps would not tell where the time of the whole goes.
+                trace: Trace::default(),
                 ..target.clone()
             },
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
-        match self.delete_each(requests).await {
+        let failed = self.delete_each(requests).await;
+        target.trace.pass(TraceStep::CollectionRemoved);
+        match failed {
             Some(error) => Err(error),
             None => Ok(page),
         }

@@ -25,6 +25,7 @@ use crate::{
     item::Item,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource, Written},
     strategy::WriteContext,
+    trace::TraceStep,
     versions,
 };
 
@@ -173,6 +174,7 @@ impl Writer {
             kind: self.info.kind_in(version),
         };
         let patcher = Patcher::new(request.kind, &request.patch, patched, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
         let mut step = ApplyPatch {
             writer: self,
             context: self.context(&request.target, request.options.dry_run),

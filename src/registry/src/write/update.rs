@@ -18,6 +18,7 @@ use crate::{
     item::Item,
     request::{Answer, Subresource, Target, UpdateRequest, Written},
     strategy::WriteContext,
+    trace::TraceStep,
     versions,
 };
 
@@ -34,6 +35,7 @@ impl Writer {
         let decoded = self
             .wanted(version)
             .decode(&request.body, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
         let mut wanted = decoded.object;
         self.check_identity(&request.target, &mut wanted)?;
         let target = &request.target;
@@ -113,6 +115,7 @@ impl Writer {
         attributes.object = Some(wanted);
         attributes.old_object = Some(current.object.clone());
         self.admission.mutate(&mut attributes).await?;
+        target.trace.pass(TraceStep::Mutated);
         let mut wanted = attributes.object.take().unwrap_or_default();
         self.check_resource_version(target, current, &wanted)?;
         warnings.clear();
@@ -120,6 +123,7 @@ impl Writer {
         warnings.extend(self.before_update(context, subresource, &mut wanted, &current.object)?);
         attributes.object = Some(wanted);
         self.admission.validate(&attributes).await?;
+        target.trace.pass(TraceStep::Validated);
         let mut wanted = attributes.object.take().unwrap_or_default();
         metadata::of(&mut wanted).insert("resourceVersion".into(), current.item.revision.to_string().into());
         if context.dry_run {

@@ -16,6 +16,7 @@ use crate::{
     item::{Item, ItemKey},
     request::Target,
     store_error,
+    trace::{Trace, TraceStep},
 };
 
 /// After so many lost races the client is asked to come back.
@@ -88,7 +89,7 @@ impl Writer {
             Some(item) => item,
             None => {
                 fresh = true;
-                self.load(&key, &target.name).await?
+                self.load(&key, target).await?
             }
         };
         for _ in 0..MAX_ROUNDS {
@@ -99,13 +100,13 @@ impl Writer {
             let change = step.change(&current).await;
             if !fresh && !change.as_ref().is_ok_and(Change::is_checked_by_store) {
                 fresh = true;
-                let newest = self.load(&key, &target.name).await?;
+                let newest = self.load(&key, target).await?;
                 if newest.revision != item.revision {
                     item = newest;
                     continue;
                 }
             }
-            match self.carry_out(&key, &current, change?).await? {
+            match self.carry_out(&key, &current, change?, &target.trace).await? {
                 Round::Done(outcome) => return Ok(outcome),
                 Round::Again(None) => return Err(ApiError::not_found(&self.info.resource, &target.name)),
                 Round::Again(Some(found)) => item = self.item_of(&key, found)?,
@@ -136,9 +137,11 @@ impl Writer {
         }
     }
 
-    async fn load(&self, key: &str, name: &str) -> Result<Arc<Item>, ApiError> {
-        let (found, _) = self.store.get(key, None).await.map_err(store_error)?;
-        let entry = found.ok_or_else(|| ApiError::not_found(&self.info.resource, name))?;
+    async fn load(&self, key: &str, target: &Target) -> Result<Arc<Item>, ApiError> {
+        let loaded = self.store.get(key, None).await;
+        target.trace.pass_or(&loaded, TraceStep::Loaded, TraceStep::StoreFailed);
+        let (found, _) = loaded.map_err(store_error)?;
+        let entry = found.ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))?;
         self.item_of(key, entry)
     }
 
@@ -148,38 +151,43 @@ impl Writer {
             .map_err(ApiError::internal)
     }
 
-    async fn carry_out(&self, key: &str, current: &Current, change: Change) -> Result<Round, ApiError> {
+    async fn carry_out(&self, key: &str, current: &Current, change: Change, trace: &Trace) -> Result<Round, ApiError> {
         match change {
             Change::Nothing => Ok(Round::Done(Outcome::Is(current.item.clone()))),
             Change::Pretend(object) => Ok(Round::Done(Outcome::Made(object))),
-            Change::Remove => self.remove_object(key, &current.item).await,
-            Change::RemoveAs(object) => Ok(match self.remove_object(key, &current.item).await? {
+            Change::Remove => self.remove_object(key, &current.item, trace).await,
+            Change::RemoveAs(object) => Ok(match self.remove_object(key, &current.item, trace).await? {
                 Round::Done(_) => Round::Done(Outcome::Made(object)),
                 again => again,
             }),
-            Change::Put(object) => self.put_object(key, current, object).await,
-            Change::PutAndRemove(object) => match self.put_object(key, current, object).await? {
-                Round::Done(Outcome::Is(marked)) => self.finish_removal(key, marked).await.map(Round::Done),
+            Change::Put(object) => self.put_object(key, current, object, trace).await,
+            Change::PutAndRemove(object) => match self.put_object(key, current, object, trace).await? {
+                Round::Done(Outcome::Is(marked)) => self.finish_removal(key, marked, trace).await.map(Round::Done),
                 other => Ok(other),
             },
         }
     }
 
-    async fn put_object(&self, key: &str, current: &Current, mut object: Value) -> Result<Round, ApiError> {
+    async fn put_object(
+        &self,
+        key: &str,
+        current: &Current,
+        mut object: Value,
+        trace: &Trace,
+    ) -> Result<Round, ApiError> {
         let compare = Compare::ModRevision(current.item.revision);
-        Ok(
-            match self.put(key, &mut object, Some(&current.object), compare).await? {
-                Put::Committed(item) => Round::Done(Outcome::Is(item)),
-                Put::Conflict(found) => Round::Again(found),
-            },
-        )
+        let put = self.put(key, &mut object, Some(&current.object), compare, trace);
+        Ok(match put.await? {
+            Put::Committed(item) => Round::Done(Outcome::Is(item)),
+            Put::Conflict(found) => Round::Again(found),
+        })
     }
 
     /// Deletes an object that has been marked for the last time. Others may still change it, but not call it back.
-    async fn finish_removal(&self, key: &str, marked: Arc<Item>) -> Result<Outcome, ApiError> {
+    async fn finish_removal(&self, key: &str, marked: Arc<Item>, trace: &Trace) -> Result<Outcome, ApiError> {
         let mut item = marked;
         for _ in 0..MAX_ROUNDS {
-            let newer = match self.remove_object(key, &item).await? {
+            let newer = match self.remove_object(key, &item, trace).await? {
                 Round::Done(outcome) => return Ok(outcome),
                 Round::Again(found) => found.map(|found| self.item_of(key, found)).transpose()?,
             };
@@ -191,8 +199,8 @@ impl Writer {
         Err(too_busy())
     }
 
-    async fn remove_object(&self, key: &str, item: &Item) -> Result<Round, ApiError> {
-        match self.remove(key, item).await? {
+    async fn remove_object(&self, key: &str, item: &Item, trace: &Trace) -> Result<Round, ApiError> {
+        match self.remove(key, item, trace).await? {
             Put::Committed(last) => {
                 if let Some(effects) = &self.info.side_effects {
                     effects.release(&object::parse(&last)?).await;

@@ -69,6 +69,8 @@ pub(crate) struct Settings {
     pub(crate) shutdown_delay: Duration,
     /// How long Events are kept.
     pub(crate) event_ttl: Duration,
+    /// How long a request takes at least that is logged with its steps; `None` logs none.
+    pub(crate) slow_request: Option<Duration>,
     /// How much to log and how.
     pub(crate) log: Log,
 }

@@ -63,6 +63,9 @@ impl Reader {
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
+            slow_request: self
+                .optional("slow-request-threshold", DURATION, duration)
+                .filter(|threshold| !threshold.is_zero()),
             log: self.log(),
         }
     }

@@ -9,5 +9,6 @@ mod side_effects;
 mod store;
 mod subresources;
 mod support;
+mod traces;
 mod turns;
 mod update;
