@@ -222,6 +222,17 @@ impl Client {
 /// A connection that stays open between requests.
 pub struct Connection(Stream);
 
+/// For a client that sends and does not wait for an answer.
+impl io::Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.get_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.get_mut().flush()
+    }
+}
+
 impl Connection {
     /// Sends bytes and reads the answer to them.
     pub fn send_raw(&mut self, bytes: &[u8], method: &str) -> io::Result<Answer> {

@@ -1,11 +1,19 @@
-//! What a running server tells its operator: slow requests in the log.
+//! What a running server tells its operator: slow requests in the log, CPU profiles.
 
-use std::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use flate2::read::GzDecoder;
+use pprof::protos::{Message as _, Profile};
 use serde_json::json;
-use trireme_tests::http::{Answer, Client, Request};
-use trireme_tests::server::ADMIN_TOKEN;
+use trireme_tests::http::{Answer, Body, Client, Request};
+use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
+
+/// Far below the length of a profile that is asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(flags: &[&str]) -> Server {
     Server::try_start(StoreChoice::Embedded, flags).unwrap_or_else(|error| panic!("{error}"))
@@ -75,5 +83,119 @@ fn a_slow_request_is_logged_with_where_its_time_went() {
     assert_eq!(slow(&log, "watch", "namespaces"), [""; 0], "a watch is not slow");
     for secret in ["hidden", ADMIN_TOKEN] {
         assert!(!log.contains(secret), "{secret} is in the log: {log}");
+    }
+}
+
+#[test]
+fn a_profile_names_the_functions_that_take_the_cpu() {
+    let server = start(&[]);
+    let client = server.client();
+    let done = AtomicBool::new(false);
+    let answer = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                assert_eq!(get(&client, "/apis").code, 200);
+            }
+        });
+        let answer = get(&client, "/debug/pprof/profile?seconds=2");
+        done.store(true, Ordering::Relaxed);
+        answer
+    });
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    let Body::Whole(gzip) = &answer.body else {
+        panic!("not a whole body")
+    };
+    let mut bytes = Vec::new();
+    GzDecoder::new(gzip.as_slice())
+        .read_to_end(&mut bytes)
+        .expect("it is gzip");
+    let profile = Profile::decode(bytes.as_slice()).expect("it is a profile");
+    let name = |index: i64| profile.string_table[usize::try_from(index).expect("an index")].as_str();
+    let units: Vec<(&str, &str)> = profile
+        .sample_type
+        .iter()
+        .map(|kind| (name(kind.ty), name(kind.unit)))
+        .collect();
+    assert_eq!(units, [("samples", "count"), ("cpu", "nanoseconds")]);
+    let samples: i64 = profile.sample.iter().map(|sample| sample.value[0]).sum();
+    assert!(samples > 0, "a busy server has samples");
+    let file_of = |location: u64| {
+        let function = profile.function.iter().find(|function| function.id == location);
+        name(function.expect("a location is a function").filename)
+    };
+    let innermost = profile.sample.iter().filter_map(|sample| sample.location_id.first());
+    for file in innermost.map(|location| file_of(*location)) {
+        assert!(!file.contains("/pprof-"), "the profiler sees itself: {file}");
+        assert!(!file.contains("/backtrace-"), "the profiler sees itself: {file}");
+    }
+    let functions: Vec<&str> = profile.function.iter().map(|function| name(function.name)).collect();
+    assert!(
+        functions.iter().any(|function| function.contains("trireme_edge::")),
+        "no function of the server is named: {functions:?}"
+    );
+}
+
+#[test]
+fn one_profile_is_taken_at_a_time_and_ends_with_its_client() {
+    let mut server = start(&[]);
+    let client = server.client();
+    let mut leaving = client.open().expect("it connects");
+    let head = format!(
+        "GET /debug/pprof/profile?seconds=300 HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n\r\n"
+    );
+    leaving.write_all(head.as_bytes()).expect("it is sent");
+    leaving.flush().expect("it is sent");
+    let end = Instant::now() + PATIENCE;
+    while !server.process().log().contains("taking a CPU profile") {
+        assert!(Instant::now() < end, "no profile is begun");
+        thread::yield_now();
+    }
+    let path = "/debug/pprof/profile?seconds=1";
+    let busy = get(&client, path);
+    assert_eq!(busy.code, 409);
+    assert!(
+        busy.text().contains("a CPU profile is being taken already"),
+        "{}",
+        busy.text()
+    );
+    drop(leaving);
+    server
+        .process()
+        .wait_until("free for another profile", PATIENCE, || get(&client, path).code == 200)
+        .unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn what_cannot_be_profiled_is_said() {
+    let server = start(&[]);
+    let client = server.client();
+    for seconds in ["0", "-1", "301", "soon", "1.5"] {
+        let answer = get(&client, &format!("/debug/pprof/profile?seconds={seconds}"));
+        assert_eq!(answer.code, 400, "{seconds}");
+        assert!(
+            answer.text().contains("give a whole number from 1 to 300"),
+            "{}",
+            answer.text()
+        );
+    }
+    let index = get(&client, "/debug/pprof/");
+    assert_eq!(index.code, 200);
+    for name in ["heap", "goroutine", "trace"] {
+        let answer = get(&client, &format!("/debug/pprof/{name}"));
+        assert_eq!(answer.code, 404, "{name}");
+        let reason = answer.text();
+        let reason = reason
+            .strip_prefix(&format!("there is no {name}: "))
+            .and_then(|text| text.split(';').next())
+            .unwrap_or_else(|| panic!("no reason: {reason}"));
+        assert!(index.text().contains(reason), "the index does not say: {reason}");
+    }
+    let alice = server.client().with_token(USER_TOKEN);
+    assert_eq!(get(&alice, "/debug/pprof/").code, 403);
+    assert_eq!(get(&alice, "/debug/pprof/profile?seconds=1").code, 403);
+    let switched_off = start(&["--profiling=false"]);
+    let client = switched_off.client();
+    for path in ["/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/pprof/heap"] {
+        assert_eq!(get(&client, path).code, 404, "{path}");
     }
 }

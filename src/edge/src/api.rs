@@ -8,6 +8,7 @@ use trireme_registry::DirectorHandle;
 
 use crate::{
     config::VersionInfo,
+    profiling::Profiler,
     routes::{catalogue::Catalogue, health::Health},
     server::Lifecycle,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Api {
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub(crate) actors: ActorSnapshots,
+    /// Takes CPU profiles, unless that is switched off.
+    pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// What `/version` says.
     pub(crate) version: VersionInfo,
     /// Ends watches with the server.

@@ -8,6 +8,7 @@ use trireme_flow::Limiter;
 use trireme_registry::DirectorHandle;
 
 use crate::{
+    profiling::Profiler,
     routes::health::Health,
     server::{ConnectionLimits, TlsProvider},
 };
@@ -68,6 +69,8 @@ pub struct Rooms {
     pub metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
+    /// Takes CPU profiles; `None` serves none (`--profiling=false`).
+    pub profiler: Option<Arc<dyn Profiler>>,
     /// The time.
     pub clock: Clock,
 }

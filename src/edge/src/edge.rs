@@ -55,6 +55,7 @@ impl Edge {
             health: rooms.health,
             metrics: rooms.metrics,
             actors: rooms.actors,
+            profiler: rooms.profiler,
             version: config.version,
             lifecycle: lifecycle.clone(),
             clock: rooms.clock,

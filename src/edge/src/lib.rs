@@ -21,6 +21,7 @@ mod handlers;
 pub mod metrics;
 mod negotiation;
 mod options;
+pub mod profiling;
 mod query;
 mod request_info;
 mod respond;

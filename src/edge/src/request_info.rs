@@ -214,7 +214,8 @@ impl RequestInfo {
     /// Whether the connection stays for as long as the client likes: such requests have no deadline and take no seat.
     pub(crate) fn is_long_running(&self) -> bool {
         if !self.is_resource {
-            return false;
+            // A profile takes as long as it is asked to.
+            return self.path.starts_with("/debug/pprof/");
         }
         matches!(self.verb.as_str(), "watch" | "proxy")
             || matches!(self.subresource(), "attach" | "exec" | "proxy" | "log" | "portforward")

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{Authenticator, CertificateAuthenticator, MastersOnly, TokenFile, Union};
+use trireme_edge::profiling::Profiler;
 use trireme_edge::server::{Running, tls_from_pem};
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
@@ -16,6 +17,7 @@ use crate::app::{BuildError, read_file};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
+use crate::profiling::CpuProfiler;
 use crate::settings::Settings;
 
 /// What health depends on beside the resources.
@@ -55,6 +57,7 @@ pub(crate) fn start(
         health: health(director, watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
+        profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
         clock: system.clock().clone(),
     };
     Ok(Edge::build(config, rooms)?)

@@ -6,6 +6,7 @@ mod front;
 mod lifecycle;
 mod pki;
 mod probe;
+mod profiling;
 mod resources;
 mod settings;
 mod telemetry;

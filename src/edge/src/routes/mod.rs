@@ -10,13 +10,14 @@ mod discovery;
 pub(crate) mod health;
 mod openapi;
 mod plain;
+mod pprof;
 mod resources;
 mod review;
 
 use std::rc::Rc;
 
 use actix_web::{
-    FromRequest, Handler, Resource, Responder, Scope,
+    FromRequest, Handler, HttpResponse, Resource, Responder, Scope,
     guard::GuardContext,
     web::{self, ServiceConfig},
 };
@@ -52,6 +53,13 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(read_only(web::resource(["/version", "/version/"]), plain::version))
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
+        .service(read_only(web::resource("/debug/pprof/"), pprof::index))
+        .service(
+            web::resource("/debug/pprof/profile")
+                .route(web::get().to(pprof::profile))
+                .default_service(web::to(refuse_method)),
+        )
+        .service(web::resource("/debug/pprof/{name}").route(web::to(pprof::absent)))
         .service(read_only(web::resource("/"), plain::index))
         .default_service(web::to(|| async { status::page_not_found() }));
 }
@@ -76,9 +84,12 @@ where
     Args: FromRequest + 'static,
     F::Output: Responder + 'static,
 {
-    let refuse = |exchange: Current| async move { respond::finish(&exchange, Err(ApiError::method_not_allowed())) };
     resource
         .route(web::get().to(handler.clone()))
         .route(web::head().to(handler))
-        .default_service(web::to(refuse))
+        .default_service(web::to(refuse_method))
+}
+
+async fn refuse_method(exchange: Current) -> HttpResponse {
+    respond::finish(&exchange, Err(ApiError::method_not_allowed()))
 }

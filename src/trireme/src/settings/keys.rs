@@ -69,6 +69,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
+    "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
     "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";
     "log-format" FORMAT Some("text"), "How to log: text or json";
 };

@@ -71,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) event_ttl: Duration,
     /// How long a request takes at least that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
+    /// Whether CPU profiles are served.
+    pub(crate) profiling: bool,
     /// How much to log and how.
     pub(crate) log: Log,
 }

@@ -66,6 +66,7 @@ impl Reader {
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
+            profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             log: self.log(),
         }
     }

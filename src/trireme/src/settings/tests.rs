@@ -47,6 +47,7 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
     assert_eq!(settings.limits.requests_inflight, Some(400));
     assert_eq!(settings.event_ttl, Duration::from_secs(3600));
     assert_eq!(settings.slow_request, Some(Duration::from_millis(500)));
+    assert!(settings.profiling);
 }
 
 #[test]
@@ -124,10 +125,11 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert_eq!(settings.service_node_ports, 30000..=30010);
     assert_eq!(settings.service_cluster_ip_range.first_address().to_string(), "fd00::1");
     assert!(settings.bind_address.is_ipv6());
-    assert_eq!(
-        serve("trireme serve --slow-request-threshold=0", &[]).slow_request,
-        None
+    let observed = serve(
+        "trireme serve --slow-request-threshold=0",
+        &[("TRIREME_PROFILING", "false")],
     );
+    assert_eq!((observed.slow_request, observed.profiling), (None, false));
     let embedded = serve("trireme serve --unsafe-no-fsync", &[]);
     assert_eq!(embedded.store.kind, StoreKind::Embedded { fsync: false });
 }
@@ -136,14 +138,14 @@ fn values_are_read_as_kube_apiserver_reads_them() {
 fn all_faults_are_told_at_once() {
     check_faults(
         "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml \
-         --slow-request-threshold=-1s",
+         --slow-request-threshold=-1s --profiling=maybe",
         &[
             ("TRIREME_EVENT_TTL", "soon"),
             ("TRIREME_SECURE_PROT", "1"),
             ("TRIREMES", "three"),
         ],
         expect![[r#"
-            11 faults in the settings
+            12 faults in the settings
               --secure-prt: "1": no such flag; did you mean secure-port?
               --secure-port: "70000": give a port from 1 to 65535
               --etcd-certfile: "/nowhere": give a file that exists and can be read
@@ -152,6 +154,7 @@ fn all_faults_are_told_at_once() {
               --request-timeout: "-1s": give a duration above 0, such as 1m
               TRIREME_EVENT_TTL (--event-ttl): "soon": give a duration of at least 1s, such as 1h
               --slow-request-threshold: "-1s": give a duration such as 300ms, 45s or 1h30m
+              --profiling: "maybe": give true or false
               --v: "11": give a level from 0 to 10
               --log-format: "xml": give text or json
               TRIREME_SECURE_PROT: "1": no such variable; did you mean secure-port?"#]],
