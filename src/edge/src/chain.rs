@@ -15,6 +15,7 @@ use crate::{
         audit_id, authentication, authorization, cache_control, deadline, impersonation, latency, max_in_flight,
         panic_recovery, request_info, retry_after, timeout, warnings,
     },
+    spans,
     state::ChainState,
     status::{self, ErrorStyle},
 };
@@ -67,6 +68,8 @@ where
         let (authenticated, has_waited) = waited(authentication::authenticate(state, exchange, &request)).await;
         authenticated?;
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
+        // Who asks decides whether the trace that the request names is believed.
+        spans::begin(state, exchange, &request);
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::refuse(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.

@@ -11,6 +11,7 @@ use crate::{
     profiling::Profiler,
     routes::health::Health,
     server::{ConnectionLimits, TlsProvider},
+    spans::Spans,
 };
 
 /// Settings of the edge.
@@ -71,6 +72,8 @@ pub struct Rooms {
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
+    /// Exports requests as spans; `None` exports none.
+    pub spans: Option<Arc<dyn Spans>>,
     /// The time.
     pub clock: Clock,
 }

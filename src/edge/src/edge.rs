@@ -47,6 +47,7 @@ impl Edge {
             lifecycle: lifecycle.clone(),
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
+            spans: rooms.spans,
         });
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
         let api = web::Data::new(Api {

@@ -18,7 +18,7 @@ use actix_web::{
 use trireme_audit::AuditId;
 use trireme_registry::{ResourceInfo, request::UserInfo, trace::Trace};
 
-use crate::{negotiation, query::Query, request_info::RequestInfo, server::Peer, status::ErrorStyle};
+use crate::{negotiation, query::Query, request_info::RequestInfo, server::Peer, spans, status::ErrorStyle};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {
@@ -48,6 +48,8 @@ pub(crate) struct Exchange {
     pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
     /// Where the time goes; off if nobody would be told.
     pub(crate) trace: Trace,
+    /// What is exported of it, if anything is.
+    pub(crate) span: spans::Current,
 }
 
 impl Exchange {

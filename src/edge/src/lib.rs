@@ -27,6 +27,7 @@ mod request_info;
 mod respond;
 mod routes;
 pub mod server;
+pub mod spans;
 mod state;
 mod status;
 #[cfg(feature = "testing")]

@@ -6,7 +6,7 @@ use trireme_actors::Clock;
 use trireme_auth::{Authenticator, Authorizer};
 use trireme_flow::Limiter;
 
-use crate::server::Lifecycle;
+use crate::{server::Lifecycle, spans::Spans};
 
 /// What the filter chain works with.
 pub(crate) struct ChainState {
@@ -24,4 +24,6 @@ pub(crate) struct ChainState {
     pub(crate) request_timeout: Duration,
     /// How long a request takes at least that is told of in the log; `None` tells of none.
     pub(crate) slow_request: Option<Duration>,
+    /// Exports requests, if anybody wants them.
+    pub(crate) spans: Option<Arc<dyn Spans>>,
 }

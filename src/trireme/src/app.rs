@@ -25,6 +25,7 @@ use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Store, StoreKind};
+use crate::spans::OtlpSpans;
 use crate::{compaction, front};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
@@ -46,6 +47,7 @@ pub(crate) struct App {
     store: Arc<dyn Storage>,
     director: DirectorHandle,
     edge: Running,
+    spans: Option<OtlpSpans>,
     shutdown_delay: Duration,
 }
 
@@ -83,6 +85,9 @@ pub(crate) enum BuildError {
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),
+    /// Spans cannot be exported.
+    #[error("spans cannot be exported")]
+    Spans(#[from] opentelemetry_otlp::ExporterBuildError),
     /// The port cannot be served.
     #[error("the port cannot be served")]
     Edge(#[from] EdgeError),
@@ -108,6 +113,11 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let director = resources::start(&system, &store, settings).await?;
+        let spans = settings
+            .tracing
+            .as_ref()
+            .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
+        let spans = spans.transpose()?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
         let edge = front::start(
             settings,
@@ -119,6 +129,7 @@ impl App {
                 lifecycle: lifecycle.clone(),
             },
             metrics,
+            spans.clone(),
         )?;
         lifecycle.reach(Moment::Listening);
         let shutdown_delay = settings.shutdown_delay;
@@ -130,6 +141,7 @@ impl App {
             store,
             director,
             edge,
+            spans,
             shutdown_delay,
         })
     }
@@ -154,6 +166,9 @@ impl App {
         self.lifecycle.reach(Moment::NotAccepting);
         self.edge.shutdown(DRAIN_PATIENCE).await;
         self.lifecycle.reach(Moment::Drained);
+        if let Some(spans) = self.spans {
+            spans.flush().await;
+        }
         let leaked = self.system.shutdown(CLOSE_PATIENCE).await;
         if !leaked.is_empty() {
             tracing::warn!(?leaked, "not everything ended in time");
@@ -186,6 +201,12 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
         foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
         now: clock.wall(),
     })
+}
+
+/// What tells this replica from others in traces.
+fn instance(settings: &Settings) -> String {
+    let host = hostname().unwrap_or_else(|| settings.bind_address.to_string());
+    format!("{host}:{}", settings.secure_port)
 }
 
 /// This machine's name as its kernel knows it.

@@ -9,6 +9,7 @@ use trireme_actors::ActorSystem;
 use trireme_auth::{Authenticator, CertificateAuthenticator, MastersOnly, TokenFile, Union};
 use trireme_edge::profiling::Profiler;
 use trireme_edge::server::{Running, tls_from_pem};
+use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
@@ -19,6 +20,7 @@ use crate::pki::Pki;
 use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
 use crate::settings::Settings;
+use crate::spans::OtlpSpans;
 
 /// What health depends on beside the resources.
 pub(crate) struct Watched {
@@ -36,6 +38,7 @@ pub(crate) fn start(
     director: &DirectorHandle,
     watched: Watched,
     metrics: PrometheusHandle,
+    spans: Option<OtlpSpans>,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let config = EdgeConfig {
@@ -58,6 +61,7 @@ pub(crate) fn start(
         metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
+        spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
     };
     Ok(Edge::build(config, rooms)?)

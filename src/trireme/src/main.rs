@@ -9,6 +9,7 @@ mod probe;
 mod profiling;
 mod resources;
 mod settings;
+mod spans;
 mod telemetry;
 
 use std::error::Error;

@@ -77,6 +77,7 @@ impl Fixture {
             lifecycle: Lifecycle::new(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
+            spans: None,
         };
         Self { state, clock }
     }

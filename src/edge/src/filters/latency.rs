@@ -18,7 +18,7 @@ use trireme_flow::Seat;
 use trireme_registry::trace::TraceStep;
 
 use super::{access_log, slow_request};
-use crate::{exchange::Exchange, metrics, server::Upgrade, state::ChainState};
+use crate::{exchange::Exchange, metrics, server::Upgrade, spans, state::ChainState};
 
 /// A request under way; reported when it is dropped.
 struct Observation {
@@ -52,6 +52,7 @@ impl Drop for Observation {
         self.exchange.trace.pass_at(self.last_step, took);
         metrics::record(&self.exchange, self.status, self.bytes, took);
         access_log::log(&self.exchange, self.status, self.bytes, took);
+        spans::end(&self.exchange, self.status, self.bytes, took);
         if self.slow_request.is_some_and(|threshold| took >= threshold) && !self.exchange.info.is_long_running() {
             slow_request::tell(&self.exchange, self.status, self.bytes, took);
         }

@@ -18,6 +18,7 @@ use crate::{
     query::Query,
     request_info::RequestInfo,
     server::Peer,
+    spans,
     state::ChainState,
 };
 
@@ -35,7 +36,7 @@ pub(crate) fn resolve(
     let info = RequestInfo::parse(request.method().as_str(), request.uri().path(), &query)
         .map_err(|error| ApiError::bad_request(error.to_string()))?;
     // A long-running request takes as long as it likes.
-    let is_traced = state.slow_request.is_some() && !info.is_long_running();
+    let is_traced = (state.slow_request.is_some() || state.spans.is_some()) && !info.is_long_running();
     Ok(Exchange {
         audit_id: audit_id.clone(),
         received,
@@ -54,5 +55,6 @@ pub(crate) fn resolve(
         } else {
             Trace::default()
         },
+        span: spans::Current::default(),
     })
 }

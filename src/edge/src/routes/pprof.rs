@@ -31,7 +31,10 @@ const ABSENT: [(&str, &str); 9] = [
     ("mutex", "there is no runtime that sees what waits for what"),
     ("symbol", "profiles hold the names of their functions"),
     ("threadcreate", "threads are made at the start only"),
-    ("trace", "there is no runtime that records it"),
+    (
+        "trace",
+        "there is no runtime that records it; --tracing-config-file exports spans of requests",
+    ),
 ];
 
 /// `/debug/pprof/`

@@ -70,6 +70,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
+    "tracing-config-file" FILE None, "Export spans of requests as this TracingConfiguration says";
     "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";
     "log-format" FORMAT Some("text"), "How to log: text or json";
 };

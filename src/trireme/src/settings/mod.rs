@@ -17,6 +17,7 @@ mod layers;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod tracing_file;
 mod values;
 
 use std::net::IpAddr;
@@ -73,6 +74,8 @@ pub(crate) struct Settings {
     pub(crate) slow_request: Option<Duration>,
     /// Whether CPU profiles are served.
     pub(crate) profiling: bool,
+    /// Where spans of requests go; `None` makes none.
+    pub(crate) tracing: Option<Tracing>,
     /// How much to log and how.
     pub(crate) log: Log,
 }
@@ -127,6 +130,15 @@ pub(crate) struct Limits {
     pub(crate) requests_inflight: Option<usize>,
     /// Writes served at a time; `None` for no limit.
     pub(crate) mutating_requests_inflight: Option<usize>,
+}
+
+/// Where spans of requests go, and of how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tracing {
+    /// `host:port` of a collector that speaks OTLP over gRPC, without TLS.
+    pub(crate) endpoint: String,
+    /// Of a million requests that belong to no trace so many are exported.
+    pub(crate) samples_per_million: u32,
 }
 
 /// How much to log and how.

@@ -1,14 +1,14 @@
 //! Reads the merged text as values and collects every fault on the way.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::faults::{Fault, Faults};
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
-use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Store, StoreKind};
+use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Store, StoreKind, Tracing, tracing_file};
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
@@ -67,8 +67,16 @@ impl Reader {
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
+            tracing: self.tracing(),
             log: self.log(),
         }
+    }
+
+    fn tracing(&mut self) -> Option<Tracing> {
+        let Given { origin, text } = self.layers.given("tracing-config-file")?;
+        tracing_file::read(Path::new(&text), &origin)
+            .map_err(|faults| self.faults.extend(faults))
+            .ok()
     }
 
     fn limits(&mut self) -> Limits {

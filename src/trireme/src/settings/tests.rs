@@ -183,6 +183,60 @@ fn a_file_is_held_to_the_same_rules() {
 }
 
 #[test]
+fn a_tracing_configuration_is_read_and_held_to_its_rules() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("tracing.yaml");
+    let line = format!("trireme serve --tracing-config-file={}", file.display());
+    let head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: TracingConfiguration\n";
+    for (text, endpoint, samples_per_million) in [
+        ("", "localhost:4317", 0),
+        (
+            "endpoint: collector.obs:4317\nsamplingRatePerMillion: 100\n",
+            "collector.obs:4317",
+            100,
+        ),
+        (
+            "endpoint: dns:///[::1]:1\nsamplingRatePerMillion: 1000000\n",
+            "[::1]:1",
+            1_000_000,
+        ),
+    ] {
+        fs::write(&file, format!("{head}{text}")).expect("written");
+        let expected = Tracing {
+            endpoint: endpoint.to_owned(),
+            samples_per_million,
+        };
+        assert_eq!(serve(&line, &[]).tracing, Some(expected), "{text}");
+    }
+    assert_eq!(serve("trireme serve", &[]).tracing, None);
+    let show = |text: &str| {
+        fs::write(&file, text).expect("written");
+        let faults = read_line(&line, &[]).expect_err("the file is bad").to_string();
+        faults.replace(file.to_str().expect("UTF-8"), "FILE")
+    };
+    let bad = "apiVersion: v1\nendpoint: unix:///run/x\nsamplingRatePerMillion: 1000001\nendpont: a\nendpont: b\n";
+    expect![[r#"
+        6 faults in the settings
+          fields in FILE: line 5: key "endpont" already set in map
+          apiVersion in FILE: "v1": give apiserver.config.k8s.io/v1beta1
+          kind in FILE: is missing: give TracingConfiguration
+          endpoint in FILE: "unix:///run/x": give host:port of an OTLP collector that speaks gRPC
+          samplingRatePerMillion in FILE: "1000001": give a whole number from 0 to 1000000
+          endpont in FILE: no such field"#]]
+    .assert_eq(&show(bad));
+    expect![[r#"
+        1 fault in the settings
+          --tracing-config-file: "FILE": give a TracingConfiguration"#]]
+    .assert_eq(&show("- a"));
+    expect![[r#"
+        1 fault in the settings
+          --tracing-config-file: "FILE": give a file of YAML or JSON (yaml: line 1: did not find expected node content)"#]].assert_eq(&show("{"));
+    fs::remove_file(&file).expect("removed");
+    let faults = read_line(&line, &[]).expect_err("there is no file").to_string();
+    assert!(faults.contains("give a file that can be read"), "{faults}");
+}
+
+#[test]
 fn files_that_cannot_be_settings_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let broken = dir.path().join("broken.json");
