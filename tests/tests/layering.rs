@@ -90,6 +90,16 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
         "settings are read in one place; take what you need as an argument",
     ),
     ("rcgen", &["trireme"], "certificates are made in one place"),
+    (
+        "pprof",
+        &["trireme"],
+        "it interrupts every thread of the process; go through trireme_edge::profiling",
+    ),
+    (
+        "opentelemetry",
+        &["trireme"],
+        "pass steps of the request's Trace; they are exported from there",
+    ),
 ];
 
 /// A file is split by concern before it grows past this.
