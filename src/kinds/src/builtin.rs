@@ -15,6 +15,7 @@ use crate::{
     discovery, flowcontrol, generic,
     kind::Kind,
     networking, node, policy, rbac, resource, scheduling, storage,
+    values::at,
 };
 
 /// What the kinds need to know of the server's settings.
@@ -242,7 +243,7 @@ fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> SelectableFi
 /// A selectable field that is what stands at a dotted path, as text.
 fn at_path(label: &str, path: &str) -> SelectableField {
     let pointer = format!("/{}", path.replace('.', "/"));
-    let read = move |object: &Value| match object.pointer(&pointer) {
+    let read = move |object: &Value| match at(object, &pointer) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

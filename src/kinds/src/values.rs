@@ -7,19 +7,29 @@ pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
+/// What is at a JSON pointer: as [`Value::pointer`], which makes a copy of each name on the way.
+pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
+    let mut names = pointer.split('/').skip(1);
+    names.try_fold(value, |value, name| match value {
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?),
+        fields if name.contains('~') => fields.get(name.replace("~1", "/").replace("~0", "~")),
+        fields => fields.get(name),
+    })
+}
+
 /// The text at a JSON pointer; empty if it is absent.
 pub(crate) fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+    at(value, pointer).and_then(Value::as_str).unwrap_or("")
 }
 
 /// The integer at a JSON pointer, if there is one.
 pub(crate) fn integer_at(value: &Value, pointer: &str) -> Option<i64> {
-    value.pointer(pointer).and_then(Value::as_i64)
+    at(value, pointer).and_then(Value::as_i64)
 }
 
 /// Whether the field at a JSON pointer is there and true.
 pub(crate) fn is_true_at(value: &Value, pointer: &str) -> bool {
-    value.pointer(pointer).and_then(Value::as_bool).unwrap_or(false)
+    at(value, pointer).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// The items of a list field.
@@ -80,5 +90,31 @@ pub(crate) fn keep_metadata(new: &mut Value, old: &Value) {
 pub(crate) fn remove(object: &mut Value, name: &str) {
     if let Some(fields) = object.as_object_mut() {
         fields.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::at;
+
+    #[test]
+    fn a_place_is_found_as_serde_json_finds_it() {
+        let object = json!({"a": {"b": [1, {"c": null}]}, "x/y": {"m~n": 2}, "": {"": 3}});
+        for pointer in [
+            "",
+            "/a",
+            "/a/b/1/c",
+            "/a/b/0/c",
+            "/a/b/2",
+            "/a/b/x",
+            "/x~1y/m~0n",
+            "/x",
+            "//",
+            "/",
+        ] {
+            assert_eq!(at(&object, pointer), object.pointer(pointer), "{pointer}");
+        }
     }
 }
