@@ -64,13 +64,14 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .default_service(web::to(|| async { status::page_not_found() }));
 }
 
-/// Everything below a first segment that is about objects.
-fn objects(prefix: &str) -> Scope {
-    let is_resource = |context: &GuardContext<'_>| {
+/// Everything below a first segment that is about objects; an empty group is none.
+fn objects(prefix: &'static str) -> Scope {
+    let is_resource = move |context: &GuardContext<'_>| {
         let extensions = context.req_data();
-        extensions
-            .get::<Rc<Exchange>>()
-            .is_some_and(|exchange| exchange.info.is_resource)
+        extensions.get::<Rc<Exchange>>().is_some_and(|exchange| {
+            let info = &exchange.info;
+            info.is_resource && info.group().is_empty() == (prefix == "/api")
+        })
     };
     web::scope(prefix)
         .guard(actix_web::guard::fn_guard(is_resource))
