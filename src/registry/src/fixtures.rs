@@ -154,8 +154,8 @@ pub(crate) fn object(info: &ResourceInfo, key: &str, fields: Value) -> Value {
     }
     let mut object = json!({"apiVersion": info.stored().group_version.to_string(), "kind": &*info.kind});
     for (name, value) in fields.as_object().expect("fields are an object") {
-        if name == "labels" {
-            metadata["labels"] = value.clone();
+        if matches!(name.as_str(), "labels" | "ownerReferences") {
+            metadata[name] = value.clone();
         } else {
             object[name] = value.clone();
         }

@@ -33,6 +33,10 @@ pub struct Item {
     pub uid: Box<str>,
     /// `metadata.labels`, sorted by key.
     pub labels: Box<[(Box<str>, Box<str>)]>,
+    /// The uids that `metadata.ownerReferences` names.
+    pub owners: Box<[Box<str>]>,
+    /// Whether a deletion is under way: there is a `metadata.deletionTimestamp`.
+    pub is_terminating: bool,
     /// Values of the resource's selectable fields, in the order of `ResourceInfo::selectable`.
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
@@ -82,6 +86,8 @@ impl Item {
             namespace_len: self.namespace_len,
             uid: self.uid.clone(),
             labels: self.labels.clone(),
+            owners: self.owners.clone(),
+            is_terminating: self.is_terminating,
             fields: self.fields.clone(),
             line,
             line_kind: EventKind::Deleted,

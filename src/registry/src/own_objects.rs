@@ -9,10 +9,11 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
+    item::Item,
     registry::RegistryHandle,
     request::{
-        Body, BodyFormat, CreateRequest, DeleteOptions, DeleteRequest, Freshness, GetRequest, ListRequest, PatchKind,
-        PatchRequest, Subresource, Target, UpdateRequest, WriteOptions,
+        Body, BodyFormat, CreateRequest, DeleteCollectionRequest, DeleteOptions, DeleteRequest, Freshness, GetRequest,
+        ListRequest, PatchKind, PatchRequest, Propagation, Subresource, Target, UpdateRequest, WriteOptions,
     },
     subresource::{own_user, parse},
 };
@@ -43,12 +44,26 @@ impl OwnObjects {
     /// # Errors
     /// If the store cannot be read.
     pub async fn find(&self, namespace: &str, name: &str) -> Result<Option<Value>, ApiError> {
+        let found = self.find_item(namespace, name, Freshness::Latest).await?;
+        found.map(|item| parse(&item)).transpose()
+    }
+
+    /// The object at rest, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be known as freshly as asked for.
+    pub async fn find_item(
+        &self,
+        namespace: &str,
+        name: &str,
+        freshness: Freshness,
+    ) -> Result<Option<Arc<Item>>, ApiError> {
         let request = GetRequest {
             target: target(namespace, name),
-            freshness: Freshness::Latest,
+            freshness,
         };
         match self.registry.get(request).await {
-            Ok(item) => parse(&item).map(Some),
+            Ok(item) => Ok(Some(item)),
             Err(error) if error.reason == Reason::NotFound => Ok(None),
             Err(error) => Err(error),
         }
@@ -85,18 +100,61 @@ impl OwnObjects {
         }
     }
 
+    /// The objects of a namespace as they are now.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<Item>>, ApiError> {
+        let request = ListRequest {
+            target: target(namespace, ""),
+            selection: Default::default(),
+            options: Default::default(),
+        };
+        Ok(self.registry.list(request).await?.items)
+    }
+
     /// Replaces an object.
     ///
     /// # Errors
     /// All that can be wrong with a write.
     pub async fn replace(&self, namespace: &str, name: &str, object: &Value) -> Result<(), ApiError> {
+        self.replace_part(Subresource::None, namespace, name, object).await
+    }
+
+    /// Replaces a part of an object by that of the one given.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn replace_part(
+        &self,
+        subresource: Subresource,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<(), ApiError> {
         let request = UpdateRequest {
             target: target(namespace, name),
-            subresource: Subresource::None,
+            subresource,
             body: body(object),
             options: self.options(),
         };
         self.registry.update(request).await.map(drop)
+    }
+
+    /// Merges a patch into an object (`application/merge-patch+json`). A uid or resource version in it is a
+    /// precondition.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn merge(&self, namespace: &str, name: &str, patch: &Value) -> Result<(), ApiError> {
+        let request = PatchRequest {
+            target: target(namespace, name),
+            subresource: Subresource::None,
+            kind: PatchKind::Merge,
+            patch: patch.to_string().into(),
+            options: self.options(),
+        };
+        self.registry.patch(request).await.map(drop)
     }
 
     /// Merges a status into that of an object, lists by their keys.
@@ -119,14 +177,39 @@ impl OwnObjects {
     /// # Errors
     /// All that can be wrong with a write.
     pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        self.delete_with(namespace, name, DeleteOptions::default()).await
+    }
+
+    /// Deletes an object in the way that the options say, if there is one.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn delete_with(&self, namespace: &str, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
         let request = DeleteRequest {
             target: target(namespace, name),
-            options: DeleteOptions::default(),
+            options,
         };
         match self.registry.delete(request).await {
             Err(error) if error.reason != Reason::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Deletes all objects of a namespace; dependents are left to garbage collection.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write. Some objects may have been deleted then.
+    pub async fn delete_all(&self, namespace: &str) -> Result<(), ApiError> {
+        let request = DeleteCollectionRequest {
+            target: target(namespace, ""),
+            selection: Default::default(),
+            list: Default::default(),
+            options: DeleteOptions {
+                propagation: Some(Propagation::Background),
+                ..DeleteOptions::default()
+            },
+        };
+        self.registry.delete_collection(request).await.map(drop)
     }
 
     fn options(&self) -> WriteOptions {

@@ -136,6 +136,17 @@ pub(crate) struct Metadata {
     pub(crate) labels: Option<std::collections::BTreeMap<Box<str>, Option<Box<str>>>>,
     #[serde(rename = "resourceVersion", default)]
     pub(crate) resource_version: Option<IgnoredAny>,
+    #[serde(rename = "deletionTimestamp", default)]
+    pub(crate) deletion_timestamp: Option<IgnoredAny>,
+    #[serde(rename = "ownerReferences", default)]
+    pub(crate) owner_references: Option<Vec<Owner>>,
+}
+
+/// What an item keeps of an entry of `ownerReferences`.
+#[derive(Deserialize)]
+pub(crate) struct Owner {
+    #[serde(default)]
+    pub(crate) uid: Option<Box<str>>,
 }
 
 impl<'a> Head<'a> {

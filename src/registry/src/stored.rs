@@ -77,6 +77,7 @@ impl Item {
             None => encode_anew(line_kind, info, &head, value, revision)?,
         };
         let labels = head.metadata.labels.unwrap_or_default();
+        let owners = head.metadata.owner_references.unwrap_or_default();
         Ok(Self {
             fields,
             bytes,
@@ -89,6 +90,8 @@ impl Item {
                 .into_iter()
                 .map(|(key, value)| (key, value.unwrap_or_default()))
                 .collect(),
+            owners: owners.into_iter().filter_map(|owner| owner.uid).collect(),
+            is_terminating: head.metadata.deletion_timestamp.is_some(),
             line,
             line_kind,
         })

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use trireme_machinery::GroupVersion;
+
 use super::handle::Installed;
 use crate::registry::RegistryHandle;
 
@@ -49,6 +51,19 @@ impl RouteTable {
     /// All registries, in the order of their storage prefixes.
     pub fn registries(&self) -> impl Iterator<Item = &RegistryHandle> {
         self.by_prefix.values().map(|installed| &installed.registry)
+    }
+
+    /// The registry of what is stored under this prefix (`ResourceInfo::storage_prefix`).
+    pub fn stored_under(&self, prefix: &str) -> Option<&RegistryHandle> {
+        self.by_prefix.get(prefix).map(|installed| &installed.registry)
+    }
+
+    /// The registry of a kind in a version that is served.
+    pub fn of_kind(&self, version: &GroupVersion, kind: &str) -> Option<&RegistryHandle> {
+        self.registries().find(|registry| {
+            let info = registry.info();
+            *info.kind == *kind && info.versions.iter().any(|served| served.group_version == *version)
+        })
     }
 
     pub(super) fn installed(&self, prefix: &str) -> Option<&Arc<Installed>> {

@@ -15,6 +15,7 @@ pub(crate) mod token;
 mod watch;
 
 use std::{
+    ops::Bound,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -115,6 +116,20 @@ impl Reader {
         found
             .cloned()
             .ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
+    }
+
+    /// The objects that name this uid as an owner.
+    pub async fn owned_by(&self, uid: &str, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
+        let fresh = self.fresh(freshness, &Trace::default()).await?;
+        Ok(fresh.snapshot.index.owned_by(uid).cloned().collect())
+    }
+
+    /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
+    pub async fn with_uid(&self, uid: &str, freshness: Freshness) -> Result<Option<Arc<Item>>, ApiError> {
+        let fresh = self.fresh(freshness, &Trace::default()).await?;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut items = fresh.snapshot.index.range(all);
+        Ok(items.find(|item| *item.uid == *uid).cloned())
     }
 
     /// Reads a collection or a page of it.

@@ -18,8 +18,8 @@ use crate::{
     item::Item,
     reads::{ListPage, Reader, Watcher},
     request::{
-        Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, GetRequest, ListRequest, PatchRequest,
-        Target, UpdateRequest, WatchRequest, Written,
+        Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
+        PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     strategy::WriteContext,
     subresource::{CommandCall, CommandRequest, command},
@@ -96,6 +96,22 @@ impl RegistryHandle {
     /// Reads a collection.
     pub async fn list(&self, request: ListRequest) -> Result<ListPage, ApiError> {
         self.writer.reader.list(request).await
+    }
+
+    /// The objects that name this uid as an owner.
+    ///
+    /// # Errors
+    /// If they cannot be known as freshly as asked for.
+    pub async fn owned_by(&self, uid: &str, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
+        self.writer.reader.owned_by(uid, freshness).await
+    }
+
+    /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
+    ///
+    /// # Errors
+    /// If the objects cannot be known as freshly as asked for.
+    pub async fn with_uid(&self, uid: &str, freshness: Freshness) -> Result<Option<Arc<Item>>, ApiError> {
+        self.writer.reader.with_uid(uid, freshness).await
     }
 
     /// Follows a collection.

@@ -1,4 +1,4 @@
-//! All objects of a resource as of one moment: by key, and by the values of indexed fields.
+//! All objects of a resource as of one moment: by key, by the values of indexed fields, and by owner.
 
 use std::{iter, ops::Bound, sync::Arc};
 
@@ -34,6 +34,8 @@ pub(crate) struct Wanted<'a> {
 pub(crate) struct Index {
     by_key: OrdMap<ItemKey, Entry>,
     by_field: Vec<ByField>,
+    /// Only what has owners is in here; an object with several is in here several times.
+    by_owner: OrdMap<(Arc<str>, ItemKey), Arc<Item>>,
 }
 
 #[derive(Debug, Clone)]
@@ -65,6 +67,7 @@ impl Index {
         Self {
             by_key: OrdMap::new(),
             by_field: by_field.collect(),
+            by_owner: OrdMap::new(),
         }
     }
 
@@ -85,7 +88,19 @@ impl Index {
             }
             index.items.insert(key, item.clone());
         }
+        if let Some(previous) = &previous {
+            self.forget_owners(previous);
+        }
+        for owner in &item.owners {
+            self.by_owner.insert(((**owner).into(), item.key.clone()), item.clone());
+        }
         previous
+    }
+
+    fn forget_owners(&mut self, item: &Item) {
+        for owner in &item.owners {
+            self.by_owner.remove(&((**owner).into(), item.key.clone()));
+        }
     }
 
     /// Takes the object out.
@@ -95,7 +110,18 @@ impl Index {
             let key = index.key(&removed);
             index.items.remove(&key);
         }
+        self.forget_owners(&removed);
         Some(removed)
+    }
+
+    /// The objects that name this uid as an owner, in the order of their keys.
+    pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Arc<Item>> {
+        let owner: Arc<str> = uid.into();
+        let from = (owner.clone(), ItemKey::from(""));
+        self.by_owner
+            .range(from..)
+            .take_while(move |((found, _), _)| *found == owner)
+            .map(|(_, item)| item)
     }
 
     /// The object with this key.
@@ -210,6 +236,29 @@ mod tests {
         assert_eq!(on_node(&index, "n2", ALL), ["ns/a", "ns/b"]);
         assert_eq!(on_node(&index, "", ALL), ["ns/d"]);
         assert_eq!(on_node(&before, "n1", ALL), ["ns/a", "ns/c"]);
+    }
+
+    #[test]
+    fn an_object_is_found_by_the_owners_it_has_now() {
+        let owned = |key: &str, owners: &[&str]| {
+            let references: Vec<_> = owners.iter().map(|uid| json!({ "uid": uid })).collect();
+            item(&pods(), key, json!({"ownerReferences": references}), 1)
+        };
+        let found = |index: &Index, uid: &str| -> Vec<String> {
+            index.owned_by(uid).map(|item| item.key.to_string()).collect()
+        };
+        let mut index = Index::of(&pods());
+        for (key, owners) in [("ns/a", &["u1"][..]), ("ns/b", &["u1", "u2"]), ("ns/c", &[])] {
+            index.insert(owned(key, owners));
+        }
+        assert_eq!(found(&index, "u1"), ["ns/a", "ns/b"]);
+        index.insert(owned("ns/b", &["u2"]));
+        index.insert(owned("ns/c", &["u1"]));
+        assert_eq!(found(&index, "u1"), ["ns/a", "ns/c"]);
+        assert_eq!(found(&index, "u2"), ["ns/b"]);
+        index.remove("ns/a");
+        assert_eq!(found(&index, "u1"), ["ns/c"]);
+        assert_eq!(found(&index, "u"), Vec::<String>::new(), "a uid is not a prefix");
     }
 
     #[test]
