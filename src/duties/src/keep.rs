@@ -1,26 +1,36 @@
-//! Runs a duty for as long as the process lives.
+//! Runs duties: each in a task of its own, for as long as its lease is held.
+//!
+//! ```text
+//!  watched resources ──changes──► concerned() ──keys──► work queue ──► run(), a bounded number at a time
+//!          ▲                                              ▲   │
+//!          └── everything again: at the start, every      │   └─ failed: again later, each time later
+//!              period, and when something was missed      └───── waits, or names other keys
+//! ```
+//! A lease that is lost ends the run at once, wherever it is; when it is won again the duty starts from the beginning,
+//! with an empty queue and all that is there.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    time::{Duration, Instant},
+};
 
-use futures_util::future::{self, BoxFuture};
+use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::{Duty, HeldLease};
 use trireme_machinery::ApiError;
-use trireme_registry::{
-    RegistryHandle, Watcher,
-    request::{Freshness, Selection, Target, WatchRequest, WatchStart},
-    subresource::own_user,
+use trireme_registry::RegistryHandle;
+
+use crate::{
+    controller::{Change, Controller, Looked},
+    follow::{Followed, Told, follow},
+    queue::{Again, CAPACITY, LAST_RETRY, WorkQueue},
 };
 
-/// How soon a duty is tried again after it failed; each further failure doubles it.
-const FIRST_RETRY: Duration = Duration::from_millis(200);
-/// The longest wait after failures, from which on they are told loudly.
-const LAST_RETRY: Duration = Duration::from_secs(10);
+/// How soon everything is told again when changes may have been missed.
+const AFTER_LOSS: Duration = Duration::from_secs(1);
 
-/// A state of the cluster that somebody has to bring about and keep.
-///
-/// Level-triggered: [`run`](Self::run) looks at what is there and changes what is not as it should be, so that it does
-/// not matter how often it is called or what was missed in between.
+/// A duty that looks at all that it keeps in one go.
 pub trait Reconciler: Send + Sync + 'static {
     /// What the lease is for.
     fn duty(&self) -> Duty;
@@ -37,66 +47,164 @@ pub trait Reconciler: Send + Sync + 'static {
     fn run<'a>(&'a self, lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>>;
 }
 
-/// Spawns the task that does a duty under a lease that is held.
-pub fn keep(system: &ActorSystem, lease: HeldLease, duty: impl Reconciler) {
+/// A [`Reconciler`] as a [`Controller`] of one key.
+pub struct Whole<R>(pub R);
+
+/// The one key of a duty that looks at all in one go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Everything;
+
+impl<R: Reconciler> Controller for Whole<R> {
+    type Key = Everything;
+
+    fn duty(&self) -> Duty {
+        self.0.duty()
+    }
+
+    fn period(&self) -> Duration {
+        self.0.period()
+    }
+
+    fn watched(&self) -> Vec<RegistryHandle> {
+        self.0.watched()
+    }
+
+    fn always(&self) -> Vec<Everything> {
+        vec![Everything]
+    }
+
+    fn concerned(&self, _change: &Change) -> Vec<Everything> {
+        vec![Everything]
+    }
+
+    fn run<'a>(
+        &'a self,
+        _key: &'a Everything,
+        lease: &'a HeldLease,
+    ) -> BoxFuture<'a, Result<Looked<Everything>, ApiError>> {
+        Box::pin(async move { self.0.run(lease).await.map(|()| Looked::done()) })
+    }
+}
+
+/// Spawns the task that does a duty whenever its lease is held. It ends when nobody gives out leases any more.
+pub fn keep(system: &ActorSystem, mut leases: watch::Receiver<Option<HeldLease>>, duty: impl Controller) {
     let clock = system.clock().clone();
     let name = format!("duty/{}", duty.duty());
     let _ = system.tasks().spawn_named(name, async move {
-        let mut retry = FIRST_RETRY;
-        loop {
-            let period = duty.period();
-            // Opened before the look, so that what happens during it is not missed.
-            let watchers = watchers(&duty.watched(), period).await;
-            match duty.run(&lease).await {
-                Ok(()) => {
-                    retry = FIRST_RETRY;
-                    wait(&clock, period, watchers).await;
-                }
-                Err(error) => {
-                    tell(&duty, &error, retry);
-                    clock.sleep(retry).await;
-                    retry = (retry * 2).min(LAST_RETRY);
-                }
+        while let Some(lease) = won(&mut leases).await {
+            tokio::select! {
+                biased;
+                () = lost(&mut leases, lease) => tracing::info!(duty = %lease.duty, "the lease is lost"),
+                () = do_duty(&duty, &lease, &clock) => {}
             }
         }
     });
 }
 
-/// At the start the caches may not have loaded yet, which is no reason to speak up.
-fn tell(duty: &impl Reconciler, error: &ApiError, retry: Duration) {
-    if retry < LAST_RETRY {
-        tracing::debug!(duty = %duty.duty(), %error, "a duty could not be done yet");
-    } else {
-        tracing::warn!(duty = %duty.duty(), %error, "a duty cannot be done");
+async fn won(leases: &mut watch::Receiver<Option<HeldLease>>) -> Option<HeldLease> {
+    leases.wait_for(Option::is_some).await.ok().and_then(|held| *held)
+}
+
+async fn lost(leases: &mut watch::Receiver<Option<HeldLease>>, lease: HeldLease) {
+    // If nobody gives out leases any more, this one is not extended either.
+    let _ = leases.wait_for(|held| *held != Some(lease)).await;
+}
+
+async fn do_duty<C: Controller>(duty: &C, lease: &HeldLease, clock: &Clock) {
+    let mut run = Run::new(duty, clock);
+    let mut working = FuturesUnordered::new();
+    let mut followed = Followed::new();
+    loop {
+        if run.next_pass <= clock.now() || run.queue.wants_full_pass() {
+            followed = run.start_pass();
+        }
+        while working.len() < duty.at_once()
+            && let Some(key) = run.queue.take(clock.now())
+        {
+            working.push(async move { (look(duty, &key, lease).await, key) });
+        }
+        let wake_at = run.queue.next_due().map_or(run.next_pass, |due| due.min(run.next_pass));
+        tokio::select! {
+            Some((result, key)) = working.next() => run.finish(&key, result),
+            Some(told) = followed.next() => run.hear(told),
+            () = clock.sleep_until(wake_at) => {}
+        }
     }
 }
 
-/// Watches on what is ready to be watched; of what is not, the period takes care.
-async fn watchers(registries: &[RegistryHandle], period: Duration) -> Vec<Watcher> {
-    let mut watchers = Vec::new();
-    for registry in registries {
-        let request = WatchRequest {
-            target: Target {
-                user: own_user(),
-                ..Target::default()
-            },
-            selection: Selection::default(),
-            start: WatchStart::Now(Freshness::Any),
-            bookmarks: false,
-            initial_events_end: false,
-            timeout: period,
-        };
-        watchers.extend(registry.watch(request).await);
-    }
-    watchers
+/// A panic in a look at one key is a failure of that look.
+async fn look<C: Controller>(duty: &C, key: &C::Key, lease: &HeldLease) -> Result<Looked<C::Key>, ApiError> {
+    let looked = AssertUnwindSafe(duty.run(key, lease)).catch_unwind().await;
+    looked.unwrap_or_else(|_| {
+        tracing::error!(duty = %duty.duty(), ?key, "a duty panicked");
+        Err(ApiError::internal("a duty panicked"))
+    })
 }
 
-/// Returns after the period or as soon as a watcher has something to tell.
-async fn wait(clock: &Clock, period: Duration, mut watchers: Vec<Watcher>) {
-    let period = clock.sleep(period);
-    if watchers.is_empty() {
-        return period.await;
+/// The time during which one lease is held.
+struct Run<'d, C: Controller> {
+    duty: &'d C,
+    clock: &'d Clock,
+    queue: WorkQueue<C::Key>,
+    next_pass: Instant,
+}
+
+impl<'d, C: Controller> Run<'d, C> {
+    fn new(duty: &'d C, clock: &'d Clock) -> Self {
+        Self {
+            duty,
+            clock,
+            queue: WorkQueue::new(duty.duty().name(), CAPACITY),
+            next_pass: clock.now(),
+        }
     }
-    let changes = watchers.iter_mut().map(|watcher| Box::pin(watcher.next()));
-    future::select(future::select_all(changes), pin!(period)).await;
+
+    fn start_pass(&mut self) -> Followed {
+        let now = self.clock.now();
+        self.next_pass = now + self.duty.period();
+        for key in self.duty.always() {
+            self.queue.add(key, now);
+        }
+        follow(self.duty.watched(), self.clock)
+    }
+
+    fn hear(&mut self, told: Told) {
+        let now = self.clock.now();
+        match told {
+            Told::Changed(changes) => {
+                for key in changes.iter().flat_map(|change| self.duty.concerned(change)) {
+                    self.queue.add(key, now);
+                }
+            }
+            Told::Lost => self.next_pass = self.next_pass.min(now + AFTER_LOSS),
+        }
+    }
+
+    fn finish(&mut self, key: &C::Key, result: Result<Looked<C::Key>, ApiError>) {
+        let now = self.clock.now();
+        match result {
+            Ok(looked) => {
+                let again = looked.again.map_or(Again::No, Again::After);
+                self.queue.done(key, again, now);
+                for other in looked.others {
+                    self.queue.add(other, now);
+                }
+            }
+            Err(error) => {
+                let wait = self.queue.done(key, Again::Retry, now);
+                self.tell(key, &error, wait);
+            }
+        }
+    }
+
+    /// At the start the caches may not have loaded yet, and somebody else may be faster now and then: no reason to
+    /// speak up.
+    fn tell(&self, key: &C::Key, error: &ApiError, wait: Option<Duration>) {
+        let duty = self.duty.duty();
+        if wait.is_some_and(|wait| wait < LAST_RETRY) {
+            tracing::debug!(%duty, ?key, %error, "a duty could not be done yet");
+        } else {
+            tracing::warn!(%duty, ?key, %error, "a duty cannot be done");
+        }
+    }
 }

@@ -1,24 +1,43 @@
 //! Singleton work, done where its lease is held.
 //!
-//! Each duty is a [`Reconciler`], and [`keep()`] runs it. There are those that make what every cluster starts with:
-//! [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`],
-//! [`FlowConfiguration`]; and [`FlowStatus`], which says of FlowSchemas whether their level is there. Endpoint
-//! reconciling, identity leases, compaction, garbage collection, namespace deletion and default service accounts are
-//! not there yet.
+//! Each duty is a [`Controller`], or a [`Reconciler`] if it looks at all that it keeps in one go, and [`keep()`] runs it.
+//!
+//! | what | duties |
+//! | --- | --- |
+//! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`] |
+//! | what the server itself keeps up | [`FlowStatus`] |
+//! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccounts`], [`RootCaPublisher`], [`GarbageCollector`] |
+//!
+//! `docs/duties.md` says what each does.
 
+mod controller;
 mod flow;
+mod follow;
+mod garbage;
+mod in_namespaces;
 mod keep;
 mod kubernetes_service;
+mod namespaces;
 mod priority_classes;
+mod queue;
+mod root_ca;
+mod service_accounts;
 mod service_range;
 mod system_namespaces;
 
+pub use controller::{Change, Controller, Looked, QueueKey};
 pub use flow::{FlowConfiguration, FlowStatus};
-pub use keep::{Reconciler, keep};
+pub use garbage::{GarbageCollector, Suspect};
+pub use keep::{Everything, Reconciler, Whole, keep};
 pub use kubernetes_service::KubernetesService;
+pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;
+pub use root_ca::RootCaPublisher;
+pub use service_accounts::DefaultServiceAccounts;
 pub use service_range::DefaultServiceRange;
 pub use system_namespaces::SystemNamespaces;
 
 /// The field manager of what the server makes as itself.
 const SERVER: &str = "kube-apiserver";
+/// The field manager of what kube-controller-manager makes elsewhere.
+const MANAGER: &str = "kube-controller-manager";

@@ -20,6 +20,7 @@ use trireme_edge::server::TlsError;
 use trireme_registry::DirectorHandle;
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
+use crate::duties::Duties;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
@@ -118,6 +119,13 @@ impl App {
             .as_ref()
             .map(|tracing| OtlpSpans::start(tracing, instance(settings)));
         let spans = spans.transpose()?;
+        let duties = Duties {
+            system: &system,
+            director: &director,
+            settings,
+            root_ca: root_ca(settings, &pki)?,
+        };
+        duties.start()?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
         let edge = front::start(
             settings,
@@ -207,6 +215,13 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
 fn instance(settings: &Settings) -> String {
     let host = hostname().unwrap_or_else(|| settings.bind_address.to_string());
     format!("{host}:{}", settings.secure_port)
+}
+
+/// What signed the certificate that clients see.
+fn root_ca(settings: &Settings, pki: &Pki) -> Result<String, BuildError> {
+    let foreign = settings.serving.as_ref().map(|files| &files.certificate);
+    let file = settings.root_ca_file.as_ref().or(foreign).unwrap_or(&pki.ca_file);
+    Ok(String::from_utf8_lossy(&read_file(file)?).into_owned())
 }
 
 /// This machine's name as its kernel knows it.

@@ -2,6 +2,7 @@
 
 mod app;
 mod compaction;
+mod duties;
 mod front;
 mod lifecycle;
 mod pki;

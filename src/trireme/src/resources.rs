@@ -1,15 +1,10 @@
-//! Brings up what serves the built-in resources: kinds, admission, registries and the first duties.
+//! Brings up what serves the built-in resources: kinds, admission, registries.
 
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
 use trireme_aggregation::{LocalService, LocalServices};
-use trireme_cluster::Standalone;
-use trireme_duties::{
-    DefaultServiceRange, FlowConfiguration, FlowStatus, KubernetesService, Reconciler, SystemNamespaces,
-    SystemPriorityClasses,
-};
 use trireme_kinds::Settings as KindSettings;
 use trireme_machinery::ApiError;
 use trireme_registry::{
@@ -63,12 +58,16 @@ pub(crate) async fn start(
     .await?;
     lifecycle.watch(registry(&director, "", "namespaces")?);
     kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
-    start_duties(system, &director, settings)?;
     register_local_services(system, &director);
     Ok(director)
 }
 
-fn registry(director: &DirectorHandle, group: &str, resource: &'static str) -> Result<RegistryHandle, ResourcesError> {
+/// The registry of something that the server itself needs.
+pub(crate) fn registry(
+    director: &DirectorHandle,
+    group: &str,
+    resource: &'static str,
+) -> Result<RegistryHandle, ResourcesError> {
     director
         .routes()
         .find(group, "v1", resource)
@@ -104,31 +103,6 @@ fn kind_settings(
         ),
         ports: PortAllocator::new(Arc::clone(store), &format!("{root}/ranges/servicenodeports"), ports),
     })
-}
-
-/// Makes the system namespaces as soon as the store can be written; with several replicas, whoever is first.
-/// Starts the work that one replica at a time does.
-fn start_duties(system: &ActorSystem, director: &DirectorHandle, settings: &Settings) -> Result<(), ResourcesError> {
-    let core = |resource| registry(director, "", resource);
-    let flow = |resource| registry(director, "flowcontrol.apiserver.k8s.io", resource);
-    let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
-    let range = settings.service_cluster_ip_range;
-    let services = KubernetesService::new(core("services")?, range.first_address(), settings.secure_port);
-    let ranges = registry(director, "networking.k8s.io", "servicecidrs")?;
-    let classes = registry(director, "scheduling.k8s.io", "priorityclasses")?;
-    start_duty(system, SystemNamespaces::new(core("namespaces")?));
-    start_duty(system, SystemPriorityClasses::new(classes));
-    start_duty(system, FlowConfiguration::new(schemas.clone(), levels.clone()));
-    start_duty(system, FlowStatus::new(schemas, levels));
-    start_duty(system, DefaultServiceRange::new(ranges, vec![range.to_string()]));
-    start_duty(system, services);
-    Ok(())
-}
-
-/// This replica is alone, so it holds every lease.
-fn start_duty(system: &ActorSystem, duty: impl Reconciler) {
-    let lease = Standalone.acquire(duty.duty());
-    trireme_duties::keep(system, lease, duty);
 }
 
 /// Registers what this server serves itself as APIServices.

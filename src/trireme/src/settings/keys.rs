@@ -59,6 +59,8 @@ pub(super) const KEYS: &[Key] = keys! {
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
     "service-account-key-file" FILES None, "Keys that service-account tokens will be checked with; no such tokens are accepted yet";
+    "controllers" NAMES None, "Which of kube-controller-manager's controllers run here: *, or names, -name leaves one out; default * with the embedded store, none with etcd";
+    "root-ca-file" FILE None, "CAs for the ConfigMap kube-root-ca.crt; absent: whoever signed the serving certificate";
     "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from";
     "service-node-port-range" PORTS Some("30000-32767"), "Where node ports come from";
     "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";

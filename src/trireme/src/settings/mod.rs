@@ -11,6 +11,7 @@
 //! ```
 
 mod cli;
+mod controllers;
 mod faults;
 mod keys;
 mod layers;
@@ -25,6 +26,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub(crate) use controllers::Controllers;
 pub(crate) use faults::Faults;
 pub(crate) use values::IpRange;
 
@@ -58,6 +60,10 @@ pub(crate) struct Settings {
     pub(crate) token_auth_file: Option<PathBuf>,
     /// Keys for service-account tokens, beside our own.
     pub(crate) service_account_key_files: Vec<PathBuf>,
+    /// Which of kube-controller-manager's controllers run here, if it was said.
+    pub(crate) controllers: Option<Controllers>,
+    /// What pods are told to trust, if not whoever signed the serving certificate.
+    pub(crate) root_ca_file: Option<PathBuf>,
     /// Where service IPs come from: one range of addresses.
     pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
@@ -78,6 +84,17 @@ pub(crate) struct Settings {
     pub(crate) tracing: Option<Tracing>,
     /// How much to log and how.
     pub(crate) log: Log,
+}
+
+impl Settings {
+    /// Whether one of kube-controller-manager's controllers runs here. Beside etcd there usually is a
+    /// kube-controller-manager; beside the embedded store there is nobody.
+    pub(crate) fn runs_controller(&self, name: &str) -> bool {
+        match &self.controllers {
+            Some(controllers) => controllers.has(name),
+            None => matches!(self.store.kind, StoreKind::Embedded { .. }),
+        }
+    }
 }
 
 /// Where objects are kept.

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::controllers::{self, Controllers};
 use super::faults::{Fault, Faults};
 use super::keys;
 use super::layers::{Given, Layers};
@@ -47,6 +48,8 @@ impl Reader {
                     list(text).map(readable).collect()
                 })
                 .unwrap_or_default(),
+            controllers: self.optional("controllers", controllers::ALLOWED, Controllers::parse),
+            root_ca_file: self.optional("root-ca-file", FILE, readable),
             service_cluster_ip_range: self.value(
                 "service-cluster-ip-range",
                 "give one range such as 10.96.0.0/12 (/12 to /30, or /64 to /126 for IPv6, host part zero); dual stack is not there yet",

@@ -51,6 +51,22 @@ fn nothing_given_is_the_embedded_store_and_the_defaults() {
 }
 
 #[test]
+fn controllers_run_where_there_is_no_kube_controller_manager() {
+    let runs = |line: &str| serve(line, &[]).runs_controller("namespace-controller");
+    assert!(runs("trireme serve"));
+    assert!(!runs("trireme serve --etcd-servers=http://a:1"));
+    assert!(!runs("trireme serve --controllers=-*"));
+    assert!(runs("trireme serve --etcd-servers=http://a:1 --controllers *"));
+    check_faults(
+        "trireme serve --controllers=*,-deployment",
+        &[],
+        expect![[r#"
+            1 fault in the settings
+              --controllers: "*,-deployment": give a list of *, namespace-controller, garbage-collector-controller, serviceaccount-controller and root-ca-certificate-publisher-controller, with a minus before what is not to run"#]],
+    );
+}
+
+#[test]
 fn flags_win_over_variables_over_the_file_over_defaults() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("trireme.yaml");

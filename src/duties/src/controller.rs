@@ -1,0 +1,97 @@
+//! What a duty is to the loop that runs it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::ApiError;
+use trireme_registry::{EventKind, Item, RegistryHandle, ResourceInfo};
+
+pub use crate::queue::QueueKey;
+
+/// A state of the cluster that somebody has to bring about and keep, object by object.
+///
+/// Level-triggered: [`run`](Self::run) looks at what is there under a key and changes what is not as it should be, so that
+/// it does not matter how often it is called or what was missed in between. All that a key stands for must be found by
+/// looking at the watched resources: every so often, and after a restart or when changes may have been missed, everything
+/// that is there comes as a [`Change`] again.
+pub trait Controller: Send + Sync + 'static {
+    /// What is looked at at a time.
+    type Key: QueueKey;
+
+    /// What the lease is for; also the name of its work queue.
+    fn duty(&self) -> Duty;
+
+    /// After what time to look at everything again when nothing has happened.
+    fn period(&self) -> Duration;
+
+    /// How many keys are looked at at the same time.
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    /// The resources whose changes call for a look.
+    fn watched(&self) -> Vec<RegistryHandle> {
+        Vec::new()
+    }
+
+    /// What to look at in every full pass, whatever there is in the watched resources.
+    fn always(&self) -> Vec<Self::Key> {
+        Vec::new()
+    }
+
+    /// What to look at after a change.
+    fn concerned(&self, change: &Change) -> Vec<Self::Key>;
+
+    /// Brings the state about. Only the holder of the lease can call it.
+    fn run<'a>(
+        &'a self,
+        key: &'a Self::Key,
+        lease: &'a HeldLease,
+    ) -> BoxFuture<'a, Result<Looked<Self::Key>, ApiError>>;
+}
+
+/// An object of a watched resource that is there or has changed.
+#[derive(Clone)]
+pub struct Change {
+    /// The resource.
+    pub info: Arc<ResourceInfo>,
+    /// How; in a full pass everything is added.
+    pub kind: EventKind,
+    /// The object after the change, or as it was last.
+    pub item: Arc<Item>,
+}
+
+/// What follows from a look at a key.
+#[derive(Debug)]
+pub struct Looked<K> {
+    /// After what time to look at the key again, if nothing happens to it before.
+    pub(crate) again: Option<Duration>,
+    /// Other keys to look at.
+    pub(crate) others: Vec<K>,
+}
+
+impl<K> Looked<K> {
+    /// All is as it should be.
+    pub fn done() -> Self {
+        Self {
+            again: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// It takes time, or waits for somebody: look again.
+    pub fn again_after(wait: Duration) -> Self {
+        Self {
+            again: Some(wait),
+            others: Vec::new(),
+        }
+    }
+
+    /// These have to be looked at as well.
+    #[must_use]
+    pub fn and(mut self, others: impl IntoIterator<Item = K>) -> Self {
+        self.others.extend(others);
+        self
+    }
+}

@@ -1,0 +1,123 @@
+//! Deletions that are not over with the object itself: foreground and orphan.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError,
+    meta::{ObjectMeta as _, OwnerReference},
+};
+use trireme_registry::{Item, RegistryHandle, RouteTable, request::Freshness};
+
+use super::{FOREGROUND, Found, GarbageCollector, ORPHAN, Suspect, dependents};
+use crate::controller::Looked;
+
+/// How soon to look again at an owner that waits. A dependent that goes is heard of at once; this is for those that
+/// only stop blocking.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+impl GarbageCollector {
+    /// Does what a deletion that is under way says of dependents.
+    pub(super) async fn go_on_deleting(&self, routes: &RouteTable, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+        if owner.waits_for_dependents() {
+            return self.wait_for_dependents(routes, owner).await;
+        }
+        if owner.tree.meta().has_finalizer(ORPHAN) {
+            for (registry, item) in self.dependents_of(routes, owner).await? {
+                orphan(&Found::new(&registry, item)?, &owner.item.uid).await?;
+            }
+            remove_finalizer(owner, ORPHAN).await?;
+        }
+        Ok(Looked::done())
+    }
+
+    async fn wait_for_dependents(&self, routes: &RouteTable, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+        let dependents = self.dependents_of(routes, owner).await?;
+        let mut blocked = false;
+        for (registry, item) in &dependents {
+            let dependent = Found::new(registry, item.clone())?;
+            blocked |= references(&dependent, &owner.item.uid).any(OwnerReference::blocks_owner_deletion);
+        }
+        if !blocked {
+            remove_finalizer(owner, FOREGROUND).await?;
+            return Ok(Looked::done());
+        }
+        let suspects = dependents
+            .iter()
+            .map(|(registry, item)| Suspect::object(registry.info(), item));
+        Ok(Looked::again_after(LOOK_AGAIN).and(suspects))
+    }
+
+    /// The objects that rightly name this one as an owner: in its namespace, if it has one.
+    pub(super) async fn dependents_of(
+        &self,
+        routes: &RouteTable,
+        owner: &Found,
+    ) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
+        let namespace = owner.item.namespace();
+        let mut dependents = dependents(routes, &owner.item.uid, Freshness::Latest).await?;
+        dependents.retain(|(_, item)| namespace.is_empty() || item.namespace() == namespace);
+        Ok(dependents)
+    }
+
+    /// An object that waits for a dependent which itself waits for its dependents may stand in a circle: then it blocks
+    /// its owners no longer. Says whether it did.
+    pub(super) async fn unblock_circle(
+        &self,
+        found: &Found,
+        dependents: &[(RegistryHandle, Arc<Item>)],
+    ) -> Result<bool, ApiError> {
+        let blocks = |reference: OwnerReference<'_>| reference.blocks_owner_deletion();
+        if !found.tree.meta().owner_references().any(blocks) {
+            return Ok(false);
+        }
+        for (registry, item) in dependents {
+            if Found::new(registry, item.clone())?.waits_for_dependents() {
+                found.change_metadata("ownerReferences", unblocked(&found.tree)).await?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// An object's references to an owner.
+fn references<'f>(found: &'f Found, uid: &str) -> impl Iterator<Item = OwnerReference<'f>> {
+    found
+        .tree
+        .meta()
+        .owner_references()
+        .filter(move |reference| reference.uid() == uid)
+}
+
+async fn orphan(dependent: &Found, owner_uid: &str) -> Result<(), ApiError> {
+    let others: Vec<Value> = dependent
+        .tree
+        .meta()
+        .owner_references()
+        .filter(|reference| reference.uid() != owner_uid)
+        .map(|reference| Value::Object(reference.fields().clone()))
+        .collect();
+    dependent.change_metadata("ownerReferences", others.into()).await
+}
+
+fn unblocked(object: &Value) -> Value {
+    let unblocked = object.meta().owner_references().map(|reference| {
+        let mut fields = reference.fields().clone();
+        if reference.blocks_owner_deletion() {
+            fields.insert("blockOwnerDeletion".to_owned(), false.into());
+        }
+        Value::Object(fields)
+    });
+    unblocked.collect()
+}
+
+async fn remove_finalizer(found: &Found, finalizer: &str) -> Result<(), ApiError> {
+    let others: Vec<&str> = found
+        .tree
+        .meta()
+        .finalizers()
+        .filter(|name| *name != finalizer)
+        .collect();
+    found.change_metadata("finalizers", others.into()).await
+}

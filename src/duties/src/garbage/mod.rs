@@ -1,0 +1,307 @@
+//! Deletes what belongs to owners that are gone, and carries out what a deletion says of dependents
+//! (`garbage-collector-controller`).
+//!
+//! ```text
+//!  an object has owners ──► is any of them there and staying?  yes: drop the references to the others
+//!                                                              no:  delete it (in the foreground if an owner waits)
+//!  an object is going, with the finalizer
+//!      foregroundDeletion ──► do dependents block it?          yes: look at all of them, and again
+//!                                                              no:  take the finalizer away
+//!      orphan             ──► take the references to it out of all dependents, then the finalizer
+//!  an object is gone      ──► look at all that named it as an owner, and at the owners that it named
+//! ```
+//! There is no graph beside the watch caches: who belongs to an owner is looked up there by the owner's uid, at a
+//! revision as new as the store's when something is to be changed. So nothing is lost with a restart, and an object is
+//! never deleted because of what a cache had not heard yet. Every change names the uid and the resource version of what
+//! it was decided on.
+
+mod cascade;
+mod events;
+mod owners;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::{BoxFuture, try_join_all};
+use serde_json::Value;
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
+use trireme_registry::{
+    DirectorHandle, EventKind, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
+    item::ItemKey,
+    request::{DeleteOptions, Freshness, Propagation},
+    subresource::parse,
+};
+
+use self::owners::{Owners, Verdict};
+use crate::{
+    MANAGER,
+    controller::{Change, Controller, Looked},
+};
+
+/// The finalizer of an object that goes after its dependents.
+const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer of an object whose dependents are to stay.
+const ORPHAN: &str = "orphan";
+
+/// How soon to look whether an owner's kind is served by now.
+const LOOK_FOR_KINDS: Duration = Duration::from_secs(30);
+
+/// The duty.
+pub struct GarbageCollector {
+    director: DirectorHandle,
+    events: OwnObjects,
+}
+
+/// What is looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Suspect {
+    /// An object: has it still an owner, or does its deletion wait for dependents?
+    Object {
+        /// Where its resource is stored.
+        stored_under: Arc<str>,
+        /// Its key there.
+        key: ItemKey,
+    },
+    /// All that named an object as an owner which is gone.
+    Dependents {
+        /// The uid of the owner.
+        uid: Arc<str>,
+        /// When it went.
+        revision: i64,
+    },
+}
+
+impl Suspect {
+    fn object(info: &ResourceInfo, item: &Item) -> Self {
+        Self::Object {
+            stored_under: info.storage_prefix.clone(),
+            key: item.key.clone(),
+        }
+    }
+}
+
+/// An object that was found, and where.
+struct Found {
+    objects: OwnObjects,
+    item: Arc<Item>,
+    tree: Value,
+}
+
+impl Found {
+    fn new(registry: &RegistryHandle, item: Arc<Item>) -> Result<Self, ApiError> {
+        Ok(Self {
+            objects: OwnObjects::new(registry.clone(), MANAGER),
+            tree: parse(&item)?,
+            item,
+        })
+    }
+
+    fn info(&self) -> &ResourceInfo {
+        self.objects.registry().info()
+    }
+
+    /// Whether it is going and waits for its dependents.
+    fn waits_for_dependents(&self) -> bool {
+        self.item.is_terminating && self.tree.meta().has_finalizer(FOREGROUND)
+    }
+
+    /// What a deletion says of its dependents when nobody asks for anything: what an earlier one said.
+    fn propagation(&self) -> Propagation {
+        let meta = self.tree.meta();
+        if meta.has_finalizer(ORPHAN) {
+            Propagation::Orphan
+        } else if meta.has_finalizer(FOREGROUND) {
+            Propagation::Foreground
+        } else {
+            Propagation::Background
+        }
+    }
+
+    /// Changes its metadata, if it is still what was looked at.
+    async fn change_metadata(&self, field: &str, value: Value) -> Result<(), ApiError> {
+        let mut metadata = serde_json::json!({
+            "uid": &*self.item.uid,
+            "resourceVersion": self.item.revision.to_string(),
+        });
+        metadata[field] = value;
+        let patch = serde_json::json!({ "metadata": metadata });
+        let done = self
+            .objects
+            .merge(self.item.namespace(), self.item.name(), &patch)
+            .await;
+        unless_gone(done)
+    }
+
+    /// Deletes it, if it is still what was looked at.
+    async fn delete(&self, propagation: Propagation) -> Result<(), ApiError> {
+        let options = DeleteOptions {
+            propagation: Some(propagation),
+            uid: Some(self.item.uid.to_string()),
+            resource_version: Some(self.item.revision.to_string()),
+            ..DeleteOptions::default()
+        };
+        let (namespace, name) = (self.item.namespace(), self.item.name());
+        tracing::debug!(resource = %self.info().resource, namespace, name, ?propagation, "collecting garbage");
+        self.objects.delete_with(namespace, name, options).await
+    }
+}
+
+/// What is gone needs no change.
+fn unless_gone(done: Result<(), ApiError>) -> Result<(), ApiError> {
+    match done {
+        Err(error) if error.reason == Reason::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+impl GarbageCollector {
+    /// Works on all resources that the director knows; tells of bad references in `events`.
+    pub fn new(director: DirectorHandle, events: RegistryHandle) -> Self {
+        Self {
+            director,
+            events: OwnObjects::new(events, MANAGER),
+        }
+    }
+
+    async fn look(&self, suspect: &Suspect) -> Result<Looked<Suspect>, ApiError> {
+        let routes = self.director.routes();
+        match suspect {
+            Suspect::Object { stored_under, key } => match routes.stored_under(stored_under) {
+                Some(registry) => self.look_at_object(&routes, registry, key).await,
+                None => Ok(Looked::done()),
+            },
+            Suspect::Dependents { uid, revision } => {
+                let dependents = dependents(&routes, uid, Freshness::NotOlderThan(*revision)).await?;
+                Ok(Looked::done().and(
+                    dependents
+                        .iter()
+                        .map(|(registry, item)| Suspect::object(registry.info(), item)),
+                ))
+            }
+        }
+    }
+
+    async fn look_at_object(
+        &self,
+        routes: &RouteTable,
+        registry: &RegistryHandle,
+        key: &ItemKey,
+    ) -> Result<Looked<Suspect>, ApiError> {
+        // Most objects have an owner that is there: no question to the store for those.
+        if let Some(found) = find(registry, key, Freshness::Any).await?
+            && !found.item.is_terminating
+            && Owners::of(&found, routes, Freshness::Any)
+                .await
+                .is_ok_and(|owners| owners.all_stay())
+        {
+            return Ok(Looked::done());
+        }
+        let Some(found) = find(registry, key, Freshness::Latest).await? else {
+            return Ok(Looked::done());
+        };
+        if found.item.is_terminating {
+            return self.go_on_deleting(routes, &found).await;
+        }
+        let owners = Owners::of(&found, routes, Freshness::Latest).await?;
+        self.tell_misplaced(&found, &owners).await;
+        self.carry_out(routes, &found, &owners).await?;
+        let looked = if owners.some_unknown() {
+            Looked::again_after(LOOK_FOR_KINDS)
+        } else {
+            Looked::done()
+        };
+        Ok(looked.and(owners.waiting().map(|owner| Suspect::object(owner.info(), &owner.item))))
+    }
+
+    async fn carry_out(&self, routes: &RouteTable, found: &Found, owners: &Owners) -> Result<(), ApiError> {
+        match owners.verdict() {
+            Verdict::Keep => Ok(()),
+            Verdict::Detach => {
+                let staying = owners.staying();
+                found.change_metadata("ownerReferences", staying).await
+            }
+            Verdict::DeleteForWaiting => match self.dependents_of(routes, found).await?.as_slice() {
+                [] => found.delete(found.propagation()).await,
+                // A change of the object makes it come up again.
+                dependents if self.unblock_circle(found, dependents).await? => Ok(()),
+                _ => found.delete(Propagation::Foreground).await,
+            },
+            Verdict::Delete => found.delete(found.propagation()).await,
+        }
+    }
+}
+
+/// The object as it is, if it is there.
+async fn find(registry: &RegistryHandle, key: &ItemKey, freshness: Freshness) -> Result<Option<Found>, ApiError> {
+    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+    let found = OwnObjects::new(registry.clone(), MANAGER)
+        .find_item(namespace, name, freshness)
+        .await?;
+    found.map(|item| Found::new(registry, item)).transpose()
+}
+
+/// All objects of any resource that name this uid as an owner.
+async fn dependents(
+    routes: &RouteTable,
+    uid: &str,
+    freshness: Freshness,
+) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
+    let lookups = routes.registries().map(|registry| async move {
+        let items = registry.owned_by(uid, freshness).await?;
+        let found = items.into_iter().map(|item| (registry.clone(), item));
+        Ok::<Vec<_>, ApiError>(found.collect())
+    });
+    Ok(try_join_all(lookups).await?.into_iter().flatten().collect())
+}
+
+impl Controller for GarbageCollector {
+    type Key = Suspect;
+
+    fn duty(&self) -> Duty {
+        Duty::named("garbage-collector-controller")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(600)
+    }
+
+    fn at_once(&self) -> usize {
+        20
+    }
+
+    /// Everything but events, which come and go by themselves.
+    fn watched(&self) -> Vec<RegistryHandle> {
+        let routes = self.director.routes();
+        let owned = routes
+            .registries()
+            .filter(|registry| &*registry.info().resource.resource != "events");
+        owned.cloned().collect()
+    }
+
+    fn concerned(&self, change: &Change) -> Vec<Suspect> {
+        let item = &change.item;
+        if change.kind != EventKind::Deleted {
+            let concerns = item.is_terminating || !item.owners.is_empty();
+            return concerns
+                .then(|| Suspect::object(&change.info, item))
+                .into_iter()
+                .collect();
+        }
+        let mut suspects = vec![Suspect::Dependents {
+            uid: (*item.uid).into(),
+            revision: item.revision,
+        }];
+        if !item.owners.is_empty() {
+            suspects.extend(owners::named_by(&self.director.routes(), item));
+        }
+        suspects
+    }
+
+    fn run<'a>(
+        &'a self,
+        suspect: &'a Suspect,
+        _lease: &'a HeldLease,
+    ) -> BoxFuture<'a, Result<Looked<Suspect>, ApiError>> {
+        Box::pin(self.look(suspect))
+    }
+}

@@ -1,0 +1,153 @@
+//! What has become of the owners that an object names.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError,
+    meta::{ObjectMeta as _, OwnerReference},
+};
+use trireme_registry::{Item, RegistryHandle, RouteTable, item::ItemKey, request::Freshness, subresource::parse};
+
+use super::{Found, Suspect, find};
+
+/// An object's owner references, each with what it leads to.
+pub(super) struct Owners {
+    all: Vec<(Value, Owner)>,
+}
+
+/// What a reference leads to.
+enum Owner {
+    /// An object that stays, or goes without regard to its dependents.
+    Staying,
+    /// An object that is going and waits for its dependents.
+    Waiting(Found),
+    /// Nothing: the owner is gone, or another object has its name.
+    Absent,
+    /// What is of a kind that is not served. It cannot be told whether it is there.
+    Unknown,
+    /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
+    Misplaced,
+}
+
+/// What is to be done with an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Keep,
+    /// It has an owner; the references to the others are taken out.
+    Detach,
+    /// No owner stays, and one waits for it to go.
+    DeleteForWaiting,
+    /// No owner is there.
+    Delete,
+}
+
+impl Owners {
+    /// Looks the owners up.
+    pub(super) async fn of(found: &Found, routes: &RouteTable, freshness: Freshness) -> Result<Self, ApiError> {
+        let mut all = Vec::new();
+        for reference in found.tree.meta().owner_references() {
+            let owner = look_up(found.item.namespace(), reference, routes, freshness).await?;
+            all.push((Value::Object(reference.fields().clone()), owner));
+        }
+        Ok(Self { all })
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let any = |wanted: fn(&Owner) -> bool| self.all.iter().any(|(_, owner)| wanted(owner));
+        if self.all_stay() || any(|owner| matches!(owner, Owner::Misplaced | Owner::Unknown)) {
+            Verdict::Keep
+        } else if any(|owner| matches!(owner, Owner::Staying)) {
+            Verdict::Detach
+        } else if any(|owner| matches!(owner, Owner::Waiting(_))) {
+            Verdict::DeleteForWaiting
+        } else {
+            Verdict::Delete
+        }
+    }
+
+    /// Whether an owner is of a kind that is not served, which may change.
+    pub(super) fn some_unknown(&self) -> bool {
+        self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
+    }
+
+    /// Whether every owner is there and stays; also if there is none.
+    pub(super) fn all_stay(&self) -> bool {
+        self.all.iter().all(|(_, owner)| matches!(owner, Owner::Staying))
+    }
+
+    /// The references to owners that stay, or null.
+    pub(super) fn staying(&self) -> Value {
+        let staying = self.all.iter().filter(|(_, owner)| matches!(owner, Owner::Staying));
+        let references: Vec<Value> = staying.map(|(reference, _)| reference.clone()).collect();
+        references.into()
+    }
+
+    /// The owners that wait for their dependents.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Found> {
+        self.all.iter().filter_map(|(_, owner)| match owner {
+            Owner::Waiting(found) => Some(found),
+            _ => None,
+        })
+    }
+
+    /// The references that lead out of the object's namespace, as far as can be told without looking further.
+    pub(super) fn suspicious(&self) -> impl Iterator<Item = &Value> {
+        let suspicious = |owner: &Owner| matches!(owner, Owner::Misplaced | Owner::Absent);
+        self.all
+            .iter()
+            .filter(move |(_, owner)| suspicious(owner))
+            .map(|(reference, _)| reference)
+    }
+}
+
+/// The registry of an owner's kind.
+pub(super) fn registry_of<'r>(routes: &'r RouteTable, reference: OwnerReference<'_>) -> Option<&'r RegistryHandle> {
+    routes.of_kind(&reference.group_version()?, reference.kind())
+}
+
+async fn look_up(
+    namespace: &str,
+    reference: OwnerReference<'_>,
+    routes: &RouteTable,
+    freshness: Freshness,
+) -> Result<Owner, ApiError> {
+    let Some(registry) = registry_of(routes, reference) else {
+        return Ok(Owner::Unknown);
+    };
+    if registry.info().namespaced && namespace.is_empty() {
+        return Ok(Owner::Misplaced);
+    }
+    let Some(found) = find(registry, &key(registry, namespace, reference), freshness).await? else {
+        return Ok(Owner::Absent);
+    };
+    Ok(if *found.item.uid != *reference.uid() {
+        Owner::Absent
+    } else if found.waits_for_dependents() {
+        Owner::Waiting(found)
+    } else {
+        Owner::Staying
+    })
+}
+
+fn key(registry: &RegistryHandle, namespace: &str, reference: OwnerReference<'_>) -> ItemKey {
+    if registry.info().namespaced {
+        format!("{namespace}/{}", reference.name()).into()
+    } else {
+        reference.name().into()
+    }
+}
+
+/// The owners of an object that is gone: their deletion may have waited for it.
+pub(super) fn named_by(routes: &RouteTable, item: &Arc<Item>) -> Vec<Suspect> {
+    let Ok(tree) = parse(item) else { return Vec::new() };
+    let suspect = |reference: OwnerReference<'_>| {
+        let registry = registry_of(routes, reference)?;
+        Some(Suspect::Object {
+            stored_under: registry.info().storage_prefix.clone(),
+            key: key(registry, item.namespace(), reference),
+        })
+    };
+    tree.meta().owner_references().filter_map(suspect).collect()
+}

@@ -1,0 +1,149 @@
+//! Deletes what is in namespaces that are being deleted, and then lets go of them (`namespace-controller`).
+//!
+//! A namespace stays `Terminating` for as long as its `spec.finalizers` name `kubernetes`. What holds it up stands in the
+//! conditions of its status.
+
+mod conditions;
+mod content;
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
+use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
+
+use self::{conditions::Findings, content::Content};
+use crate::{
+    MANAGER,
+    controller::{Change, Controller, Looked},
+};
+
+/// The finalizer in `spec.finalizers` that stands for this duty.
+const FINALIZER: &str = "kubernetes";
+/// How soon to look again at what is still there: others are working on it.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The duty. Its keys are namespaces.
+pub struct NamespaceDeletion {
+    namespaces: OwnObjects,
+    director: DirectorHandle,
+}
+
+impl NamespaceDeletion {
+    /// Works on the namespaces' registry, and deletes from all that the director knows.
+    pub fn new(namespaces: RegistryHandle, director: DirectorHandle) -> Self {
+        Self {
+            namespaces: OwnObjects::new(namespaces, MANAGER),
+            director,
+        }
+    }
+
+    async fn delete(&self, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
+        let Some(namespace) = self.namespaces.find("", name).await? else {
+            return Ok(Looked::done());
+        };
+        let deleted_at = namespace.meta().deletion_timestamp().and_then(|at| at.parse().ok());
+        let (Some(deleted_at), false) = (deleted_at, finalizers(&namespace).is_empty()) else {
+            return Ok(Looked::done());
+        };
+        let content = Content {
+            namespace: name,
+            deleted_at,
+        };
+        let findings = content.delete(self.namespaced()).await;
+        self.tell(&namespace, &findings).await;
+        if let Some(failure) = findings.failures.first() {
+            return Err(ApiError::new(Reason::InternalError, failure.clone()));
+        }
+        if !findings.remaining.is_empty() {
+            return Ok(Looked::again_after(LOOK_AGAIN));
+        }
+        self.finalize(name).await
+    }
+
+    /// All resources whose objects live in namespaces.
+    fn namespaced(&self) -> Vec<OwnObjects> {
+        let routes = self.director.routes();
+        let namespaced = routes.registries().filter(|registry| registry.info().namespaced);
+        namespaced
+            .map(|registry| OwnObjects::new(registry.clone(), MANAGER))
+            .collect()
+    }
+
+    /// Says in the namespace's status what was found. If that fails it is said the next time.
+    async fn tell(&self, namespace: &Value, findings: &Findings) {
+        let now = self.namespaces.registry().now();
+        let Some(conditions) = findings.outdated(&namespace["status"], now) else {
+            return;
+        };
+        let mut told = namespace.clone();
+        told["status"]["conditions"] = conditions.into();
+        let name = namespace.meta().name();
+        if let Err(error) = self.namespaces.replace_part(Subresource::Status, "", name, &told).await {
+            tracing::debug!(namespace = name, %error, "the conditions of a namespace could not be set");
+        }
+    }
+
+    /// Nothing is left: takes our finalizer away, and with the last one the namespace goes.
+    async fn finalize(&self, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
+        let Some(mut namespace) = self.namespaces.find("", name).await? else {
+            return Ok(Looked::done());
+        };
+        let others: Vec<&str> = finalizers(&namespace)
+            .into_iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .collect();
+        namespace["spec"]["finalizers"] = json!(others);
+        let done = self
+            .namespaces
+            .replace_part(Subresource::Finalize, "", name, &namespace)
+            .await;
+        match done {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            _ => {
+                tracing::info!(namespace = name, "deleted the content of a namespace");
+                Ok(Looked::done())
+            }
+        }
+    }
+}
+
+fn finalizers(namespace: &Value) -> Vec<&str> {
+    let list = namespace.pointer("/spec/finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+impl Controller for NamespaceDeletion {
+    type Key = Arc<str>;
+
+    fn duty(&self) -> Duty {
+        Duty::named("namespace-controller")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+
+    fn at_once(&self) -> usize {
+        10
+    }
+
+    fn watched(&self) -> Vec<RegistryHandle> {
+        vec![self.namespaces.registry().clone()]
+    }
+
+    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+        let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
+        is_going.then(|| change.item.name().into()).into_iter().collect()
+    }
+
+    fn run<'a>(
+        &'a self,
+        name: &'a Arc<str>,
+        _lease: &'a HeldLease,
+    ) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+        Box::pin(self.delete(name))
+    }
+}

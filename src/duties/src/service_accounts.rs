@@ -1,0 +1,73 @@
+//! Keeps the ServiceAccount `default` of every namespace (`serviceaccount-controller`).
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::json;
+use trireme_cluster::{Duty, HeldLease};
+use trireme_machinery::ApiError;
+use trireme_registry::{OwnObjects, RegistryHandle};
+
+use crate::{
+    MANAGER,
+    controller::{Change, Controller, Looked},
+    in_namespaces,
+};
+
+const NAME: &str = "default";
+
+/// The duty. Its keys are namespaces.
+pub struct DefaultServiceAccounts {
+    namespaces: OwnObjects,
+    accounts: OwnObjects,
+}
+
+impl DefaultServiceAccounts {
+    /// Works on the registries of namespaces and of service accounts.
+    pub fn new(namespaces: RegistryHandle, accounts: RegistryHandle) -> Self {
+        Self {
+            namespaces: OwnObjects::new(namespaces, MANAGER),
+            accounts: OwnObjects::new(accounts, MANAGER),
+        }
+    }
+
+    async fn keep(&self, namespace: &str) -> Result<Looked<Arc<str>>, ApiError> {
+        if in_namespaces::is_active(&self.namespaces, namespace).await?
+            && self.accounts.find(namespace, NAME).await?.is_none()
+        {
+            let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": NAME } });
+            in_namespaces::unless_going(self.accounts.create(namespace, &account).await.map(drop))?;
+        }
+        Ok(Looked::done())
+    }
+}
+
+impl Controller for DefaultServiceAccounts {
+    type Key = Arc<str>;
+
+    fn duty(&self) -> Duty {
+        Duty::named("serviceaccount-controller")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(600)
+    }
+
+    fn watched(&self) -> Vec<RegistryHandle> {
+        [&self.namespaces, &self.accounts]
+            .map(|objects| objects.registry().clone())
+            .into()
+    }
+
+    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+        in_namespaces::concerned(change, NAME)
+    }
+
+    fn run<'a>(
+        &'a self,
+        namespace: &'a Arc<str>,
+        _lease: &'a HeldLease,
+    ) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+        Box::pin(self.keep(namespace))
+    }
+}
