@@ -31,10 +31,20 @@ use crate::server::Server;
 ///
 /// `watching FILE COMMAND…` starts a watch in the background and returns once it has printed something;
 /// `seen FILE N` waits until it has printed N lines, ends it and shows them.
+/// `owned_by OBJECT API_VERSION KIND NAME [BLOCKS]` makes the object belong to another, which it blocks or not.
+/// `held OBJECT` gives it a finalizer; `finalizers NAMESPACE LIST` sets those in the namespace's spec.
+/// `gone OBJECT…` waits until there are no such objects; `shows TEXT COMMAND…` until the command prints the text, alone.
 const PRELUDE: &str = r#"
 until_lines() { for _ in $(seq 500); do [ "$(wc -l <"$1")" -ge "$2" ] && return; sleep 0.02; done; echo "[only $(wc -l <"$1") lines came]"; }
 watching() { local file="$1"; shift; "$@" >"$file" 2>&1 & echo $! >"$file.pid"; until_lines "$file" 1; }
 seen() { until_lines "$1" "$2"; kill "$(cat "$1.pid")"; cat "$1"; }
+uid() { kubectl get "$@" -o 'jsonpath={.metadata.uid}'; }
+reference() { printf '{"apiVersion":"%s","kind":"%s","name":"%s","uid":"%s","blockOwnerDeletion":%s}' "$1" "$2" "$3" "$4" "$5"; }
+owned_by() { kubectl patch "$1" --type=merge -p "{\"metadata\":{\"ownerReferences\":[$(reference "$2" "$3" "$4" "$(uid "$3" "$4")" "${5:-true}")]}}"; }
+held() { kubectl patch "$@" --type=merge -p '{"metadata":{"finalizers":["trireme.test/hold"]}}'; }
+finalizers() { echo "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"$1\"},\"spec\":{\"finalizers\":[$2]}}" | kubectl replace --raw "/api/v1/namespaces/$1/finalize" -f - | grep -o '"spec":{[^}]*}'; }
+gone() { for object in "$@"; do kubectl wait --for=delete "$object" --timeout=30s >/dev/null; kubectl get "$object" -o name --ignore-not-found; done; }
+shows() { local text="$1" printed; shift; for _ in $(seq 300); do printed="$("$@" 2>&1)"; [ "$printed" = "$text" ] && break; sleep 0.05; done; echo "$printed"; }
 "#;
 
 /// Replaced in everything that is printed, in this order.
@@ -60,6 +70,18 @@ const PATTERNS: &[(&str, &str)] = &[
     // client-go's own log of a watch that the client gave up; whether it comes is a race inside the client.
     (r"(?m)^[IW]\d{4} .* reflector\.go:\d+\] .*context canceled.*\n?", ""),
 ];
+
+/// The scripts in a folder of the tests.
+pub fn scripts(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(crate::folder().join(folder)).expect("the scripts are there");
+    let mut scripts: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("a script").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    scripts.sort();
+    assert!(!scripts.is_empty(), "there are no scripts");
+    scripts
+}
 
 /// One script, run on one server.
 #[derive(Debug)]

@@ -19,6 +19,8 @@ pub const USER_TOKEN: &str = "user-token";
 const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
 /// The flag for servers that are to [forget](Server::forget).
 pub const COMPACTS_OFTEN: &str = "--etcd-compaction-interval=200ms";
+/// The flag for servers that also do what kube-controller-manager does; without it they do not, whatever the store.
+pub const CONTROLLERS: &str = "--controllers=*";
 const FORGET_ATTEMPTS: usize = 20;
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -68,6 +70,10 @@ impl Server {
             .arg(format!("--data-dir={}", dir.path().join("data").display()))
             .arg(format!("--token-auth-file={}", tokens.display()))
             .args(flags);
+        if !flags.contains(&CONTROLLERS) {
+            // As kube-apiserver alone, so that both stores show the same.
+            command.arg("--controllers=-*");
+        }
         match &etcd {
             Some(etcd) => command.arg(format!("--etcd-servers={}", etcd.url())),
             None => command.arg("--unsafe-no-fsync"),

@@ -1,24 +1,11 @@
 //! What a user of kubectl sees, on both stores: every script under `tests/kubectl`.
 
-use std::path::PathBuf;
-
-use trireme_tests::kubectl::Script;
-use trireme_tests::{Server, StoreChoice, folder};
-
-fn scripts() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder().join("kubectl")).expect("the scripts are there");
-    let mut scripts: Vec<PathBuf> = entries
-        .map(|entry| entry.expect("a script").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-        .collect();
-    scripts.sort();
-    assert!(!scripts.is_empty(), "there are no scripts");
-    scripts
-}
+use trireme_tests::kubectl::{Script, scripts};
+use trireme_tests::{Server, StoreChoice};
 
 fn check(store: StoreChoice) {
     let server = Server::start(store);
-    let differences: Vec<String> = scripts()
+    let differences: Vec<String> = scripts("kubectl")
         .iter()
         .flat_map(|path| Script::load(path).run(&server))
         .collect();

@@ -1,0 +1,143 @@
+//! What a user sees of the controllers that run in the server itself, on both stores: every script under
+//! `tests/controllers`, and what becomes of work that a death interrupts.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trireme_tests::http::Client;
+use trireme_tests::kubectl::{Script, scripts};
+use trireme_tests::server::CONTROLLERS;
+use trireme_tests::{Server, StoreChoice};
+
+fn check(store: StoreChoice) {
+    let server = Server::try_start(store, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
+    let differences: Vec<String> = scripts("controllers")
+        .iter()
+        .flat_map(|path| Script::load(path).run(&server))
+        .collect();
+    let count = differences.len();
+    assert!(
+        count == 0,
+        "{count} commands print something else over {store:?}:\n{}",
+        differences.join("\n")
+    );
+}
+
+#[test]
+fn controllers_do_their_work_over_the_embedded_store() {
+    check(StoreChoice::Embedded);
+}
+
+#[test]
+fn controllers_do_their_work_over_etcd() {
+    check(StoreChoice::Etcd);
+}
+
+const OBJECTS: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A namespace with an owner and many ConfigMaps that block its deletion.
+struct Family {
+    server: Server,
+    client: Client,
+}
+
+impl Family {
+    fn new(store: StoreChoice) -> Self {
+        let server = Server::try_start(store, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
+        let client = server.client();
+        let family = Self { server, client };
+        family.create("/api/v1/namespaces", &json!({ "metadata": { "name": "family" } }));
+        let owner = family.create(CONFIGMAPS, &json!({ "metadata": { "name": "owner" } }));
+        let reference = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "owner",
+            "uid": owner["metadata"]["uid"],
+            "blockOwnerDeletion": true,
+        });
+        for number in 0..OBJECTS {
+            let metadata = json!({ "name": format!("child-{number}"), "ownerReferences": [reference] });
+            family.create(CONFIGMAPS, &json!({ "metadata": metadata }));
+        }
+        family
+    }
+
+    fn create(&self, path: &str, object: &Value) -> Value {
+        let answer = self.client.json("POST", path, object).expect("an answer");
+        assert_eq!(answer.code, 201, "{}", answer.text());
+        serde_json::from_str(&answer.text()).expect("JSON")
+    }
+
+    /// Deletes, waits until some of the children have seen it, and kills the server before all have.
+    fn interrupt(&mut self, path: &str, options: &Value, is_done: fn(&Value) -> bool) {
+        let answer = self.client.json("DELETE", path, options).expect("an answer");
+        assert_eq!(answer.code, 200, "{}", answer.text());
+        self.until("begun", |client| {
+            let left = children(client).iter().filter(|child| !is_done(child)).count();
+            left < OBJECTS
+        });
+        self.server.restart().unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn until(&mut self, what: &'static str, condition: impl Fn(&Client) -> bool) {
+        let client = self.client.clone();
+        let waited = self.server.process().wait_until(what, PATIENCE, || condition(&client));
+        waited.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn until_gone(&mut self, path: &'static str) {
+        self.until("gone", |client| client.get(path).expect("an answer").code == 404);
+    }
+}
+
+const CONFIGMAPS: &str = "/api/v1/namespaces/family/configmaps";
+const OWNER: &str = "/api/v1/namespaces/family/configmaps/owner";
+const NAMESPACE: &str = "/api/v1/namespaces/family";
+
+fn children(client: &Client) -> Vec<Value> {
+    let answer = client.get(CONFIGMAPS).expect("an answer").text();
+    let mut list: Value = serde_json::from_str(&answer).expect("JSON");
+    let Some(items) = list["items"].as_array_mut() else {
+        return Vec::new();
+    };
+    items.retain(|item| {
+        item["metadata"]["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("child"))
+    });
+    std::mem::take(items)
+}
+
+#[test]
+fn what_a_death_interrupts_goes_on_afterwards() {
+    let never = |_: &Value| false;
+    for store in [StoreChoice::Embedded, StoreChoice::Etcd] {
+        let mut family = Family::new(store);
+        family.interrupt(OWNER, &json!({ "propagationPolicy": "Foreground" }), never);
+        family.until_gone(OWNER);
+        assert_eq!(
+            children(&family.client).len(),
+            0,
+            "{store:?}: they went before their owner"
+        );
+
+        let mut family = Family::new(store);
+        family.interrupt(OWNER, &json!({ "propagationPolicy": "Orphan" }), |child| {
+            child["metadata"].get("ownerReferences").is_none()
+        });
+        family.until_gone(OWNER);
+        let orphans = children(&family.client);
+        assert_eq!(orphans.len(), OBJECTS, "{store:?}: all stay");
+        assert!(
+            orphans
+                .iter()
+                .all(|child| child["metadata"].get("ownerReferences").is_none()),
+            "{store:?}: they belong to nobody"
+        );
+
+        family.interrupt(NAMESPACE, &json!({}), never);
+        family.until_gone(NAMESPACE);
+        assert_eq!(children(&family.client).len(), 0, "{store:?}");
+    }
+}
