@@ -18,8 +18,8 @@ use trireme_registry::{
     request::UserInfo,
 };
 use trireme_storage::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 /// Every built-in resource.
@@ -107,7 +107,12 @@ impl Storage for Absent {
         absent()
     }
 
-    fn delete<'a>(&'a self, _: &'a str, _: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+    fn delete<'a>(
+        &'a self,
+        _: &'a str,
+        _: Revision,
+        _: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         absent()
     }
 

@@ -263,7 +263,7 @@ impl ReadSide {
         let full = format!("/registry/{plural}/{key}");
         let (entry, _) = self.store.get(&full, None).await.expect("the store answers");
         let revision = entry.expect("the key exists").mod_revision;
-        committed(self.store.delete(&full, revision).await)
+        committed(self.store.delete(&full, revision, None).await)
     }
 }
 

@@ -30,6 +30,10 @@ pub fn store_error(error: StorageError) -> ApiError {
             Reason::Timeout,
             "the store did not confirm the write: it may or may not have taken effect",
         ),
+        StorageError::Fenced => ApiError::new(
+            Reason::ServiceUnavailable,
+            "another holder of the lease has taken over, nothing was written",
+        ),
         StorageError::LeaseNotFound => ApiError::internal("the object's lease has expired"),
         StorageError::Failed(_) => {
             tracing::error!(%error, "the store failed");

@@ -117,11 +117,23 @@ pub enum Compare {
     ModRevision(Revision),
 }
 
+/// A second key that must not have changed for a write to be made, compared in the same transaction. Whoever takes
+/// over some work from somebody else writes the key, and from then on the other's writes have no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The key; not the one that is written.
+    pub key: Arc<str>,
+    /// The key's `mod_revision` must be this.
+    pub mod_revision: Revision,
+}
+
 /// Optional parts of a put.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PutOptions {
     /// Attach the entry to this lease; it is deleted when the lease expires.
     pub lease: Option<LeaseId>,
+    /// Write only if this holds; else the put fails with [`StorageError::Fenced`].
+    pub fence: Option<Fence>,
 }
 
 /// What became of a conditional write whose fate is known.
@@ -161,6 +173,9 @@ pub enum StorageError {
     /// A read did not finish before its deadline.
     #[error("store did not answer in time")]
     Timeout,
+    /// The write's [`Fence`] does not hold. Nothing was written, whether or not the key is as wanted.
+    #[error("fenced out: another holder has taken over")]
+    Fenced,
     /// The lease does not exist (any more).
     #[error("lease not found")]
     LeaseNotFound,
@@ -194,8 +209,13 @@ pub trait Storage: Send + Sync + 'static {
         options: PutOptions,
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
 
-    /// Deletes the key if its `mod_revision` is `revision`.
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
+    /// Deletes the key if its `mod_revision` is `revision`. Fails with `Fenced` if there is a fence that does not hold.
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>>;
 
     /// Streams all changes under `prefix` with a revision above `after`, in order, without gaps.
     /// Sends an empty batch now and then so that the reader's clock moves on when nothing happens

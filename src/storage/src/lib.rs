@@ -17,7 +17,7 @@ pub mod etcd;
 pub mod testing;
 
 pub use contract::{
-    Compare, Event, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    Compare, Event, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
     WatchBatch, WatchStream, WriteOutcome,
 };
 pub use embedded::{EmbeddedOptions, EmbeddedStats, EmbeddedStore};

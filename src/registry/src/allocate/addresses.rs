@@ -197,7 +197,7 @@ impl AddressAllocator {
         let store = |error| AllocateError::Store(store_error(error));
         let (mut found, _) = self.store.get(&key, None).await.map_err(store)?;
         while let Some(entry) = found {
-            found = match self.store.delete(&key, entry.mod_revision).await.map_err(store)? {
+            found = match self.store.delete(&key, entry.mod_revision, None).await.map_err(store)? {
                 WriteOutcome::Committed(_) => None,
                 WriteOutcome::Conflict(current) => current,
             };

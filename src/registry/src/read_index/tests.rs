@@ -15,8 +15,8 @@ use trireme_actors::{
 };
 use trireme_machinery::Reason;
 use trireme_storage::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 use super::{ReadIndexHandle, logic::Rounds};
@@ -74,8 +74,13 @@ impl Storage for Slow {
         self.inner.put(key, value, compare, options)
     }
 
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        self.inner.delete(key, revision)
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        self.inner.delete(key, revision, fence)
     }
 
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {

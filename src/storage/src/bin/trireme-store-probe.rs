@@ -120,7 +120,7 @@ async fn put(
 
 async fn delete(store: &EmbeddedStore, key: &str, held: Revision) -> Result<Option<Revision>, StorageError> {
     say(&format!(r#"{{"line":"try","key":"{key}"}}"#))?;
-    match store.delete(key, held).await? {
+    match store.delete(key, held, None).await? {
         WriteOutcome::Committed(revision) => {
             say(&format!(r#"{{"line":"ack","key":"{key}","revision":{revision}}}"#))?;
             Ok(None)

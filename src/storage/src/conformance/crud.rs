@@ -73,7 +73,7 @@ pub(super) async fn delete_removes(s: Subject) {
 pub(super) async fn delete_with_stale_revision_conflicts(s: Subject) {
     let created = s.create("a", "1").await;
     let updated = s.update("a", "2", created).await;
-    let outcome = s.delete(&s.key("a"), created).await.expect("the store answers");
+    let outcome = s.delete(&s.key("a"), created, None).await.expect("the store answers");
     let WriteOutcome::Conflict(Some(entry)) = outcome else {
         panic!("a conflict with the newer entry")
     };
@@ -82,10 +82,13 @@ pub(super) async fn delete_with_stale_revision_conflicts(s: Subject) {
 }
 
 pub(super) async fn delete_of_missing_key_conflicts(s: Subject) {
-    assert_eq!(s.delete(&s.key("a"), 1).await, Ok(WriteOutcome::Conflict(None)));
+    assert_eq!(s.delete(&s.key("a"), 1, None).await, Ok(WriteOutcome::Conflict(None)));
     let created = s.create("a", "1").await;
     s.remove("a", created).await;
-    assert_eq!(s.delete(&s.key("a"), created).await, Ok(WriteOutcome::Conflict(None)));
+    assert_eq!(
+        s.delete(&s.key("a"), created, None).await,
+        Ok(WriteOutcome::Conflict(None))
+    );
 }
 
 pub(super) async fn recreated_key_has_new_create_revision(s: Subject) {
@@ -163,7 +166,7 @@ pub(super) async fn empty_key_is_refused(s: Subject) {
         .await;
     assert!(put.is_err_and(failed));
     assert!(s.get("", None).await.is_err_and(failed));
-    assert!(s.delete("", 1).await.is_err_and(failed));
+    assert!(s.delete("", 1, None).await.is_err_and(failed));
 }
 
 pub(super) async fn each_write_takes_one_revision(s: Subject) {
@@ -180,6 +183,6 @@ pub(super) async fn conflict_takes_no_revision(s: Subject) {
     s.write("a", "2", Compare::Absent).await;
     s.write("a", "2", Compare::ModRevision(created + 7)).await;
     s.write("b", "2", Compare::ModRevision(created)).await;
-    s.delete(&s.key("b"), created).await.expect("the store answers");
+    s.delete(&s.key("b"), created, None).await.expect("the store answers");
     assert_eq!(s.create("c", "1").await, created + 1);
 }

@@ -13,7 +13,10 @@ async fn put_leased(s: &Subject, name: &str, compare: Compare, lease: LeaseId) -
             &s.key(name),
             Bytes::from_static(b"1"),
             compare,
-            PutOptions { lease: Some(lease) },
+            PutOptions {
+                lease: Some(lease),
+                fence: None,
+            },
         )
         .await;
     committed(put.expect("the store takes writes"))
@@ -79,7 +82,10 @@ pub(super) async fn unknown_lease_is_an_error(s: Subject) {
             &s.key("a"),
             Bytes::from_static(b"1"),
             Compare::Absent,
-            PutOptions { lease: Some(lease) },
+            PutOptions {
+                lease: Some(lease),
+                fence: None,
+            },
         )
         .await;
     assert_eq!(put, Err(StorageError::LeaseNotFound));

@@ -12,6 +12,7 @@
 mod compaction;
 mod concurrency;
 mod crud;
+mod fences;
 mod leases;
 mod ranges;
 mod subject;
@@ -101,6 +102,12 @@ pub fn cases() -> Vec<Case> {
         compaction::future_revision_fails,
         compaction::watch_from_before_fails_and_from_the_horizon_works,
         compaction::open_watch_goes_on,
+        fences::holder_writes_and_deletes,
+        fences::deposed_holder_changes_nothing,
+        fences::fence_is_told_before_a_conflict,
+        fences::conflict_behind_a_fence_is_told,
+        fences::removed_fence_holds_nobody_back_but_its_holder,
+        fences::no_write_of_a_deposed_holder_comes_after_its_successor,
         concurrency::one_create_wins,
         concurrency::one_update_wins,
         concurrency::counter_loses_no_increment,

@@ -65,7 +65,7 @@ impl Subject {
     /// Deletes a key that was last written at `revision`.
     pub(super) async fn remove(&self, name: &str, revision: Revision) -> Revision {
         committed(
-            self.delete(&self.key(name), revision)
+            self.delete(&self.key(name), revision, None)
                 .await
                 .expect("the store takes deletions"),
         )

@@ -199,7 +199,15 @@ pub(super) async fn batches_never_split_a_revision(s: Subject) {
     for number in 0..100 {
         let key = s.key(&format!("{number:03}"));
         let put = s
-            .put(&key, value.clone(), Compare::Absent, PutOptions { lease: Some(lease) })
+            .put(
+                &key,
+                value.clone(),
+                Compare::Absent,
+                PutOptions {
+                    lease: Some(lease),
+                    fence: None,
+                },
+            )
             .await;
         committed(put.expect("the store takes writes"));
     }

@@ -15,7 +15,7 @@ use super::{
         META_SWEPT, Place, Record, entry_at,
     },
 };
-use crate::{Compare, Event, KeyValue, LeaseId, Revision, StorageError, WriteOutcome};
+use crate::{Compare, Event, Fence, KeyValue, LeaseId, PutOptions, Revision, StorageError, WriteOutcome};
 
 /// etcd's longest time to live, some 285 years.
 const MAX_TTL_S: u64 = 9_000_000_000;
@@ -30,12 +30,13 @@ pub(super) enum Job {
         key: Arc<str>,
         value: Bytes,
         compare: Compare,
-        lease: Option<LeaseId>,
+        options: PutOptions,
         reply: Reply<WriteOutcome>,
     },
     Delete {
         key: Arc<str>,
         revision: Revision,
+        fence: Option<Fence>,
         reply: Reply<WriteOutcome>,
     },
     Grant {
@@ -136,10 +137,15 @@ impl<'t> Batch<'t> {
                 key,
                 value,
                 compare,
-                lease,
+                options,
                 reply,
-            } => Answer::Write(reply, definite(self.put(state, key, value, compare, lease))?),
-            Job::Delete { key, revision, reply } => Answer::Write(reply, Ok(self.delete(state, &key, revision)?)),
+            } => Answer::Write(reply, definite(self.put(state, key, value, compare, options))?),
+            Job::Delete {
+                key,
+                revision,
+                fence,
+                reply,
+            } => Answer::Write(reply, definite(self.delete(state, &key, revision, fence))?),
             Job::Grant { ttl, reply } => Answer::Lease(reply, Ok(self.grant(state, ttl)?)),
             Job::Revoke { lease, reply } => Answer::Done(reply, definite(self.revoke(state, lease))?),
             Job::Compact { revision, reply } => Answer::Done(reply, definite(self.compact(state, revision))?),
@@ -153,8 +159,9 @@ impl<'t> Batch<'t> {
         key: Arc<str>,
         value: Bytes,
         compare: Compare,
-        lease: Option<LeaseId>,
+        options: PutOptions,
     ) -> Result<WriteOutcome, StorageError> {
+        hold(&state.index, options.fence)?;
         let (key, live) = find(&state.index, key);
         let wanted = match compare {
             Compare::Absent => 0,
@@ -164,7 +171,7 @@ impl<'t> Batch<'t> {
         if live.map_or(0, |live| live.place.0) != wanted {
             return Ok(WriteOutcome::Conflict(previous));
         }
-        let lease = lease.unwrap_or(0);
+        let lease = options.lease.unwrap_or(0);
         if lease != 0 && !state.leases.exists(lease) {
             return Err(StorageError::LeaseNotFound);
         }
@@ -199,7 +206,14 @@ impl<'t> Batch<'t> {
         Ok(WriteOutcome::Committed(revision))
     }
 
-    fn delete(&mut self, state: &mut State, key: &Arc<str>, revision: Revision) -> Result<WriteOutcome, StorageError> {
+    fn delete(
+        &mut self,
+        state: &mut State,
+        key: &Arc<str>,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> Result<WriteOutcome, StorageError> {
+        hold(&state.index, fence)?;
         let (key, live) = find(&state.index, key.clone());
         match live {
             Some(live) if live.place.0 == revision => {
@@ -339,6 +353,17 @@ fn find(index: &Index, key: Arc<str>) -> (Arc<str>, Option<Live>) {
     match index.get_key_value(&*key) {
         Some((known, live)) => (known.clone(), Some(*live)),
         None => (key, None),
+    }
+}
+
+/// Fails unless the fence, if there is one, holds.
+fn hold(index: &Index, fence: Option<Fence>) -> Result<(), StorageError> {
+    let Some(fence) = fence else { return Ok(()) };
+    let is_now = index.get(&*fence.key).map_or(0, |live| live.place.0);
+    if is_now == fence.mod_revision {
+        Ok(())
+    } else {
+        Err(StorageError::Fenced)
     }
 }
 

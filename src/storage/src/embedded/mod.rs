@@ -39,8 +39,8 @@ use self::{
     writer::{Counters, Writer},
 };
 use crate::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 /// The largest request that is taken: etcd's default, so that what fits here fits there.
@@ -225,17 +225,28 @@ impl Storage for EmbeddedStore {
                 key,
                 value,
                 compare,
-                lease: options.lease,
+                options,
                 reply,
             })
             .await
         })
     }
 
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         Box::pin(async move {
             let key = owned(key)?;
-            self.submit(|reply| Job::Delete { key, revision, reply }).await
+            self.submit(|reply| Job::Delete {
+                key,
+                revision,
+                fence,
+                reply,
+            })
+            .await
         })
     }
 

@@ -34,7 +34,7 @@ async fn create(store: &EmbeddedStore, key: &str, value: &str) -> Revision {
 async fn put(store: &EmbeddedStore, key: &str, value: &str, compare: Compare, lease: Option<LeaseId>) -> Revision {
     let value = Bytes::copy_from_slice(value.as_bytes());
     match store
-        .put(key, value, compare, PutOptions { lease })
+        .put(key, value, compare, PutOptions { lease, fence: None })
         .await
         .expect("the store takes writes")
     {
@@ -180,7 +180,7 @@ async fn everything_is_there_after_reopening() {
     let a = create(&store, "a", "1").await;
     let b = create(&store, "b", "1").await;
     let a2 = put(&store, "a", "2", Compare::ModRevision(a), None).await;
-    store.delete("b", b).await.expect("the store answers");
+    store.delete("b", b, None).await.expect("the store answers");
     store.compact(a2).await.expect("the store compacts");
     let before = history(&store, a2).await;
     drop(store);

@@ -28,8 +28,8 @@ use self::{
     keys::{entry, range_end, range_start, resource},
 };
 use crate::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 /// A [`Storage`] in an etcd cluster.
@@ -111,30 +111,46 @@ impl EtcdStore {
         }
     }
 
-    /// Makes `then` happen if the key is as wanted, else reads it.
+    /// Makes `then` happen if the key is as wanted and the fence holds, else reads both.
     async fn compare_and(
         &self,
         name: &'static str,
         key: &str,
         wanted: Revision,
+        fence: Option<Fence>,
         then: TxnOp,
     ) -> Result<WriteOutcome, StorageError> {
+        let compared: Vec<(&str, Revision)> = [(key, wanted)]
+            .into_iter()
+            .chain(fence.iter().map(|fence| (&*fence.key, fence.mod_revision)))
+            .collect();
+        let is_at = |(key, revision): &(&str, Revision)| EtcdCompare::mod_revision(*key, CompareOp::Equal, *revision);
         let answer = self.write(name, key, |client| {
             let transaction = Txn::new()
-                .when([EtcdCompare::mod_revision(key, CompareOp::Equal, wanted)])
+                .when(compared.iter().map(is_at).collect::<Vec<_>>())
                 .and_then([then.clone()])
-                .or_else([TxnOp::get(key, None)]);
+                .or_else(
+                    compared
+                        .iter()
+                        .map(|(key, _)| TxnOp::get(*key, None))
+                        .collect::<Vec<_>>(),
+                );
             let mut client = kv(client);
             async move { client.txn(transaction).await }
         });
         let answer = answer.await?;
-        let first = answer.op_responses().into_iter().next();
-        match first {
+        let mut responses = answer.op_responses().into_iter();
+        match responses.next() {
             // A deletion of nothing, as of revision 0: no write was made.
             Some(TxnOpResponse::Delete(deleted)) if deleted.deleted() == 0 => Ok(WriteOutcome::Conflict(None)),
-            Some(TxnOpResponse::Get(mut found)) => Ok(WriteOutcome::Conflict(
-                found.take_kvs().into_iter().next().and_then(entry),
-            )),
+            Some(TxnOpResponse::Get(found)) => {
+                let is_now = responses.next().and_then(first_entry);
+                let is_now = is_now.map_or(0, |entry| entry.mod_revision);
+                if fence.is_some_and(|fence| fence.mod_revision != is_now) {
+                    return Err(StorageError::Fenced);
+                }
+                Ok(WriteOutcome::Conflict(first_entry(TxnOpResponse::Get(found))))
+            }
             _ => Ok(WriteOutcome::Committed(revision_of(answer.header()))),
         }
     }
@@ -157,6 +173,14 @@ impl EtcdStore {
 /// Answers may be as large as etcd makes them.
 fn kv(client: &etcd_client::Client) -> KvClient {
     client.kv_client().max_decoding_message_size(usize::MAX)
+}
+
+/// What a read within a transaction has found.
+fn first_entry(response: TxnOpResponse) -> Option<KeyValue> {
+    match response {
+        TxnOpResponse::Get(mut found) => found.take_kvs().into_iter().next().and_then(entry),
+        _ => None,
+    }
 }
 
 fn revision_of(header: Option<&ResponseHeader>) -> Revision {
@@ -221,11 +245,19 @@ impl Storage for EtcdStore {
         let lease = options
             .lease
             .map(|lease| etcd_client::PutOptions::new().with_lease(lease));
-        Box::pin(async move { self.compare_and(name, key, wanted, TxnOp::put(key, value, lease)).await })
+        Box::pin(async move {
+            let put = TxnOp::put(key, value, lease);
+            self.compare_and(name, key, wanted, options.fence, put).await
+        })
     }
 
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        Box::pin(self.compare_and("delete", key, revision, TxnOp::delete(key, None)))
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        Box::pin(self.compare_and("delete", key, revision, fence, TxnOp::delete(key, None)))
     }
 
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {

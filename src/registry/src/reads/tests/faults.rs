@@ -19,8 +19,8 @@ use trireme_actors::{
 };
 use trireme_machinery::Reason;
 use trireme_storage::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 use super::support::{STATE, events, open, truth, until_error};
@@ -86,8 +86,13 @@ impl Storage for Breaking {
         self.inner.put(key, value, compare, options)
     }
 
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        self.inner.delete(key, revision)
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+        self.inner.delete(key, revision, fence)
     }
 
     fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 use trireme_storage::{
-    Compare, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError, WatchStream,
-    WriteOutcome,
+    Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
+    WatchStream, WriteOutcome,
 };
 
 /// What becomes of puts.
@@ -84,7 +84,7 @@ impl Moody {
                 let compare = Compare::ModRevision(at);
                 self.inner.put(key, entry.value, compare, PutOptions::default()).await?
             }
-            Meddling::Remove => self.inner.delete(key, at).await?,
+            Meddling::Remove => self.inner.delete(key, at, None).await?,
         };
         assert!(matches!(written, WriteOutcome::Committed(_)));
         Ok(())
@@ -134,13 +134,18 @@ impl Storage for Moody {
         self.inner.range(request)
     }
 
-    fn delete<'a>(&'a self, key: &'a str, revision: Revision) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
+    fn delete<'a>(
+        &'a self,
+        key: &'a str,
+        revision: Revision,
+        fence: Option<Fence>,
+    ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         Box::pin(async move {
             let how = self.meddling.lock().expect("no test panics here").take();
             if let Some(how) = how {
                 self.be_faster(how, key).await?;
             }
-            self.inner.delete(key, revision).await
+            self.inner.delete(key, revision, fence).await
         })
     }
 
