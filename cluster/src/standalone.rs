@@ -7,15 +7,9 @@ use crate::lease::{Duty, FencingToken, HeldLease};
 pub struct Standalone;
 
 impl Standalone {
-    /// There is never another holder, so there is never another token.
-    const TOKEN: FencingToken = FencingToken(1);
-
-    /// Takes a duty.
-    pub fn acquire(self, duty: Duty) -> HeldLease {
-        HeldLease {
-            duty,
-            token: Self::TOKEN,
-        }
+    /// Takes a duty. There is no group that gives out tokens, so the caller brings one that nobody has had.
+    pub fn acquire(self, duty: Duty, token: FencingToken) -> HeldLease {
+        HeldLease { duty, token }
     }
 }
 
@@ -25,13 +19,7 @@ mod tests {
 
     #[test]
     fn the_only_replica_holds_every_duty() {
-        let duty = Duty::named("system-namespaces");
-        assert_eq!(
-            Standalone.acquire(duty),
-            HeldLease {
-                duty,
-                token: FencingToken(1)
-            }
-        );
+        let (duty, token) = (Duty::named("system-namespaces"), FencingToken(7));
+        assert_eq!(Standalone.acquire(duty, token), HeldLease { duty, token });
     }
 }

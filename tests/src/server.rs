@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -40,7 +41,7 @@ pub struct Server {
     // Dropped in this order: the server before its store, both before their files.
     process: Process,
     command: Command,
-    _etcd: Option<Etcd>,
+    etcd: Option<Arc<Etcd>>,
     dir: TempDir,
     port: u16,
 }
@@ -53,12 +54,21 @@ impl Server {
 
     /// Starts a server with more flags.
     pub fn try_start(store: StoreChoice, flags: &[&str]) -> Result<Self, String> {
+        match store {
+            StoreChoice::Embedded => Self::start_over(None, &[flags, &["--unsafe-no-fsync"]].concat()),
+            StoreChoice::Etcd => Self::start_over(Some(Arc::new(Etcd::start()?)), flags),
+        }
+    }
+
+    /// Starts another server over the same etcd. Neither knows of the other.
+    pub fn start_beside(&self, flags: &[&str]) -> Result<Self, String> {
+        let etcd = self.etcd.clone().ok_or("the embedded store has one server")?;
+        Self::start_over(Some(etcd), flags)
+    }
+
+    fn start_over(etcd: Option<Arc<Etcd>>, flags: &[&str]) -> Result<Self, String> {
         let binary = binary()?;
         let dir = TempDir::with_prefix("trireme-test-").map_err(|error| error.to_string())?;
-        let etcd = match store {
-            StoreChoice::Embedded => None,
-            StoreChoice::Etcd => Some(Etcd::start()?),
-        };
         let tokens = dir.path().join("tokens.csv");
         fs::write(&tokens, TOKENS).map_err(|error| error.to_string())?;
         let port = free_port();
@@ -74,15 +84,14 @@ impl Server {
             // As kube-apiserver alone, so that both stores show the same.
             command.arg("--controllers=-*");
         }
-        match &etcd {
-            Some(etcd) => command.arg(format!("--etcd-servers={}", etcd.url())),
-            None => command.arg("--unsafe-no-fsync"),
-        };
+        if let Some(etcd) = &etcd {
+            command.arg(format!("--etcd-servers={}", etcd.url()));
+        }
         let process = Process::start("trireme", &mut command, dir.path()).map_err(|error| error.to_string())?;
         let mut server = Self {
             process,
             command,
-            _etcd: etcd,
+            etcd,
             dir,
             port,
         };

@@ -141,3 +141,45 @@ fn what_a_death_interrupts_goes_on_afterwards() {
         assert_eq!(children(&family.client).len(), 0, "{store:?}");
     }
 }
+
+/// The value of a metric, the sum over all its labels.
+fn metric(client: &Client, name: &str) -> f64 {
+    let page = client.get("/metrics").expect("an answer").text();
+    let samples = page.lines().filter(|line| line.starts_with(name));
+    samples
+        .filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok())
+        .sum()
+}
+
+#[test]
+fn a_second_process_over_one_etcd_fences_the_first_out() {
+    let mut first = Server::try_start(StoreChoice::Etcd, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
+    let second = first
+        .start_beside(&[CONTROLLERS])
+        .unwrap_or_else(|error| panic!("{error}"));
+    let (old, new) = (first.client(), second.client());
+    let mut made = 0;
+    // Whoever is faster makes what belongs into a namespace; sooner or later the first process is, and is refused.
+    let refused = || {
+        let body = json!({ "metadata": { "name": format!("n{made}") } });
+        made += 1;
+        assert_eq!(
+            old.json("POST", "/api/v1/namespaces", &body).expect("an answer").code,
+            201
+        );
+        metric(&old, "trireme_fenced_writes_refused_total") > 0.0
+    };
+    let waited = first.process().wait_until("a refused write", PATIENCE, refused);
+    waited.unwrap_or_else(|error| panic!("{error}"));
+    let missing = |kind: &str, name: &str| {
+        (0..made).any(|number| {
+            let path = format!("/api/v1/namespaces/n{number}/{kind}/{name}");
+            new.get(&path).expect("an answer").code != 200
+        })
+    };
+    let waited = first.process().wait_until("all is made", PATIENCE, || {
+        !missing("serviceaccounts", "default") && !missing("configmaps", "kube-root-ca.crt")
+    });
+    waited.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(metric(&new, "trireme_fenced_writes_refused_total"), 0.0);
+}

@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{EventKind, Item, RegistryHandle, ResourceInfo};
 
+use crate::keep::Term;
 pub use crate::queue::QueueKey;
 
 /// A state of the cluster that somebody has to bring about and keep, object by object.
@@ -44,11 +45,7 @@ pub trait Controller: Send + Sync + 'static {
     fn concerned(&self, change: &Change) -> Vec<Self::Key>;
 
     /// Brings the state about. Only the holder of the lease can call it.
-    fn run<'a>(
-        &'a self,
-        key: &'a Self::Key,
-        lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Self::Key>, ApiError>>;
+    fn run<'a>(&'a self, key: &'a Self::Key, term: &'a Term) -> BoxFuture<'a, Result<Looked<Self::Key>, ApiError>>;
 }
 
 /// An object of a watched resource that is there or has changed.

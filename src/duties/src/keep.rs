@@ -6,25 +6,31 @@
 //!          └── everything again: at the start, every      │   └─ failed: again later, each time later
 //!              period, and when something was missed      └───── waits, or names other keys
 //! ```
-//! A lease that is lost ends the run at once, wherever it is; when it is won again the duty starts from the beginning,
-//! with an empty queue and all that is there.
+//! Before the first write under a lease the duty's fence is raised to the lease's token, and every write carries the
+//! fence. A lease that is lost, or a write that the fence refuses, ends the run at once, wherever it is; when the lease is
+//! won again the duty starts from the beginning, with an empty queue and all that is there.
 
 use std::{
     panic::AssertUnwindSafe,
     time::{Duration, Instant},
 };
 
-use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{self, BoxFuture},
+    stream::FuturesUnordered,
+};
+use metrics::Gauge;
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::{Duty, HeldLease};
 use trireme_machinery::ApiError;
-use trireme_registry::RegistryHandle;
+use trireme_registry::{Fence, FenceError, Fences, RegistryHandle};
 
 use crate::{
     controller::{Change, Controller, Looked},
     follow::{Followed, Told, follow},
-    queue::{Again, CAPACITY, LAST_RETRY, WorkQueue},
+    queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
 };
 
 /// How soon everything is told again when changes may have been missed.
@@ -44,7 +50,7 @@ pub trait Reconciler: Send + Sync + 'static {
     }
 
     /// Brings the state about. Only the holder of the lease can call it.
-    fn run<'a>(&'a self, lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>>;
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>>;
 }
 
 /// A [`Reconciler`] as a [`Controller`] of one key.
@@ -77,28 +83,96 @@ impl<R: Reconciler> Controller for Whole<R> {
         vec![Everything]
     }
 
-    fn run<'a>(
-        &'a self,
-        _key: &'a Everything,
-        lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Everything>, ApiError>> {
-        Box::pin(async move { self.0.run(lease).await.map(|()| Looked::done()) })
+    fn run<'a>(&'a self, _key: &'a Everything, term: &'a Term) -> BoxFuture<'a, Result<Looked<Everything>, ApiError>> {
+        Box::pin(async move { self.0.run(term).await.map(|()| Looked::done()) })
+    }
+}
+
+/// The time during which one lease is held.
+#[derive(Debug)]
+pub struct Term {
+    lease: HeldLease,
+    fence: Fence,
+}
+
+impl Term {
+    /// What is held.
+    pub fn lease(&self) -> HeldLease {
+        self.lease
+    }
+
+    /// What every write must carry.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
     }
 }
 
 /// Spawns the task that does a duty whenever its lease is held. It ends when nobody gives out leases any more.
-pub fn keep(system: &ActorSystem, mut leases: watch::Receiver<Option<HeldLease>>, duty: impl Controller) {
+pub fn keep(
+    system: &ActorSystem,
+    fences: Fences,
+    mut leases: watch::Receiver<Option<HeldLease>>,
+    duty: impl Controller,
+) {
     let clock = system.clock().clone();
     let name = format!("duty/{}", duty.duty());
     let _ = system.tasks().spawn_named(name, async move {
         while let Some(lease) = won(&mut leases).await {
+            let until_deposed = async {
+                while let Some(term) = begin(&fences, lease, &clock).await {
+                    let _shown = Shown::of(lease);
+                    tokio::select! {
+                        biased;
+                        () = term.fence.refused() => {}
+                        () = do_duty(&duty, &term, &clock) => {}
+                    }
+                }
+                // Somebody else has a later lease: this one will be found to be over.
+                future::pending::<()>().await;
+            };
             tokio::select! {
                 biased;
                 () = lost(&mut leases, lease) => tracing::info!(duty = %lease.duty, "the lease is lost"),
-                () = do_duty(&duty, &lease, &clock) => {}
+                () = until_deposed => {}
             }
         }
     });
+}
+
+/// Raises the duty's fence; `None` if a later holder was there first.
+async fn begin(fences: &Fences, lease: HeldLease, clock: &Clock) -> Option<Term> {
+    let mut wait = FIRST_RETRY;
+    loop {
+        match fences.raise(lease.duty.name(), lease.token.0).await {
+            Ok(fence) => return Some(Term { lease, fence }),
+            Err(error @ (FenceError::Deposed { .. } | FenceError::Unreadable(_))) => {
+                tracing::error!(duty = %lease.duty, %error, "a duty is not done here any more");
+                return None;
+            }
+            Err(error) => {
+                tracing::debug!(duty = %lease.duty, %error, "a duty cannot begin yet");
+                clock.sleep(wait).await;
+                wait = (wait * 2).min(LAST_RETRY);
+            }
+        }
+    }
+}
+
+/// The token under which a duty is done, as a metric; 0 when it is not done here.
+struct Shown(Gauge);
+
+impl Shown {
+    fn of(lease: HeldLease) -> Self {
+        let shown = metrics::gauge!("trireme_duty_fencing_token", "duty" => lease.duty.name());
+        shown.set(f64::from(u32::try_from(lease.token.0).unwrap_or(u32::MAX)));
+        Self(shown)
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.0.set(0.0);
+    }
 }
 
 async fn won(leases: &mut watch::Receiver<Option<HeldLease>>) -> Option<HeldLease> {
@@ -110,7 +184,7 @@ async fn lost(leases: &mut watch::Receiver<Option<HeldLease>>, lease: HeldLease)
     let _ = leases.wait_for(|held| *held != Some(lease)).await;
 }
 
-async fn do_duty<C: Controller>(duty: &C, lease: &HeldLease, clock: &Clock) {
+async fn do_duty<C: Controller>(duty: &C, term: &Term, clock: &Clock) {
     let mut run = Run::new(duty, clock);
     let mut working = FuturesUnordered::new();
     let mut followed = Followed::new();
@@ -121,7 +195,7 @@ async fn do_duty<C: Controller>(duty: &C, lease: &HeldLease, clock: &Clock) {
         while working.len() < duty.at_once()
             && let Some(key) = run.queue.take(clock.now())
         {
-            working.push(async move { (look(duty, &key, lease).await, key) });
+            working.push(async move { (look(duty, &key, term).await, key) });
         }
         let wake_at = run.queue.next_due().map_or(run.next_pass, |due| due.min(run.next_pass));
         tokio::select! {
@@ -133,15 +207,15 @@ async fn do_duty<C: Controller>(duty: &C, lease: &HeldLease, clock: &Clock) {
 }
 
 /// A panic in a look at one key is a failure of that look.
-async fn look<C: Controller>(duty: &C, key: &C::Key, lease: &HeldLease) -> Result<Looked<C::Key>, ApiError> {
-    let looked = AssertUnwindSafe(duty.run(key, lease)).catch_unwind().await;
+async fn look<C: Controller>(duty: &C, key: &C::Key, term: &Term) -> Result<Looked<C::Key>, ApiError> {
+    let looked = AssertUnwindSafe(duty.run(key, term)).catch_unwind().await;
     looked.unwrap_or_else(|_| {
         tracing::error!(duty = %duty.duty(), ?key, "a duty panicked");
         Err(ApiError::internal("a duty panicked"))
     })
 }
 
-/// The time during which one lease is held.
+/// What is to be done during a term.
 struct Run<'d, C: Controller> {
     duty: &'d C,
     clock: &'d Clock,

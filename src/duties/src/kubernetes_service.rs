@@ -6,11 +6,11 @@ use std::{net::IpAddr, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER};
+use crate::{Reconciler, SERVER, Term};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -35,10 +35,9 @@ impl KubernetesService {
         }
     }
 
-    async fn make_missing(&self) -> Result<(), ApiError> {
-        if self.services.find(NAMESPACE, NAME).await?.is_none()
-            && self.services.create(NAMESPACE, &self.object()).await?
-        {
+    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+        let services = self.services.under(term.fence());
+        if services.find(NAMESPACE, NAME).await?.is_none() && services.create(NAMESPACE, &self.object()).await? {
             tracing::info!(address = %self.address, "created the Service kubernetes");
         }
         Ok(())
@@ -73,7 +72,7 @@ impl Reconciler for KubernetesService {
         Duration::from_secs(10)
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.make_missing())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.make_missing(term))
     }
 }

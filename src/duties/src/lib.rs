@@ -10,6 +10,7 @@
 //!
 //! `docs/duties.md` says what each does.
 
+mod alone;
 mod controller;
 mod flow;
 mod follow;
@@ -25,10 +26,11 @@ mod service_accounts;
 mod service_range;
 mod system_namespaces;
 
+pub use alone::acquire_alone;
 pub use controller::{Change, Controller, Looked, QueueKey};
 pub use flow::{FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
-pub use keep::{Everything, Reconciler, Whole, keep};
+pub use keep::{Everything, Reconciler, Term, Whole, keep};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;

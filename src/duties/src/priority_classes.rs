@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER};
+use crate::{Reconciler, SERVER, Term};
 
 /// A class that users can neither make otherwise nor delete; validation knows the same names and values.
 struct Class {
@@ -44,9 +44,10 @@ impl SystemPriorityClasses {
         }
     }
 
-    async fn make_missing(&self) -> Result<(), ApiError> {
+    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+        let classes = self.classes.under(term.fence());
         for class in &CLASSES {
-            if self.classes.find("", class.name).await?.is_none() && self.classes.create("", &class.object()).await? {
+            if classes.find("", class.name).await?.is_none() && classes.create("", &class.object()).await? {
                 tracing::info!(priority_class = class.name, "created a system priority class");
             }
         }
@@ -75,7 +76,7 @@ impl Reconciler for SystemPriorityClasses {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.make_missing())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.make_missing(term))
     }
 }

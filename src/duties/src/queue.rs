@@ -16,7 +16,7 @@ use std::{
 use metrics::{Counter, Gauge, Histogram};
 
 /// How soon a key is tried again after it failed; each further failure doubles it.
-const FIRST_RETRY: Duration = Duration::from_millis(50);
+pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// The longest wait after failures, from which on they are told loudly.
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(10);
 /// Keys that may be known at once: some tens of megabytes at the most.

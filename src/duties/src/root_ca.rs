@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use crate::{
-    MANAGER,
+    MANAGER, Term,
     controller::{Change, Controller, Looked},
     in_namespaces,
 };
@@ -41,14 +41,15 @@ impl RootCaPublisher {
         }
     }
 
-    async fn keep(&self, namespace: &str) -> Result<Looked<Arc<str>>, ApiError> {
+    async fn keep(&self, namespace: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
         if !in_namespaces::is_active(&self.namespaces, namespace).await? {
             return Ok(Looked::done());
         }
-        let written = match self.configmaps.find(namespace, NAME).await? {
-            None => self.configmaps.create(namespace, &self.object()).await.map(drop),
+        let configmaps = self.configmaps.under(term.fence());
+        let written = match configmaps.find(namespace, NAME).await? {
+            None => configmaps.create(namespace, &self.object()).await.map(drop),
             Some(found) => match self.updated(found) {
-                Some(changed) => self.configmaps.replace(namespace, NAME, &changed).await,
+                Some(changed) => configmaps.replace(namespace, NAME, &changed).await,
                 None => Ok(()),
             },
         };
@@ -99,11 +100,7 @@ impl Controller for RootCaPublisher {
         in_namespaces::concerned(change, NAME)
     }
 
-    fn run<'a>(
-        &'a self,
-        namespace: &'a Arc<str>,
-        _lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
-        Box::pin(self.keep(namespace))
+    fn run<'a>(&'a self, namespace: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+        Box::pin(self.keep(namespace, term))
     }
 }

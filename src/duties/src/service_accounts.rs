@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use crate::{
-    MANAGER,
+    MANAGER, Term,
     controller::{Change, Controller, Looked},
     in_namespaces,
 };
@@ -31,12 +31,13 @@ impl DefaultServiceAccounts {
         }
     }
 
-    async fn keep(&self, namespace: &str) -> Result<Looked<Arc<str>>, ApiError> {
+    async fn keep(&self, namespace: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
+        let accounts = self.accounts.under(term.fence());
         if in_namespaces::is_active(&self.namespaces, namespace).await?
-            && self.accounts.find(namespace, NAME).await?.is_none()
+            && accounts.find(namespace, NAME).await?.is_none()
         {
             let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": NAME } });
-            in_namespaces::unless_going(self.accounts.create(namespace, &account).await.map(drop))?;
+            in_namespaces::unless_going(accounts.create(namespace, &account).await.map(drop))?;
         }
         Ok(Looked::done())
     }
@@ -63,11 +64,7 @@ impl Controller for DefaultServiceAccounts {
         in_namespaces::concerned(change, NAME)
     }
 
-    fn run<'a>(
-        &'a self,
-        namespace: &'a Arc<str>,
-        _lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
-        Box::pin(self.keep(namespace))
+    fn run<'a>(&'a self, namespace: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+        Box::pin(self.keep(namespace, term))
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::Reconciler;
+use crate::{Reconciler, Term};
 
 /// The range that is there from the beginning.
 const NAME: &str = "kubernetes";
@@ -29,26 +29,27 @@ impl DefaultServiceRange {
         }
     }
 
-    async fn keep(&self) -> Result<(), ApiError> {
-        let Some(mut range) = self.ranges.find("", NAME).await? else {
-            if self.ranges.create("", &self.object()).await? {
+    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
+        let ranges = self.ranges.under(term.fence());
+        let Some(mut range) = ranges.find("", NAME).await? else {
+            if ranges.create("", &self.object()).await? {
                 tracing::info!(blocks = ?self.blocks, "created the default ServiceCIDR");
             }
-            return self.say_ready().await;
+            return say_ready(&ranges).await;
         };
         let blocks = range.pointer("/spec/cidrs").and_then(Value::as_array);
         let first_alone =
             matches!(blocks.map(Vec::as_slice), Some([first]) if self.blocks.first().is_some_and(|own| first == own));
         if first_alone && self.blocks.len() == 2 {
             range["spec"]["cidrs"] = json!(self.blocks);
-            return self.ranges.replace("", NAME, &range).await;
+            return ranges.replace("", NAME, &range).await;
         }
         let is_other = blocks.is_none_or(|blocks| blocks != &self.blocks);
         let is_going = range.pointer("/metadata/deletionTimestamp").is_some();
         if is_other || is_going || !is_undecided(&range) {
             return Ok(());
         }
-        self.say_ready().await
+        say_ready(&ranges).await
     }
 
     fn object(&self) -> Value {
@@ -59,20 +60,18 @@ impl DefaultServiceRange {
             "spec": { "cidrs": self.blocks },
         })
     }
+}
 
-    async fn say_ready(&self) -> Result<(), ApiError> {
-        let now = self.ranges.registry().now();
-        let ready = json!({
-            "type": "Ready",
-            "status": "True",
-            "reason": "",
-            "message": "Kubernetes default Service CIDR is ready",
-            "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        });
-        self.ranges
-            .merge_status("", NAME, &json!({ "conditions": [ready] }))
-            .await
-    }
+async fn say_ready(ranges: &OwnObjects) -> Result<(), ApiError> {
+    let now = ranges.registry().now();
+    let ready = json!({
+        "type": "Ready",
+        "status": "True",
+        "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    });
+    ranges.merge_status("", NAME, &json!({ "conditions": [ready] })).await
 }
 
 /// Whether nobody has said yet that the range can or cannot be used.
@@ -92,7 +91,7 @@ impl Reconciler for DefaultServiceRange {
         Duration::from_secs(10)
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.keep())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.keep(term))
     }
 }

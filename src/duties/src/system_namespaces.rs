@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER};
+use crate::{Reconciler, SERVER, Term};
 
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
@@ -25,13 +25,14 @@ impl SystemNamespaces {
         }
     }
 
-    async fn make_missing(&self) -> Result<(), ApiError> {
+    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+        let namespaces = self.namespaces.under(term.fence());
         for name in NAMES {
-            if self.namespaces.find("", name).await?.is_some() {
+            if namespaces.find("", name).await?.is_some() {
                 continue;
             }
             let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            if self.namespaces.create("", &object).await? {
+            if namespaces.create("", &object).await? {
                 tracing::info!(namespace = name, "created a system namespace");
             }
         }
@@ -48,7 +49,7 @@ impl Reconciler for SystemNamespaces {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.make_missing())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.make_missing(term))
     }
 }

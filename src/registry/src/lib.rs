@@ -10,6 +10,7 @@ pub mod allocate;
 mod director;
 pub mod encode;
 mod event;
+mod fence;
 #[cfg(test)]
 mod fixtures;
 pub mod info;
@@ -37,6 +38,7 @@ mod write;
 pub use admission::{Admission, Attributes, Operation};
 pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
 pub use event::EventKind;
+pub use fence::{Fence, FenceError, Fences};
 pub use info::{Column, Conversion, ResourceInfo, ServedVersion};
 pub use item::{Item, ItemKey};
 pub use own_objects::{LateObjects, OwnObjects};

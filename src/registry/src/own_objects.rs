@@ -9,6 +9,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
+    fence::Fence,
     item::Item,
     registry::RegistryHandle,
     request::{
@@ -23,6 +24,7 @@ use crate::{
 pub struct OwnObjects {
     registry: RegistryHandle,
     field_manager: &'static str,
+    fence: Option<Fence>,
 }
 
 impl OwnObjects {
@@ -31,6 +33,16 @@ impl OwnObjects {
         Self {
             registry,
             field_manager,
+            fence: None,
+        }
+    }
+
+    /// The same objects, written only as long as the fence holds.
+    #[must_use]
+    pub fn under(&self, fence: &Fence) -> Self {
+        Self {
+            fence: Some(fence.clone()),
+            ..self.clone()
         }
     }
 
@@ -59,7 +71,7 @@ impl OwnObjects {
         freshness: Freshness,
     ) -> Result<Option<Arc<Item>>, ApiError> {
         let request = GetRequest {
-            target: target(namespace, name),
+            target: self.target(namespace, name),
             freshness,
         };
         match self.registry.get(request).await {
@@ -75,7 +87,7 @@ impl OwnObjects {
     /// If the store cannot be read.
     pub async fn all(&self) -> Result<Vec<Value>, ApiError> {
         let request = ListRequest {
-            target: target("", ""),
+            target: self.target("", ""),
             selection: Default::default(),
             options: Default::default(),
         };
@@ -89,7 +101,7 @@ impl OwnObjects {
     /// All that can be wrong with a write.
     pub async fn create(&self, namespace: &str, object: &Value) -> Result<bool, ApiError> {
         let request = CreateRequest {
-            target: target(namespace, ""),
+            target: self.target(namespace, ""),
             body: body(object),
             options: self.options(),
         };
@@ -106,7 +118,7 @@ impl OwnObjects {
     /// If the store cannot be read.
     pub async fn in_namespace(&self, namespace: &str) -> Result<Vec<Arc<Item>>, ApiError> {
         let request = ListRequest {
-            target: target(namespace, ""),
+            target: self.target(namespace, ""),
             selection: Default::default(),
             options: Default::default(),
         };
@@ -133,7 +145,7 @@ impl OwnObjects {
         object: &Value,
     ) -> Result<(), ApiError> {
         let request = UpdateRequest {
-            target: target(namespace, name),
+            target: self.target(namespace, name),
             subresource,
             body: body(object),
             options: self.options(),
@@ -148,7 +160,7 @@ impl OwnObjects {
     /// All that can be wrong with a write.
     pub async fn merge(&self, namespace: &str, name: &str, patch: &Value) -> Result<(), ApiError> {
         let request = PatchRequest {
-            target: target(namespace, name),
+            target: self.target(namespace, name),
             subresource: Subresource::None,
             kind: PatchKind::Merge,
             patch: patch.to_string().into(),
@@ -163,7 +175,7 @@ impl OwnObjects {
     /// All that can be wrong with a write.
     pub async fn merge_status(&self, namespace: &str, name: &str, status: &Value) -> Result<(), ApiError> {
         let request = PatchRequest {
-            target: target(namespace, name),
+            target: self.target(namespace, name),
             subresource: Subresource::Status,
             kind: PatchKind::StrategicMerge,
             patch: serde_json::json!({ "status": status }).to_string().into(),
@@ -186,7 +198,7 @@ impl OwnObjects {
     /// All that can be wrong with a write.
     pub async fn delete_with(&self, namespace: &str, name: &str, options: DeleteOptions) -> Result<(), ApiError> {
         let request = DeleteRequest {
-            target: target(namespace, name),
+            target: self.target(namespace, name),
             options,
         };
         match self.registry.delete(request).await {
@@ -201,7 +213,7 @@ impl OwnObjects {
     /// All that can be wrong with a write. Some objects may have been deleted then.
     pub async fn delete_all(&self, namespace: &str) -> Result<(), ApiError> {
         let request = DeleteCollectionRequest {
-            target: target(namespace, ""),
+            target: self.target(namespace, ""),
             selection: Default::default(),
             list: Default::default(),
             options: DeleteOptions {
@@ -210,6 +222,16 @@ impl OwnObjects {
             },
         };
         self.registry.delete_collection(request).await.map(drop)
+    }
+
+    fn target(&self, namespace: &str, name: &str) -> Target {
+        Target {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            user: own_user(),
+            fence: self.fence.clone(),
+            ..Target::default()
+        }
     }
 
     fn options(&self) -> WriteOptions {
@@ -240,15 +262,6 @@ impl LateObjects {
             let resource = &objects.registry.info().resource;
             tracing::warn!(%resource, namespace, name, %error, "what belongs to a deleted object could not be deleted");
         }
-    }
-}
-
-fn target(namespace: &str, name: &str) -> Target {
-    Target {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        user: own_user(),
-        ..Target::default()
     }
 }
 

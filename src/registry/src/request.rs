@@ -7,7 +7,7 @@ use serde_json::Value;
 use trireme_machinery::selector::{FieldSelector, LabelSelector};
 use trireme_storage::Revision;
 
-use crate::{item::Item, trace::Trace};
+use crate::{fence::Fence, item::Item, trace::Trace};
 
 /// Who asks (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Target {
     pub user: UserInfo,
     /// Where the time goes; off for what the server asks itself.
     pub trace: Trace,
+    /// Write only as long as this holds: for the server's own work that one replica at a time does.
+    pub fence: Option<Fence>,
 }
 
 /// A subresource that reads and writes part of an object.

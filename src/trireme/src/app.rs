@@ -17,7 +17,7 @@ use trireme_actors::{ActorSystem, Clock};
 use trireme_edge::EdgeError;
 use trireme_edge::server::Running;
 use trireme_edge::server::TlsError;
-use trireme_registry::DirectorHandle;
+use trireme_registry::{DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
@@ -123,6 +123,7 @@ impl App {
             system: &system,
             director: &director,
             settings,
+            fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             root_ca: root_ca(settings, &pki)?,
         };
         duties.start()?;

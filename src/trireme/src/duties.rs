@@ -1,13 +1,11 @@
 //! Starts the work that one replica at a time does.
 
-use tokio::sync::watch;
 use trireme_actors::ActorSystem;
-use trireme_cluster::Standalone;
 use trireme_duties::{
     Controller, DefaultServiceAccounts, DefaultServiceRange, FlowConfiguration, FlowStatus, GarbageCollector,
     KubernetesService, NamespaceDeletion, RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
 };
-use trireme_registry::{DirectorHandle, RegistryHandle};
+use trireme_registry::{DirectorHandle, Fences, RegistryHandle};
 
 use crate::resources::{ResourcesError, registry};
 use crate::settings::Settings;
@@ -17,6 +15,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
     pub(crate) director: &'a DirectorHandle,
     pub(crate) settings: &'a Settings,
+    /// What refuses the writes of whoever did a duty before.
+    pub(crate) fences: Fences,
     /// What pods are told to trust, PEM.
     pub(crate) root_ca: String,
 }
@@ -68,14 +68,9 @@ impl Duties<'_> {
         }
     }
 
-    /// This replica is alone, so it holds every lease for as long as it lives.
+    /// This replica is alone, so it takes every lease for as long as it lives.
     fn keep(&self, duty: impl Controller) {
-        let (lease, held) = watch::channel(Some(Standalone.acquire(duty.duty())));
-        let name = format!("lease/{}", duty.duty());
-        let _ = self
-            .system
-            .tasks()
-            .spawn_named(name, async move { lease.closed().await });
-        trireme_duties::keep(self.system, held, duty);
+        let leases = trireme_duties::acquire_alone(self.system, &self.fences, duty.duty());
+        trireme_duties::keep(self.system, self.fences.clone(), leases, duty);
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use super::catalogue::{self, AUTO_UPDATE, EXEMPT};
-use crate::Reconciler;
+use crate::{Reconciler, Term};
 
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 
@@ -38,7 +38,7 @@ impl FlowConfiguration {
         }
     }
 
-    async fn keep(&self) -> Result<(), ApiError> {
+    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
         // Levels first, so that no schema is told to be dangling meanwhile.
         let levels = Wanted {
             mandatory: catalogue::mandatory_levels(),
@@ -48,10 +48,11 @@ impl FlowConfiguration {
             mandatory: catalogue::mandatory_schemas(),
             suggested: catalogue::suggested_schemas(),
         };
-        levels.keep(&self.levels).await?;
-        schemas.keep(&self.schemas).await?;
-        schemas.remove_others(&self.schemas).await?;
-        levels.remove_others(&self.levels).await
+        let [own_levels, own_schemas] = [&self.levels, &self.schemas].map(|objects| objects.under(term.fence()));
+        levels.keep(&own_levels).await?;
+        schemas.keep(&own_schemas).await?;
+        schemas.remove_others(&own_schemas).await?;
+        levels.remove_others(&own_levels).await
     }
 }
 
@@ -144,8 +145,8 @@ impl Reconciler for FlowConfiguration {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.keep())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.keep(term))
     }
 }
 

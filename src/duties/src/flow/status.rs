@@ -4,12 +4,12 @@ use std::{collections::HashSet, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, field::quote};
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use super::catalogue::{CATCH_ALL, EXEMPT};
-use crate::Reconciler;
+use crate::{Reconciler, Term};
 
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
@@ -28,19 +28,20 @@ impl FlowStatus {
         }
     }
 
-    async fn tell(&self) -> Result<(), ApiError> {
+    async fn tell(&self, term: &Term) -> Result<(), ApiError> {
         let levels = self.levels.all().await?;
         let mut names: HashSet<&str> = levels.iter().map(name).collect();
         // These two are there even when their objects are not.
         names.extend([EXEMPT, CATCH_ALL]);
-        for schema in self.schemas.all().await? {
+        let schemas = self.schemas.under(term.fence());
+        for schema in schemas.all().await? {
             let Some(mut condition) = outdated(&schema, &names) else {
                 continue;
             };
-            let now = self.schemas.registry().now();
+            let now = schemas.registry().now();
             condition["lastTransitionTime"] = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
             let status = json!({ "conditions": [condition] });
-            match self.schemas.merge_status("", name(&schema), &status).await {
+            match schemas.merge_status("", name(&schema), &status).await {
                 // It was deleted meanwhile.
                 Err(error) if error.reason == Reason::NotFound => {}
                 other => other?,
@@ -97,8 +98,8 @@ impl Reconciler for FlowStatus {
             .into()
     }
 
-    fn run<'a>(&'a self, _lease: &'a HeldLease) -> BoxFuture<'a, Result<(), ApiError>> {
-        Box::pin(self.tell())
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(self.tell(term))
     }
 }
 

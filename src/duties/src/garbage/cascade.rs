@@ -7,9 +7,9 @@ use trireme_machinery::{
     ApiError,
     meta::{ObjectMeta as _, OwnerReference},
 };
-use trireme_registry::{Item, RegistryHandle, RouteTable, request::Freshness};
+use trireme_registry::{Item, RegistryHandle, request::Freshness};
 
-use super::{FOREGROUND, Found, GarbageCollector, ORPHAN, Suspect, dependents};
+use super::{FOREGROUND, Found, GarbageCollector, ORPHAN, Scene, Suspect};
 use crate::controller::Looked;
 
 /// How soon to look again at an owner that waits. A dependent that goes is heard of at once; this is for those that
@@ -18,24 +18,24 @@ const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 impl GarbageCollector {
     /// Does what a deletion that is under way says of dependents.
-    pub(super) async fn go_on_deleting(&self, routes: &RouteTable, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+    pub(super) async fn go_on_deleting(&self, scene: &Scene<'_>, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
         if owner.waits_for_dependents() {
-            return self.wait_for_dependents(routes, owner).await;
+            return self.wait_for_dependents(scene, owner).await;
         }
         if owner.tree.meta().has_finalizer(ORPHAN) {
-            for (registry, item) in self.dependents_of(routes, owner).await? {
-                orphan(&Found::new(&registry, item)?, &owner.item.uid).await?;
+            for (registry, item) in self.dependents_of(scene, owner).await? {
+                orphan(&scene.found(&registry, item)?, &owner.item.uid).await?;
             }
             remove_finalizer(owner, ORPHAN).await?;
         }
         Ok(Looked::done())
     }
 
-    async fn wait_for_dependents(&self, routes: &RouteTable, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
-        let dependents = self.dependents_of(routes, owner).await?;
+    async fn wait_for_dependents(&self, scene: &Scene<'_>, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+        let dependents = self.dependents_of(scene, owner).await?;
         let mut blocked = false;
         for (registry, item) in &dependents {
-            let dependent = Found::new(registry, item.clone())?;
+            let dependent = scene.found(registry, item.clone())?;
             blocked |= references(&dependent, &owner.item.uid).any(OwnerReference::blocks_owner_deletion);
         }
         if !blocked {
@@ -51,11 +51,11 @@ impl GarbageCollector {
     /// The objects that rightly name this one as an owner: in its namespace, if it has one.
     pub(super) async fn dependents_of(
         &self,
-        routes: &RouteTable,
+        scene: &Scene<'_>,
         owner: &Found,
     ) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
         let namespace = owner.item.namespace();
-        let mut dependents = dependents(routes, &owner.item.uid, Freshness::Latest).await?;
+        let mut dependents = scene.dependents(&owner.item.uid, Freshness::Latest).await?;
         dependents.retain(|(_, item)| namespace.is_empty() || item.namespace() == namespace);
         Ok(dependents)
     }
@@ -64,6 +64,7 @@ impl GarbageCollector {
     /// its owners no longer. Says whether it did.
     pub(super) async fn unblock_circle(
         &self,
+        scene: &Scene<'_>,
         found: &Found,
         dependents: &[(RegistryHandle, Arc<Item>)],
     ) -> Result<bool, ApiError> {
@@ -72,7 +73,7 @@ impl GarbageCollector {
             return Ok(false);
         }
         for (registry, item) in dependents {
-            if Found::new(registry, item.clone())?.waits_for_dependents() {
+            if scene.found(registry, item.clone())?.waits_for_dependents() {
                 found.change_metadata("ownerReferences", unblocked(&found.tree)).await?;
                 return Ok(true);
             }

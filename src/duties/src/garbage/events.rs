@@ -10,7 +10,7 @@ use trireme_machinery::{
 use trireme_registry::{RouteTable, request::Freshness};
 
 use super::{
-    Found, GarbageCollector,
+    Found, GarbageCollector, Scene,
     owners::{Owners, registry_of},
 };
 
@@ -20,22 +20,21 @@ const COMPONENT: &str = "garbage-collector-controller";
 impl GarbageCollector {
     /// Makes an event of each reference that leads to an object in another namespace. A failure is only logged: the
     /// event is for people.
-    pub(super) async fn tell_misplaced(&self, found: &Found, owners: &Owners) {
-        let routes = self.director.routes();
+    pub(super) async fn tell_misplaced(&self, scene: &Scene<'_>, found: &Found, owners: &Owners) {
         for reference in owners.suspicious() {
-            if is_misplaced(&routes, found, reference).await {
-                self.tell(found, reference).await;
+            if is_misplaced(scene.routes, found, reference).await {
+                self.tell(scene, found, reference).await;
             }
         }
     }
 
-    async fn tell(&self, found: &Found, reference: &Value) {
+    async fn tell(&self, scene: &Scene<'_>, found: &Found, reference: &Value) {
         let namespace = match found.item.namespace() {
             "" => "default",
             namespace => namespace,
         };
         let event = self.event(found, reference, namespace);
-        if let Err(error) = self.events.create(namespace, &event).await {
+        if let Err(error) = self.events.under(scene.fence).create(namespace, &event).await {
             tracing::debug!(%error, name = found.item.name(), "an event could not be written");
         }
     }

@@ -23,10 +23,10 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, try_join_all};
 use serde_json::Value;
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
-    DirectorHandle, EventKind, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
+    DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
     item::ItemKey,
     request::{DeleteOptions, Freshness, Propagation},
     subresource::parse,
@@ -34,7 +34,7 @@ use trireme_registry::{
 
 use self::owners::{Owners, Verdict};
 use crate::{
-    MANAGER,
+    MANAGER, Term,
     controller::{Change, Controller, Looked},
 };
 
@@ -80,6 +80,48 @@ impl Suspect {
     }
 }
 
+/// Where the objects are, and on what condition they can be changed.
+struct Scene<'a> {
+    routes: &'a RouteTable,
+    fence: &'a Fence,
+}
+
+impl Scene<'_> {
+    fn objects(&self, registry: &RegistryHandle) -> OwnObjects {
+        OwnObjects::new(registry.clone(), MANAGER).under(self.fence)
+    }
+
+    /// The object as it is, if it is there.
+    async fn find(
+        &self,
+        registry: &RegistryHandle,
+        key: &ItemKey,
+        freshness: Freshness,
+    ) -> Result<Option<Found>, ApiError> {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        let found = self.objects(registry).find_item(namespace, name, freshness).await?;
+        found.map(|item| self.found(registry, item)).transpose()
+    }
+
+    fn found(&self, registry: &RegistryHandle, item: Arc<Item>) -> Result<Found, ApiError> {
+        Ok(Found {
+            objects: self.objects(registry),
+            tree: parse(&item)?,
+            item,
+        })
+    }
+
+    /// All objects of any resource that name this uid as an owner.
+    async fn dependents(&self, uid: &str, freshness: Freshness) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
+        let lookups = self.routes.registries().map(|registry| async move {
+            let items = registry.owned_by(uid, freshness).await?;
+            let found = items.into_iter().map(|item| (registry.clone(), item));
+            Ok::<Vec<_>, ApiError>(found.collect())
+        });
+        Ok(try_join_all(lookups).await?.into_iter().flatten().collect())
+    }
+}
+
 /// An object that was found, and where.
 struct Found {
     objects: OwnObjects,
@@ -88,14 +130,6 @@ struct Found {
 }
 
 impl Found {
-    fn new(registry: &RegistryHandle, item: Arc<Item>) -> Result<Self, ApiError> {
-        Ok(Self {
-            objects: OwnObjects::new(registry.clone(), MANAGER),
-            tree: parse(&item)?,
-            item,
-        })
-    }
-
     fn info(&self) -> &ResourceInfo {
         self.objects.registry().info()
     }
@@ -163,15 +197,19 @@ impl GarbageCollector {
         }
     }
 
-    async fn look(&self, suspect: &Suspect) -> Result<Looked<Suspect>, ApiError> {
+    async fn look(&self, suspect: &Suspect, term: &Term) -> Result<Looked<Suspect>, ApiError> {
         let routes = self.director.routes();
+        let scene = Scene {
+            routes: &routes,
+            fence: term.fence(),
+        };
         match suspect {
             Suspect::Object { stored_under, key } => match routes.stored_under(stored_under) {
-                Some(registry) => self.look_at_object(&routes, registry, key).await,
+                Some(registry) => self.look_at_object(&scene, registry, key).await,
                 None => Ok(Looked::done()),
             },
             Suspect::Dependents { uid, revision } => {
-                let dependents = dependents(&routes, uid, Freshness::NotOlderThan(*revision)).await?;
+                let dependents = scene.dependents(uid, Freshness::NotOlderThan(*revision)).await?;
                 Ok(Looked::done().and(
                     dependents
                         .iter()
@@ -183,28 +221,28 @@ impl GarbageCollector {
 
     async fn look_at_object(
         &self,
-        routes: &RouteTable,
+        scene: &Scene<'_>,
         registry: &RegistryHandle,
         key: &ItemKey,
     ) -> Result<Looked<Suspect>, ApiError> {
         // Most objects have an owner that is there: no question to the store for those.
-        if let Some(found) = find(registry, key, Freshness::Any).await?
+        if let Some(found) = scene.find(registry, key, Freshness::Any).await?
             && !found.item.is_terminating
-            && Owners::of(&found, routes, Freshness::Any)
+            && Owners::of(&found, scene, Freshness::Any)
                 .await
                 .is_ok_and(|owners| owners.all_stay())
         {
             return Ok(Looked::done());
         }
-        let Some(found) = find(registry, key, Freshness::Latest).await? else {
+        let Some(found) = scene.find(registry, key, Freshness::Latest).await? else {
             return Ok(Looked::done());
         };
         if found.item.is_terminating {
-            return self.go_on_deleting(routes, &found).await;
+            return self.go_on_deleting(scene, &found).await;
         }
-        let owners = Owners::of(&found, routes, Freshness::Latest).await?;
-        self.tell_misplaced(&found, &owners).await;
-        self.carry_out(routes, &found, &owners).await?;
+        let owners = Owners::of(&found, scene, Freshness::Latest).await?;
+        self.tell_misplaced(scene, &found, &owners).await;
+        self.carry_out(scene, &found, &owners).await?;
         let looked = if owners.some_unknown() {
             Looked::again_after(LOOK_FOR_KINDS)
         } else {
@@ -213,45 +251,22 @@ impl GarbageCollector {
         Ok(looked.and(owners.waiting().map(|owner| Suspect::object(owner.info(), &owner.item))))
     }
 
-    async fn carry_out(&self, routes: &RouteTable, found: &Found, owners: &Owners) -> Result<(), ApiError> {
+    async fn carry_out(&self, scene: &Scene<'_>, found: &Found, owners: &Owners) -> Result<(), ApiError> {
         match owners.verdict() {
             Verdict::Keep => Ok(()),
             Verdict::Detach => {
                 let staying = owners.staying();
                 found.change_metadata("ownerReferences", staying).await
             }
-            Verdict::DeleteForWaiting => match self.dependents_of(routes, found).await?.as_slice() {
+            Verdict::DeleteForWaiting => match self.dependents_of(scene, found).await?.as_slice() {
                 [] => found.delete(found.propagation()).await,
                 // A change of the object makes it come up again.
-                dependents if self.unblock_circle(found, dependents).await? => Ok(()),
+                dependents if self.unblock_circle(scene, found, dependents).await? => Ok(()),
                 _ => found.delete(Propagation::Foreground).await,
             },
             Verdict::Delete => found.delete(found.propagation()).await,
         }
     }
-}
-
-/// The object as it is, if it is there.
-async fn find(registry: &RegistryHandle, key: &ItemKey, freshness: Freshness) -> Result<Option<Found>, ApiError> {
-    let (namespace, name) = key.split_once('/').unwrap_or(("", key));
-    let found = OwnObjects::new(registry.clone(), MANAGER)
-        .find_item(namespace, name, freshness)
-        .await?;
-    found.map(|item| Found::new(registry, item)).transpose()
-}
-
-/// All objects of any resource that name this uid as an owner.
-async fn dependents(
-    routes: &RouteTable,
-    uid: &str,
-    freshness: Freshness,
-) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
-    let lookups = routes.registries().map(|registry| async move {
-        let items = registry.owned_by(uid, freshness).await?;
-        let found = items.into_iter().map(|item| (registry.clone(), item));
-        Ok::<Vec<_>, ApiError>(found.collect())
-    });
-    Ok(try_join_all(lookups).await?.into_iter().flatten().collect())
 }
 
 impl Controller for GarbageCollector {
@@ -297,11 +312,7 @@ impl Controller for GarbageCollector {
         suspects
     }
 
-    fn run<'a>(
-        &'a self,
-        suspect: &'a Suspect,
-        _lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Suspect>, ApiError>> {
-        Box::pin(self.look(suspect))
+    fn run<'a>(&'a self, suspect: &'a Suspect, term: &'a Term) -> BoxFuture<'a, Result<Looked<Suspect>, ApiError>> {
+        Box::pin(self.look(suspect, term))
     }
 }

@@ -9,7 +9,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Item, RegistryHandle, RouteTable, item::ItemKey, request::Freshness, subresource::parse};
 
-use super::{Found, Suspect, find};
+use super::{Found, Scene, Suspect};
 
 /// An object's owner references, each with what it leads to.
 pub(super) struct Owners {
@@ -45,10 +45,10 @@ pub(super) enum Verdict {
 
 impl Owners {
     /// Looks the owners up.
-    pub(super) async fn of(found: &Found, routes: &RouteTable, freshness: Freshness) -> Result<Self, ApiError> {
+    pub(super) async fn of(found: &Found, scene: &Scene<'_>, freshness: Freshness) -> Result<Self, ApiError> {
         let mut all = Vec::new();
         for reference in found.tree.meta().owner_references() {
-            let owner = look_up(found.item.namespace(), reference, routes, freshness).await?;
+            let owner = look_up(found.item.namespace(), reference, scene, freshness).await?;
             all.push((Value::Object(reference.fields().clone()), owner));
         }
         Ok(Self { all })
@@ -110,16 +110,19 @@ pub(super) fn registry_of<'r>(routes: &'r RouteTable, reference: OwnerReference<
 async fn look_up(
     namespace: &str,
     reference: OwnerReference<'_>,
-    routes: &RouteTable,
+    scene: &Scene<'_>,
     freshness: Freshness,
 ) -> Result<Owner, ApiError> {
-    let Some(registry) = registry_of(routes, reference) else {
+    let Some(registry) = registry_of(scene.routes, reference) else {
         return Ok(Owner::Unknown);
     };
     if registry.info().namespaced && namespace.is_empty() {
         return Ok(Owner::Misplaced);
     }
-    let Some(found) = find(registry, &key(registry, namespace, reference), freshness).await? else {
+    let Some(found) = scene
+        .find(registry, &key(registry, namespace, reference), freshness)
+        .await?
+    else {
         return Ok(Owner::Absent);
     };
     Ok(if *found.item.uid != *reference.uid() {

@@ -10,13 +10,13 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
 
 use self::{conditions::Findings, content::Content};
 use crate::{
-    MANAGER,
+    MANAGER, Term,
     controller::{Change, Controller, Looked},
 };
 
@@ -40,8 +40,9 @@ impl NamespaceDeletion {
         }
     }
 
-    async fn delete(&self, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
-        let Some(namespace) = self.namespaces.find("", name).await? else {
+    async fn delete(&self, name: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
+        let namespaces = self.namespaces.under(term.fence());
+        let Some(namespace) = namespaces.find("", name).await? else {
             return Ok(Looked::done());
         };
         let deleted_at = namespace.meta().deletion_timestamp().and_then(|at| at.parse().ok());
@@ -52,60 +53,59 @@ impl NamespaceDeletion {
             namespace: name,
             deleted_at,
         };
-        let findings = content.delete(self.namespaced()).await;
-        self.tell(&namespace, &findings).await;
+        let findings = content.delete(self.namespaced(term)).await;
+        tell(&namespaces, &namespace, &findings).await;
         if let Some(failure) = findings.failures.first() {
             return Err(ApiError::new(Reason::InternalError, failure.clone()));
         }
         if !findings.remaining.is_empty() {
             return Ok(Looked::again_after(LOOK_AGAIN));
         }
-        self.finalize(name).await
+        finalize(&namespaces, name).await
     }
 
     /// All resources whose objects live in namespaces.
-    fn namespaced(&self) -> Vec<OwnObjects> {
+    fn namespaced(&self, term: &Term) -> Vec<OwnObjects> {
         let routes = self.director.routes();
         let namespaced = routes.registries().filter(|registry| registry.info().namespaced);
         namespaced
-            .map(|registry| OwnObjects::new(registry.clone(), MANAGER))
+            .map(|registry| OwnObjects::new(registry.clone(), MANAGER).under(term.fence()))
             .collect()
     }
+}
 
-    /// Says in the namespace's status what was found. If that fails it is said the next time.
-    async fn tell(&self, namespace: &Value, findings: &Findings) {
-        let now = self.namespaces.registry().now();
-        let Some(conditions) = findings.outdated(&namespace["status"], now) else {
-            return;
-        };
-        let mut told = namespace.clone();
-        told["status"]["conditions"] = conditions.into();
-        let name = namespace.meta().name();
-        if let Err(error) = self.namespaces.replace_part(Subresource::Status, "", name, &told).await {
-            tracing::debug!(namespace = name, %error, "the conditions of a namespace could not be set");
-        }
+/// Says in the namespace's status what was found. If that fails it is said the next time.
+async fn tell(namespaces: &OwnObjects, namespace: &Value, findings: &Findings) {
+    let now = namespaces.registry().now();
+    let Some(conditions) = findings.outdated(&namespace["status"], now) else {
+        return;
+    };
+    let mut told = namespace.clone();
+    told["status"]["conditions"] = conditions.into();
+    let name = namespace.meta().name();
+    if let Err(error) = namespaces.replace_part(Subresource::Status, "", name, &told).await {
+        tracing::debug!(namespace = name, %error, "the conditions of a namespace could not be set");
     }
+}
 
-    /// Nothing is left: takes our finalizer away, and with the last one the namespace goes.
-    async fn finalize(&self, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
-        let Some(mut namespace) = self.namespaces.find("", name).await? else {
-            return Ok(Looked::done());
-        };
-        let others: Vec<&str> = finalizers(&namespace)
-            .into_iter()
-            .filter(|finalizer| *finalizer != FINALIZER)
-            .collect();
-        namespace["spec"]["finalizers"] = json!(others);
-        let done = self
-            .namespaces
-            .replace_part(Subresource::Finalize, "", name, &namespace)
-            .await;
-        match done {
-            Err(error) if error.reason != Reason::NotFound => Err(error),
-            _ => {
-                tracing::info!(namespace = name, "deleted the content of a namespace");
-                Ok(Looked::done())
-            }
+/// Nothing is left: takes our finalizer away, and with the last one the namespace goes.
+async fn finalize(namespaces: &OwnObjects, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
+    let Some(mut namespace) = namespaces.find("", name).await? else {
+        return Ok(Looked::done());
+    };
+    let others: Vec<&str> = finalizers(&namespace)
+        .into_iter()
+        .filter(|finalizer| *finalizer != FINALIZER)
+        .collect();
+    namespace["spec"]["finalizers"] = json!(others);
+    let done = namespaces
+        .replace_part(Subresource::Finalize, "", name, &namespace)
+        .await;
+    match done {
+        Err(error) if error.reason != Reason::NotFound => Err(error),
+        _ => {
+            tracing::info!(namespace = name, "deleted the content of a namespace");
+            Ok(Looked::done())
         }
     }
 }
@@ -139,11 +139,7 @@ impl Controller for NamespaceDeletion {
         is_going.then(|| change.item.name().into()).into_iter().collect()
     }
 
-    fn run<'a>(
-        &'a self,
-        name: &'a Arc<str>,
-        _lease: &'a HeldLease,
-    ) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
-        Box::pin(self.delete(name))
+    fn run<'a>(&'a self, name: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+        Box::pin(self.delete(name, term))
     }
 }

@@ -64,6 +64,7 @@ impl Call {
             name: info.path_name().to_owned(),
             user: self.exchange.user(),
             trace: self.exchange.trace.clone(),
+            fence: None,
         }
     }
 

@@ -13,13 +13,13 @@ use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
 use super::Writer;
-use crate::{
-    encode,
-    item::Item,
-    store_error,
-    strategy::Reservation,
-    trace::{Trace, TraceStep},
-};
+use crate::{encode, fence::Fence, item::Item, request::Target, store_error, strategy::Reservation, trace::TraceStep};
+
+/// Where an object is in the store, and what is asked of it.
+pub(super) struct Place<'t> {
+    pub(super) key: String,
+    pub(super) target: &'t Target,
+}
 
 /// What became of a compare-and-put.
 pub(super) enum Put {
@@ -52,22 +52,21 @@ impl Writer {
     /// object's `resourceVersion` is not stored.
     pub(super) async fn put(
         &self,
-        key: &str,
+        place: &Place<'_>,
         object: &mut Value,
         old: Option<&Value>,
         compare: Compare,
-        trace: &Trace,
     ) -> Result<Put, ApiError> {
         let reservation = match &self.info.side_effects {
             Some(effects) => {
                 let reserved = effects.reserve(object, old, false).await;
-                trace.pass(TraceStep::Reserved);
+                place.target.trace.pass(TraceStep::Reserved);
                 reserved?
             }
             None => Reservation::default(),
         };
-        let put = self.write(key, object, compare).await;
-        trace.pass(match &put {
+        let put = self.write(place, object, compare).await;
+        place.target.trace.pass(match &put {
             Ok(Put::Committed(_)) => TraceStep::Stored,
             Ok(Put::Conflict(_)) => TraceStep::RaceLost,
             Err(_) => TraceStep::StoreFailed,
@@ -84,7 +83,9 @@ impl Writer {
         })
     }
 
-    async fn write(&self, key: &str, object: &Value, compare: Compare) -> Result<Put, Fault> {
+    async fn write(&self, place: &Place<'_>, object: &Value, compare: Compare) -> Result<Put, Fault> {
+        let Place { key, target } = place;
+        let fence = target.fence.as_ref();
         let bytes = Bytes::from(encode::object(object));
         // A change renews the time to live: a put without a lease would make the object stay for ever.
         let lease = match self.info.ttl {
@@ -96,7 +97,12 @@ impl Writer {
             ),
             None => None,
         };
-        let written = self.store.put(key, bytes.clone(), compare, PutOptions { lease }).await;
+        let options = PutOptions {
+            lease,
+            fence: fence.map(Fence::at),
+        };
+        let written = self.store.put(key, bytes.clone(), compare, options).await;
+        Fence::note(fence, &written);
         let outcome = match written {
             Err(StorageError::UnknownOutcome(why)) if compare == Compare::Absent => {
                 self.look_up_create(key, &bytes, why).await?
@@ -122,9 +128,12 @@ impl Writer {
     }
 
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.
-    pub(super) async fn remove(&self, key: &str, item: &Item, trace: &Trace) -> Result<Put, ApiError> {
-        let outcome = self.store.delete(key, item.revision).await;
-        trace.pass(match &outcome {
+    pub(super) async fn remove(&self, place: &Place<'_>, item: &Item) -> Result<Put, ApiError> {
+        let Place { key, target } = place;
+        let fence = target.fence.as_ref();
+        let outcome = self.store.delete(key, item.revision, fence.map(Fence::at)).await;
+        Fence::note(fence, &outcome);
+        target.trace.pass(match &outcome {
             Ok(WriteOutcome::Committed(_)) => TraceStep::Removed,
             Ok(WriteOutcome::Conflict(_)) => TraceStep::RaceLost,
             Err(_) => TraceStep::StoreFailed,

@@ -4,7 +4,12 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{Writer, commit::Put, decode::Wanted, metadata, object};
+use super::{
+    Writer,
+    commit::{Place, Put},
+    decode::Wanted,
+    metadata, object,
+};
 use crate::{
     admission::{Attributes, Operation},
     info::ServedVersion,
@@ -106,16 +111,14 @@ impl Writer {
         if context.dry_run {
             return self.pretend_to_create(version, &key, object, warnings).await;
         }
-        let put = self
-            .put(&key, &mut object, None, Compare::Absent, &target.trace)
-            .await?;
-        Ok(match put {
+        let place = Place { key, target };
+        Ok(match self.put(&place, &mut object, None, Compare::Absent).await? {
             Put::Committed(item) => Ok(Written {
                 object: Answer::Stored(item),
                 created: true,
                 warnings,
             }),
-            Put::Conflict(found) => Err(self.name_taken(&key, &object, found)),
+            Put::Conflict(found) => Err(self.name_taken(&place.key, &object, found)),
         })
     }
 

@@ -11,12 +11,16 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{Writer, commit::Put, object};
+use super::{
+    Writer,
+    commit::{Place, Put},
+    object,
+};
 use crate::{
     item::{Item, ItemKey},
     request::Target,
     store_error,
-    trace::{Trace, TraceStep},
+    trace::TraceStep,
 };
 
 /// After so many lost races the client is asked to come back.
@@ -83,13 +87,17 @@ impl Writer {
         latest: Option<Arc<Item>>,
         step: &mut dyn Step,
     ) -> Result<Outcome, ApiError> {
-        let key = self.storage_key(&target.namespace, &target.name);
+        let place = Place {
+            key: self.storage_key(&target.namespace, &target.name),
+            target,
+        };
+        let key = place.key.as_str();
         let mut fresh = false;
         let mut item = match self.at_hand(target, latest) {
             Some(item) => item,
             None => {
                 fresh = true;
-                self.load(&key, target).await?
+                self.load(key, target).await?
             }
         };
         for _ in 0..MAX_ROUNDS {
@@ -100,16 +108,16 @@ impl Writer {
             let change = step.change(&current).await;
             if !fresh && !change.as_ref().is_ok_and(Change::is_checked_by_store) {
                 fresh = true;
-                let newest = self.load(&key, target).await?;
+                let newest = self.load(key, target).await?;
                 if newest.revision != item.revision {
                     item = newest;
                     continue;
                 }
             }
-            match self.carry_out(&key, &current, change?, &target.trace).await? {
+            match self.carry_out(&place, &current, change?).await? {
                 Round::Done(outcome) => return Ok(outcome),
                 Round::Again(None) => return Err(ApiError::not_found(&self.info.resource, &target.name)),
-                Round::Again(Some(found)) => item = self.item_of(&key, found)?,
+                Round::Again(Some(found)) => item = self.item_of(key, found)?,
             }
             fresh = true;
         }
@@ -151,32 +159,26 @@ impl Writer {
             .map_err(ApiError::internal)
     }
 
-    async fn carry_out(&self, key: &str, current: &Current, change: Change, trace: &Trace) -> Result<Round, ApiError> {
+    async fn carry_out(&self, place: &Place<'_>, current: &Current, change: Change) -> Result<Round, ApiError> {
         match change {
             Change::Nothing => Ok(Round::Done(Outcome::Is(current.item.clone()))),
             Change::Pretend(object) => Ok(Round::Done(Outcome::Made(object))),
-            Change::Remove => self.remove_object(key, &current.item, trace).await,
-            Change::RemoveAs(object) => Ok(match self.remove_object(key, &current.item, trace).await? {
+            Change::Remove => self.remove_object(place, &current.item).await,
+            Change::RemoveAs(object) => Ok(match self.remove_object(place, &current.item).await? {
                 Round::Done(_) => Round::Done(Outcome::Made(object)),
                 again => again,
             }),
-            Change::Put(object) => self.put_object(key, current, object, trace).await,
-            Change::PutAndRemove(object) => match self.put_object(key, current, object, trace).await? {
-                Round::Done(Outcome::Is(marked)) => self.finish_removal(key, marked, trace).await.map(Round::Done),
+            Change::Put(object) => self.put_object(place, current, object).await,
+            Change::PutAndRemove(object) => match self.put_object(place, current, object).await? {
+                Round::Done(Outcome::Is(marked)) => self.finish_removal(place, marked).await.map(Round::Done),
                 other => Ok(other),
             },
         }
     }
 
-    async fn put_object(
-        &self,
-        key: &str,
-        current: &Current,
-        mut object: Value,
-        trace: &Trace,
-    ) -> Result<Round, ApiError> {
+    async fn put_object(&self, place: &Place<'_>, current: &Current, mut object: Value) -> Result<Round, ApiError> {
         let compare = Compare::ModRevision(current.item.revision);
-        let put = self.put(key, &mut object, Some(&current.object), compare, trace);
+        let put = self.put(place, &mut object, Some(&current.object), compare);
         Ok(match put.await? {
             Put::Committed(item) => Round::Done(Outcome::Is(item)),
             Put::Conflict(found) => Round::Again(found),
@@ -184,12 +186,12 @@ impl Writer {
     }
 
     /// Deletes an object that has been marked for the last time. Others may still change it, but not call it back.
-    async fn finish_removal(&self, key: &str, marked: Arc<Item>, trace: &Trace) -> Result<Outcome, ApiError> {
+    async fn finish_removal(&self, place: &Place<'_>, marked: Arc<Item>) -> Result<Outcome, ApiError> {
         let mut item = marked;
         for _ in 0..MAX_ROUNDS {
-            let newer = match self.remove_object(key, &item, trace).await? {
+            let newer = match self.remove_object(place, &item).await? {
                 Round::Done(outcome) => return Ok(outcome),
-                Round::Again(found) => found.map(|found| self.item_of(key, found)).transpose()?,
+                Round::Again(found) => found.map(|found| self.item_of(&place.key, found)).transpose()?,
             };
             match newer {
                 Some(newer) if newer.uid == item.uid => item = newer,
@@ -199,8 +201,8 @@ impl Writer {
         Err(too_busy())
     }
 
-    async fn remove_object(&self, key: &str, item: &Item, trace: &Trace) -> Result<Round, ApiError> {
-        match self.remove(key, item, trace).await? {
+    async fn remove_object(&self, place: &Place<'_>, item: &Item) -> Result<Round, ApiError> {
+        match self.remove(place, item).await? {
             Put::Committed(last) => {
                 if let Some(effects) = &self.info.side_effects {
                     effects.release(&object::parse(&last)?).await;

@@ -207,6 +207,7 @@ async fn charge(call: &CommandCall, budgets: &RegistryHandle, name: &str, dry_ru
         name: name.to_owned(),
         user: own_user(),
         trace: call.target.trace.clone(),
+        fence: call.target.fence.clone(),
     };
     let pod = call.target.name.clone();
     let rule = move |context: &WriteContext, budget: &mut Value| disruption::charge(budget, &pod, context.now);

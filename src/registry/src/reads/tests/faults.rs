@@ -178,7 +178,7 @@ fn when_history_is_lost_watches_end_and_the_state_is_right() {
             .send_replace(Some(StorageError::Unavailable("cut".to_owned())));
         let missed = put(&*store, &info, "ns/kept", json!({"data": {"new": "yes"}})).await;
         let deleted = store
-            .delete("/registry/configmaps/ns/gone", first)
+            .delete("/registry/configmaps/ns/gone", first, None)
             .await
             .expect("the store answers");
         let WriteOutcome::Committed(deleted) = deleted else {

@@ -3,6 +3,7 @@
 mod allocators;
 mod create;
 mod delete;
+mod fences;
 mod patch;
 mod scale;
 mod side_effects;
