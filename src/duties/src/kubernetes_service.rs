@@ -1,6 +1,6 @@
 //! Keeps the Service `default/kubernetes`, by which pods reach the API (`bootstrap-controller`).
 //!
-//! Its endpoints are not kept here yet. A Service of that name that is there is left as it is.
+//! Its endpoints are kept by [`KubernetesEndpoints`](crate::KubernetesEndpoints). A Service of that name that is there is left as it is.
 
 use std::{net::IpAddr, time::Duration};
 

@@ -5,7 +5,7 @@
 //! | what | duties |
 //! | --- | --- |
 //! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`] |
-//! | what the server itself keeps up | [`FlowStatus`] |
+//! | what the server itself keeps up | [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
 //! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccounts`], [`RootCaPublisher`], [`GarbageCollector`] |
 //!
 //! `docs/duties.md` says what each does.
@@ -15,8 +15,10 @@ mod controller;
 mod flow;
 mod follow;
 mod garbage;
+mod identity;
 mod in_namespaces;
 mod keep;
+mod kubernetes_endpoints;
 mod kubernetes_service;
 mod namespaces;
 mod priority_classes;
@@ -30,7 +32,9 @@ pub use alone::acquire_alone;
 pub use controller::{Change, Controller, Looked, QueueKey};
 pub use flow::{FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
+pub use identity::{ExpiredIdentities, Identity, keep_identity};
 pub use keep::{Everything, Reconciler, Term, Whole, keep};
+pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;

@@ -7,6 +7,7 @@
 
 pub mod admission;
 pub mod allocate;
+mod announced;
 mod director;
 pub mod encode;
 mod event;
@@ -36,6 +37,7 @@ mod watch_cache;
 mod write;
 
 pub use admission::{Admission, Attributes, Operation};
+pub use announced::AnnouncedAddresses;
 pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
+use trireme_duties::Presence;
 use trireme_edge::EdgeError;
 use trireme_edge::server::Running;
 use trireme_edge::server::TlsError;
-use trireme_registry::{DirectorHandle, Fences};
+use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
@@ -49,6 +50,7 @@ pub(crate) struct App {
     director: DirectorHandle,
     edge: Running,
     spans: Option<OtlpSpans>,
+    presence: Option<Presence>,
     shutdown_delay: Duration,
 }
 
@@ -123,10 +125,12 @@ impl App {
             system: &system,
             director: &director,
             settings,
+            hostname: hostname().unwrap_or_else(|| "localhost".to_owned()),
+            announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             root_ca: root_ca(settings, &pki)?,
         };
-        duties.start()?;
+        let presence = duties.start()?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
         let edge = front::start(
             settings,
@@ -151,6 +155,7 @@ impl App {
             director,
             edge,
             spans,
+            presence,
             shutdown_delay,
         })
     }
@@ -171,6 +176,9 @@ impl App {
             () = &mut shutdown => {}
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
+        if let Some(presence) = &self.presence {
+            presence.withdraw().await;
+        }
         self.clock.sleep(self.shutdown_delay).await;
         self.lifecycle.reach(Moment::NotAccepting);
         self.edge.shutdown(DRAIN_PATIENCE).await;

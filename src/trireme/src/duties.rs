@@ -1,11 +1,14 @@
 //! Starts the work that one replica at a time does.
 
+use std::net::{IpAddr, UdpSocket};
+
 use trireme_actors::ActorSystem;
 use trireme_duties::{
-    Controller, DefaultServiceAccounts, DefaultServiceRange, FlowConfiguration, FlowStatus, GarbageCollector,
-    KubernetesService, NamespaceDeletion, RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
+    Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration, FlowStatus,
+    GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence, RootCaPublisher,
+    SystemNamespaces, SystemPriorityClasses, Whole,
 };
-use trireme_registry::{DirectorHandle, Fences, RegistryHandle};
+use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences, RegistryHandle};
 
 use crate::resources::{ResourcesError, registry};
 use crate::settings::Settings;
@@ -15,6 +18,10 @@ pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
     pub(crate) director: &'a DirectorHandle,
     pub(crate) settings: &'a Settings,
+    /// This machine's name.
+    pub(crate) hostname: String,
+    /// Where all replicas say how they can be reached.
+    pub(crate) announced: AnnouncedAddresses,
     /// What refuses the writes of whoever did a duty before.
     pub(crate) fences: Fences,
     /// What pods are told to trust, PEM.
@@ -23,9 +30,11 @@ pub(crate) struct Duties<'a> {
 
 impl Duties<'_> {
     /// Starts what every cluster needs, and what of kube-controller-manager's work the settings ask for.
-    pub(crate) fn start(self) -> Result<(), ResourcesError> {
+    pub(crate) fn start(self) -> Result<Option<Presence>, ResourcesError> {
         self.start_own()?;
-        self.start_managers()
+        let presence = self.start_presence()?;
+        self.start_managers()?;
+        Ok(presence)
     }
 
     fn core(&self, resource: &'static str) -> Result<RegistryHandle, ResourcesError> {
@@ -47,6 +56,25 @@ impl Duties<'_> {
         self.keep(Whole(DefaultServiceRange::new(ranges, vec![range.to_string()])));
         self.keep(Whole(services));
         Ok(())
+    }
+
+    /// Says that this replica is there, and keeps what others have said.
+    fn start_presence(&self) -> Result<Option<Presence>, ResourcesError> {
+        let leases = registry(self.director, "coordination.k8s.io", "leases")?;
+        trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
+        self.keep(Whole(ExpiredIdentities::new(leases)));
+        let Some(address) = reachable_address(self.settings) else {
+            tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
+            return Ok(None);
+        };
+        let slices = registry(self.director, "discovery.k8s.io", "endpointslices")?;
+        let (announced, port) = (self.announced.clone(), self.settings.secure_port);
+        let presence = Presence::announce(self.system, announced.clone(), address);
+        let endpoints = self.core("endpoints")?;
+        self.keep(Whole(KubernetesEndpoints::new(
+            endpoints, slices, announced, address, port,
+        )));
+        Ok(Some(presence))
     }
 
     fn start_managers(&self) -> Result<(), ResourcesError> {
@@ -73,4 +101,27 @@ impl Duties<'_> {
         let leases = trireme_duties::acquire_alone(self.system, &self.fences, duty.duty());
         trireme_duties::keep(self.system, self.fences.clone(), leases, duty);
     }
+}
+
+/// Where others reach this replica: what the settings say, or the address that is listened on, or that of the default
+/// route. Nobody else reaches a loopback address.
+fn reachable_address(settings: &Settings) -> Option<IpAddr> {
+    let bound = settings.bind_address;
+    let address = settings
+        .advertise_address
+        .or_else(|| (!bound.is_unspecified()).then_some(bound))
+        .or_else(|| default_route(bound))?;
+    (!address.is_loopback()).then_some(address)
+}
+
+/// The address that packets to the outside would have. None is sent: connecting a datagram socket only looks for a route.
+fn default_route(bound: IpAddr) -> Option<IpAddr> {
+    let elsewhere = if bound.is_ipv4() {
+        "192.0.2.1:9"
+    } else {
+        "[2001:db8::1]:9"
+    };
+    let socket = UdpSocket::bind((bound, 0)).ok()?;
+    socket.connect(elsewhere).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }

@@ -45,6 +45,7 @@ macro_rules! keys {
 pub(super) const KEYS: &[Key] = keys! {
     "config" FILE None, "Read settings from this YAML, JSON or TOML file; flags and variables win over it";
     "bind-address" IP Some("0.0.0.0"), "Address to listen on";
+    "advertise-address" IP None, "Where others reach this replica: goes into the endpoints of the Service kubernetes; absent: --bind-address, or that of the default route";
     "secure-port" PORT Some("6443"), "Port for HTTPS";
     "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates and admin.kubeconfig live";
     "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";

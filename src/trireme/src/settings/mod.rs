@@ -46,6 +46,8 @@ pub(crate) enum Invocation {
 pub(crate) struct Settings {
     /// Address to listen on.
     pub(crate) bind_address: IpAddr,
+    /// Where others reach this replica, if it was said.
+    pub(crate) advertise_address: Option<IpAddr>,
     /// Port for HTTPS.
     pub(crate) secure_port: u16,
     /// Where the embedded store, the certificates and the admin kubeconfig live.

@@ -1,6 +1,7 @@
 //! Reads the merged text as values and collects every fault on the way.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,6 +38,10 @@ impl Reader {
     fn all(&mut self) -> Settings {
         Settings {
             bind_address: self.value("bind-address", "give an IP address", |text| text.parse().ok()),
+            advertise_address: self.optional("advertise-address", "give an IP address that others can reach", |text| {
+                let address: IpAddr = text.parse().ok()?;
+                (!address.is_unspecified() && !address.is_loopback() && !address.is_multicast()).then_some(address)
+            }),
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
             store: self.store(),
