@@ -282,3 +282,6 @@ impl<'d, C: Controller> Run<'d, C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

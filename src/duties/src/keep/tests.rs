@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use trireme_actors::{testkit, topology::Topology};
+use trireme_cluster::FencingToken;
+use trireme_storage::{EmbeddedOptions, EmbeddedStore};
+
+use super::*;
+
+/// What a duty has done so far.
+#[derive(Debug, Default)]
+struct Done {
+    /// The token of the run that is under way.
+    running: Option<u64>,
+    /// The tokens of all runs.
+    runs: Vec<u64>,
+}
+
+/// A duty that is never done with its work, or fails at it.
+struct Endless {
+    done: Arc<watch::Sender<Done>>,
+    fails: bool,
+}
+
+struct UnderWay(Arc<watch::Sender<Done>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|done| done.running = None);
+    }
+}
+
+const DUTY: Duty = Duty::named("endless");
+
+impl Reconciler for Endless {
+    fn duty(&self) -> Duty {
+        DUTY
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(3600)
+    }
+
+    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+        let token = term.lease().token.0;
+        Box::pin(async move {
+            self.done.send_modify(|done| {
+                done.running = Some(token);
+                done.runs.push(token);
+            });
+            let _under_way = UnderWay(Arc::clone(&self.done));
+            if self.fails {
+                return Err(ApiError::internal("it fails"));
+            }
+            future::pending().await
+        })
+    }
+}
+
+fn lease(token: u64) -> Option<HeldLease> {
+    Some(HeldLease {
+        duty: DUTY,
+        token: FencingToken(token),
+    })
+}
+
+fn fences(dir: &tempfile::TempDir) -> Fences {
+    let store = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).expect("opened");
+    Fences::new(Arc::new(store), "/registry")
+}
+
+#[test]
+fn a_duty_is_done_while_its_lease_is_held_and_no_longer() {
+    testkit::run(Topology::trireme(), |kit| async move {
+        let dir = tempfile::tempdir().expect("a directory");
+        let fences = fences(&dir);
+        let (leases, held) = watch::channel(None);
+        let state = Arc::new(watch::Sender::new(Done::default()));
+        let mut done = state.subscribe();
+        let duty = Endless {
+            done: state,
+            fails: false,
+        };
+        keep(&kit.system, fences.clone(), held, Whole(duty));
+
+        leases.send_replace(lease(3));
+        done.wait_for(|done| done.running == Some(3)).await.expect("it runs");
+        leases.send_replace(None);
+        done.wait_for(|done| done.running.is_none()).await.expect("it stops");
+        leases.send_replace(lease(4));
+        done.wait_for(|done| done.running == Some(4))
+            .await
+            .expect("it runs again");
+        leases.send_replace(lease(5));
+        done.wait_for(|done| done.running == Some(5))
+            .await
+            .expect("under the new token");
+
+        let late = fences.raise(DUTY.name(), 4).await;
+        assert!(matches!(late, Err(FenceError::Deposed { stored: 5, .. })), "{late:?}");
+        fences.raise(DUTY.name(), 8).await.expect("somebody else is later");
+        leases.send_replace(None);
+        done.wait_for(|done| done.running.is_none()).await.expect("it stops");
+        leases.send_replace(lease(7));
+        leases.send_replace(lease(9));
+        done.wait_for(|done| done.running == Some(9)).await.expect("it runs");
+        assert_eq!(done.borrow().runs, [3, 4, 5, 9], "an outdated token begins nothing");
+    });
+}
+
+#[test]
+fn a_duty_that_fails_is_tried_again_later_each_time() {
+    testkit::run(Topology::trireme(), |kit| async move {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (_leases, held) = watch::channel(lease(1));
+        let state = Arc::new(watch::Sender::new(Done::default()));
+        let mut done = state.subscribe();
+        let duty = Endless {
+            done: state,
+            fails: true,
+        };
+        keep(&kit.system, fences(&dir), held, Whole(duty));
+        let clock = kit.system.clock();
+        done.wait_for(|done| done.runs.len() == 1).await.expect("it is tried");
+        for (tries, least_ms) in [(2, 50), (3, 100), (4, 200), (5, 400)] {
+            let since = clock.now();
+            while done.borrow().runs.len() < tries {
+                kit.clock.advance(Duration::from_millis(1));
+                tokio::task::yield_now().await;
+            }
+            let waited = clock.now().duration_since(since);
+            assert!(
+                waited >= Duration::from_millis(least_ms),
+                "try {tries} came after {waited:?}"
+            );
+        }
+    });
+}
