@@ -1,0 +1,93 @@
+//! May a holder still act, and may the leader give its leases to another? Both sides count by their own monotonic
+//! clock, and the holder always gives up first.
+//!
+//! ```text
+//! holder   sent ─────────────── ttl ───────────────┤ acts no more
+//!            \                    /
+//! leader      received ── ttl ───────────────────────── margin ──┤ expires it
+//!                    \── asks a quorum whether it still leads ── acknowledges
+//! ```
+//!
+//! The holder counts from the moment it *sent* the renewal that was acknowledged; the leader from when it *received*
+//! it, which is later, and waits a margin longer for clocks that do not run alike. A new leader cannot know what its
+//! predecessor acknowledged. But the predecessor acknowledged only what it then confirmed with a quorum, and it could
+//! not confirm anything after a quorum had elected the new leader; so a full ttl after that nobody is a holder by the
+//! predecessor's word.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::leases::Holder;
+
+/// How long a renewal is good for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// What the holder counts.
+    pub(crate) ttl: Duration,
+    /// What the leader waits beyond it.
+    pub(crate) margin: Duration,
+}
+
+impl Timing {
+    /// When a holder whose acknowledged renewal was sent at `sent` acts no more.
+    pub(crate) fn holder_stops(self, sent: Instant) -> Instant {
+        sent + self.ttl
+    }
+
+    /// When a leader may expire a holder of whom it heard last at `heard`.
+    pub(crate) fn leader_expires(self, heard: Instant) -> Instant {
+        heard + self.ttl + self.margin
+    }
+}
+
+/// What the leader of one term knows of the renewals in it.
+#[derive(Debug)]
+pub(crate) struct Renewals {
+    timing: Timing,
+    /// When the leader found itself elected, which is not before it was.
+    elected: Instant,
+    heard: BTreeMap<Holder, Instant>,
+    /// Those whose expiry was proposed. What comes of a proposal may never be known, so there is no way back.
+    expiring: BTreeSet<Holder>,
+}
+
+impl Renewals {
+    pub(crate) fn new(timing: Timing, elected: Instant) -> Self {
+        Self {
+            timing,
+            elected,
+            heard: BTreeMap::new(),
+            expiring: BTreeSet::new(),
+        }
+    }
+
+    /// Takes down that a renewal has come in. False if it must not be acknowledged, because the expiry of this holder
+    /// is under way.
+    #[must_use]
+    pub(crate) fn receive(&mut self, holder: Holder, now: Instant) -> bool {
+        if self.expiring.contains(&holder) {
+            return false;
+        }
+        self.heard.insert(holder, now);
+        true
+    }
+
+    /// Those of `holders` that have been silent for too long. From now on they are not acknowledged.
+    pub(crate) fn overdue(&mut self, holders: impl Iterator<Item = Holder>, now: Instant) -> Vec<Holder> {
+        let mut overdue = Vec::new();
+        for holder in holders {
+            let heard = self.heard.get(&holder).copied().unwrap_or(self.elected);
+            if now >= self.timing.leader_expires(heard) {
+                self.expiring.insert(holder);
+                overdue.push(holder);
+            }
+        }
+        overdue
+    }
+
+    /// The expiry of `holder` has been applied: if it comes back it enters anew.
+    pub(crate) fn expired(&mut self, holder: Holder) {
+        self.expiring.remove(&holder);
+        self.heard.remove(&holder);
+    }
+}

@@ -1,0 +1,262 @@
+//! The rules alone: every sequence of commands keeps them, and every order of renewals keeps holders apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::directory::{Facts, Incarnation, ReplicaId, Standing};
+use super::fence::{Renewals, Timing};
+use super::leases::Holder;
+use super::{Command, GroupState, Outcome};
+
+const DUTIES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn enter(replica: u64, incarnation: u64) -> Command {
+    Command::Enter {
+        replica: ReplicaId(replica),
+        facts: Facts {
+            incarnation: Incarnation(incarnation),
+            address: format!("replica-{replica}:1"),
+            version: "1".to_owned(),
+            duties: DUTIES.iter().map(|duty| (*duty).to_owned()).collect(),
+        },
+        token_floor: 100,
+    }
+}
+
+fn held(state: &GroupState, replica: u64) -> Vec<(String, u64)> {
+    let leases = state.leases.held_by(ReplicaId(replica));
+    leases.map(|(duty, lease)| (duty.to_owned(), lease.token)).collect()
+}
+
+fn revoked(state: &GroupState) -> Vec<String> {
+    let leases = state.leases.iter().filter(|(_, lease)| lease.revoked);
+    leases.map(|(duty, _)| duty.to_owned()).collect()
+}
+
+fn give_way(state: &mut GroupState) {
+    let asked: Vec<(String, u64, Holder)> = state
+        .leases
+        .iter()
+        .filter(|(_, lease)| lease.revoked)
+        .filter_map(|(duty, lease)| Some((duty.to_owned(), lease.token, lease.holder?)))
+        .collect();
+    for (duty, token, holder) in asked {
+        state.apply(&Command::Yield {
+            replica: holder.replica,
+            incarnation: holder.incarnation,
+            duties: BTreeMap::from([(duty, token)]),
+        });
+    }
+}
+
+#[test]
+fn a_newcomer_gets_its_share_when_the_holders_have_yielded() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    assert_eq!(held(&state, 1).len(), 5);
+    state.apply(&enter(2, 1));
+    assert_eq!(
+        held(&state, 1).len(),
+        5,
+        "nothing is taken from a holder that may act on it"
+    );
+    assert_eq!(revoked(&state), ["a", "b"]);
+    give_way(&mut state);
+    assert_eq!(held(&state, 2), [("a".to_owned(), 102), ("b".to_owned(), 102)]);
+    assert_eq!(revoked(&state), Vec::<String>::new());
+}
+
+#[test]
+fn an_expired_replica_comes_back_without_its_leases() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    state.apply(&enter(2, 1));
+    let (replica, incarnation) = (ReplicaId(1), Incarnation(1));
+    state.apply(&Command::Expire { replica, incarnation });
+    assert_eq!(held(&state, 2).len(), 5);
+    assert_eq!(state.apply(&enter(1, 1)), Outcome::Done);
+    assert_eq!(held(&state, 1), []);
+}
+
+#[test]
+fn what_a_former_process_held_is_free_when_the_next_enters() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    let before = held(&state, 1);
+    assert_eq!(state.apply(&enter(1, 2)), Outcome::Done);
+    let after = held(&state, 1);
+    assert!(after.iter().zip(&before).all(|(after, before)| after.1 == before.1 + 1));
+    assert_eq!(state.apply(&enter(1, 1)), Outcome::Over, "the former process is dead");
+}
+
+#[test]
+fn who_has_left_needs_a_new_process_to_come_back() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    let (replica, incarnation) = (ReplicaId(1), Incarnation(1));
+    state.apply(&Command::Leave { replica, incarnation });
+    assert_eq!(state.apply(&enter(1, 1)), Outcome::Over);
+    assert_eq!(state.apply(&enter(1, 2)), Outcome::Done);
+}
+
+#[test]
+fn a_replica_is_removed_when_it_has_yielded_and_never_comes_back() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    state.apply(&enter(2, 1));
+    let replica = ReplicaId(1);
+    state.apply(&Command::Retire { replica });
+    assert_eq!(state.apply(&Command::Remove { replica }), Outcome::Holding);
+    give_way(&mut state);
+    assert_eq!(held(&state, 2).len(), 5);
+    assert_eq!(state.apply(&Command::Remove { replica }), Outcome::Done);
+    assert_eq!(state.apply(&enter(1, 2)), Outcome::Removed);
+}
+
+#[test]
+fn a_group_founded_anew_gives_out_greater_tokens() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    assert_eq!(held(&state, 1)[0].1, 101);
+}
+
+fn commands() -> impl Strategy<Value = Command> {
+    let process = (0..4_u64, 0..3_u64);
+    prop_oneof![
+        4 => process.clone().prop_map(|(replica, incarnation)| enter(replica, incarnation)),
+        2 => process.clone().prop_map(|(replica, incarnation)| Command::Expire {
+            replica: ReplicaId(replica),
+            incarnation: Incarnation(incarnation),
+        }),
+        1 => process.clone().prop_map(|(replica, incarnation)| Command::Leave {
+            replica: ReplicaId(replica),
+            incarnation: Incarnation(incarnation),
+        }),
+        3 => (process, 0..5_usize, 100..110_u64).prop_map(|((replica, incarnation), duty, token)| Command::Yield {
+            replica: ReplicaId(replica),
+            incarnation: Incarnation(incarnation),
+            duties: BTreeMap::from([(DUTIES[duty].to_owned(), token)]),
+        }),
+        1 => (0..4_u64).prop_map(|replica| Command::Retire { replica: ReplicaId(replica) }),
+        1 => (0..4_u64).prop_map(|replica| Command::Remove { replica: ReplicaId(replica) }),
+    ]
+}
+
+/// What must hold from one state to the next.
+fn check_step(before: &GroupState, after: &GroupState, given: &mut BTreeMap<(String, u64), Holder>) {
+    let former: BTreeMap<&str, u64> = before.leases.iter().map(|(duty, lease)| (duty, lease.token)).collect();
+    for (duty, lease) in after.leases.iter() {
+        assert!(
+            lease.token >= former.get(duty).copied().unwrap_or_default(),
+            "the token of {duty} shrank"
+        );
+        let Some(holder) = lease.holder else { continue };
+        let first = given.entry((duty.to_owned(), lease.token)).or_insert(holder);
+        assert_eq!(*first, holder, "token {} of {duty} has two holders", lease.token);
+        let found = &after.directory.replicas[&holder.replica];
+        assert!(found.renews(), "{duty} is held by one who is {:?}", found.standing);
+        assert_eq!(
+            found.facts.incarnation, holder.incarnation,
+            "{duty} is held by a dead process"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn tokens_grow_and_each_has_one_holder(commands in prop::collection::vec(commands(), 0..60)) {
+        let (mut state, mut given) = (GroupState::default(), BTreeMap::new());
+        for command in &commands {
+            let before = state.clone();
+            state.apply(command);
+            check_step(&before, &state, &mut given);
+        }
+    }
+
+    #[test]
+    fn the_same_commands_give_the_same_state(commands in prop::collection::vec(commands(), 0..60)) {
+        let (mut one, mut other) = (GroupState::default(), GroupState::default());
+        for command in &commands {
+            prop_assert_eq!(one.apply(command), other.apply(command));
+        }
+        prop_assert_eq!(&one, &other);
+        let kept = serde_json::to_vec(&one).expect("the state is JSON");
+        prop_assert_eq!(one, serde_json::from_slice::<GroupState>(&kept).expect("JSON is the state"));
+    }
+
+    #[test]
+    fn leases_end_up_spread_evenly(commands in prop::collection::vec(commands(), 0..60)) {
+        let mut state = GroupState::default();
+        for command in &commands {
+            state.apply(command);
+        }
+        for _ in 0..20 {
+            give_way(&mut state);
+        }
+        let live = state.directory.replicas.iter().filter(|(_, found)| found.standing == Standing::Live);
+        let loads: BTreeSet<usize> = live.map(|(id, _)| state.leases.held_by(*id).count()).collect();
+        if let (Some(least), Some(most)) = (loads.first(), loads.last()) {
+            prop_assert!(most - least <= 1, "{loads:?}");
+            prop_assert!(state.leases.iter().all(|(_, lease)| lease.holder.is_some() && !lease.revoked));
+        }
+    }
+}
+
+const TIMING: Timing = Timing {
+    ttl: Duration::from_millis(1_000),
+    margin: Duration::from_millis(100),
+};
+const HOLDER: Holder = Holder {
+    replica: ReplicaId(1),
+    incarnation: Incarnation(1),
+};
+
+#[test]
+fn a_new_leader_waits_a_full_ttl_before_it_expires_anybody() {
+    let elected = some_time();
+    let mut renewals = Renewals::new(TIMING, elected);
+    let just_before = elected + Duration::from_millis(1_099);
+    assert_eq!(renewals.overdue([HOLDER].into_iter(), just_before), []);
+    let due = elected + Duration::from_millis(1_100);
+    assert_eq!(renewals.overdue([HOLDER].into_iter(), due), [HOLDER]);
+    assert!(!renewals.receive(HOLDER, due), "its expiry is under way");
+    renewals.expired(HOLDER);
+    assert!(renewals.receive(HOLDER, due));
+}
+
+/// A point in time to count from; its value does not matter.
+fn some_time() -> Instant {
+    trireme_actors::Clock::system().now()
+}
+
+proptest! {
+    /// A holder renews with the leader of the day; leaders follow each other. Whatever the delays, nobody expires it
+    /// while it believes itself the holder.
+    #[test]
+    fn nobody_is_expired_who_may_still_act(
+        steps in prop::collection::vec((1..700_u64, 0..200_u64, 0..200_u64, prop::bool::weighted(0.2), any::<bool>()), 1..40),
+    ) {
+        let start = some_time();
+        let (mut now, mut may_act_until) = (start, start);
+        let mut renewals = Renewals::new(TIMING, start);
+        for (pause, there, back, is_new_leader, is_answer_lost) in steps {
+            now += Duration::from_millis(pause);
+            if is_new_leader {
+                renewals = Renewals::new(TIMING, now);
+            }
+            if !renewals.overdue([HOLDER].into_iter(), now).is_empty() {
+                prop_assert!(may_act_until < now);
+                renewals.expired(HOLDER);
+            }
+            let sent = now;
+            now += Duration::from_millis(there);
+            let is_acknowledged = renewals.receive(HOLDER, now);
+            now += Duration::from_millis(back);
+            if is_acknowledged && !is_answer_lost {
+                may_act_until = TIMING.holder_stops(sent);
+            }
+        }
+    }
+}
