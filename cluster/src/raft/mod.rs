@@ -1,0 +1,5 @@
+//! What openraft is told about this group: its types, its network and its timing. Nothing outside the crate sees it.
+
+mod types;
+
+pub(crate) use types::{Node, Raft, RaftTypes, Response};

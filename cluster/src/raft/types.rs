@@ -1,0 +1,31 @@
+//! The types that the group's Raft works with.
+
+use std::io::Cursor;
+
+use openraft::BasicNode;
+
+use crate::core::{Command, Outcome, ReplicaId};
+
+openraft::declare_raft_types!(
+    /// The group's Raft: commands of [`crate::core`], nodes by their address.
+    pub(crate) RaftTypes:
+        D = Command,
+        R = Response,
+        NodeId = ReplicaId,
+        Node = BasicNode,
+        SnapshotData = Cursor<Vec<u8>>,
+        AsyncRuntime = Runtime,
+);
+
+/// A member of the Raft group: where it is reached.
+pub(crate) type Node = BasicNode;
+/// The handle on this replica's Raft.
+pub(crate) type Raft = openraft::Raft<RaftTypes>;
+/// What applying a log entry gives; entries that carry no command give nothing.
+pub(crate) type Response = Option<Outcome>;
+
+#[cfg(not(test))]
+type Runtime = openraft::TokioRuntime;
+/// tokio with the random numbers of the simulation's seed.
+#[cfg(test)]
+type Runtime = crate::sim::runtime::SeededRuntime;

@@ -1,0 +1,225 @@
+//! The redb file: opening, identity, and transactions that are durable when they return.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redb::backends::FileBackend;
+use redb::{Database, DatabaseError, ReadableDatabase as _, StorageBackend, TableDefinition, WriteTransaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{StoreError, check};
+use crate::core::{Incarnation, ReplicaId};
+
+/// The name of the file in the Raft directory.
+const FILE_NAME: &str = "raft.redb";
+/// The layout of the tables. A file with another number is refused.
+const FORMAT: u32 = 1;
+
+pub(super) const META: TableDefinition<'static, &str, &[u8]> = TableDefinition::new("meta");
+/// Raft's log by index; each entry as JSON.
+pub(super) const LOG: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("log");
+
+/// The keys of [`META`].
+pub(super) mod key {
+    pub(crate) const FORMAT: &str = "format";
+    pub(crate) const REPLICA: &str = "replica";
+    pub(crate) const INCARNATION: &str = "incarnation";
+    pub(crate) const VOTE: &str = "vote";
+    pub(crate) const PURGED: &str = "purged";
+    pub(crate) const SNAPSHOT: &str = "snapshot";
+}
+
+/// Anything that goes wrong with the file once it is open.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("raft file: {0}")]
+    Redb(#[from] redb::Error),
+    #[error("raft file: not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("raft file: {0}")]
+    Wrong(String),
+    #[error("raft file: the thread that works on it is gone")]
+    Gone,
+}
+
+/// Turns the many errors of redb into one.
+pub(super) fn redb_error(error: impl Into<redb::Error>) -> FileError {
+    FileError::Redb(error.into())
+}
+
+/// Who this replica is: made with the file, and one start further each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    pub(crate) replica: ReplicaId,
+    pub(crate) incarnation: Incarnation,
+}
+
+/// Where transactions run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// On the pool of blocking threads: a sync takes milliseconds.
+    Pool,
+    /// Where they are called. The simulation has one thread.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the simulation works in place"))]
+    InPlace,
+}
+
+/// The open file. Clones are the same file.
+#[derive(Clone, Debug)]
+pub(crate) struct RaftFile {
+    database: Arc<Database>,
+    work: Work,
+}
+
+impl RaftFile {
+    /// Opens or makes the file in `dir`. redb's lock keeps other processes out.
+    pub(crate) fn open(dir: &Path) -> Result<(Self, Identity), StoreError> {
+        let io = |path: &Path, error: &io::Error| StoreError::Io {
+            path: path.display().to_string(),
+            why: error.to_string(),
+        };
+        std::fs::create_dir_all(dir).map_err(|error| io(dir, &error))?;
+        let path = dir.join(FILE_NAME);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(&path).map_err(|error| io(&path, &error))?;
+        // A new file's name must be as durable as its content.
+        let parent = File::open(dir).and_then(|dir| dir.sync_all());
+        parent.map_err(|error| io(dir, &error))?;
+        let backend = FileBackend::new(file).map_err(|error| open_error(&path, error))?;
+        Self::open_on(backend, &path, Work::Pool)
+    }
+
+    /// Opens or makes the file on `backend`; `path` is for messages.
+    pub(crate) fn open_on(
+        backend: impl StorageBackend,
+        path: &Path,
+        work: Work,
+    ) -> Result<(Self, Identity), StoreError> {
+        let mut builder = redb::Builder::new();
+        builder.set_check_integrity_on_open(true);
+        let database = builder.create_with_backend(backend);
+        let database = database.map_err(|error| open_error(path, error))?;
+        let damaged = |error: FileError| StoreError::Damaged {
+            path: path.display().to_string(),
+            why: error.to_string(),
+        };
+        let identity = start(&database).map_err(damaged)?;
+        check::check(&database).map_err(damaged)?;
+        let database = Arc::new(database);
+        Ok((Self { database, work }, identity))
+    }
+
+    /// Runs a transaction and returns when it is on disk.
+    pub(super) async fn write<T, F>(&self, change: F) -> Result<T, FileError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&WriteTransaction) -> Result<T, FileError> + Send + 'static,
+    {
+        self.run(move |database| write_now(database, change)).await
+    }
+
+    /// Reads a consistent state.
+    pub(super) async fn read<T, F>(&self, look: F) -> Result<T, FileError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&redb::ReadTransaction) -> Result<T, FileError> + Send + 'static,
+    {
+        self.run(move |database| look(&database.begin_read().map_err(redb_error)?))
+            .await
+    }
+
+    async fn run<T, F>(&self, work: F) -> Result<T, FileError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Database) -> Result<T, FileError> + Send + 'static,
+    {
+        match self.work {
+            Work::InPlace => work(&self.database),
+            Work::Pool => {
+                let database = Arc::clone(&self.database);
+                let done = tokio::task::spawn_blocking(move || work(&database)).await;
+                done.unwrap_or(Err(FileError::Gone))
+            }
+        }
+    }
+}
+
+fn write_now<T>(
+    database: &Database,
+    change: impl FnOnce(&WriteTransaction) -> Result<T, FileError>,
+) -> Result<T, FileError> {
+    let mut transaction = database.begin_write().map_err(redb_error)?;
+    transaction.set_two_phase_commit(true);
+    let done = change(&transaction)?;
+    transaction.commit().map_err(redb_error)?;
+    Ok(done)
+}
+
+/// Makes the id of a new file, and counts this start.
+fn start(database: &Database) -> Result<Identity, FileError> {
+    write_now(database, |transaction| {
+        transaction.open_table(LOG).map_err(redb_error)?;
+        let format: Option<u32> = get(transaction, key::FORMAT)?;
+        match format {
+            Some(FORMAT) => {}
+            None => {
+                put(transaction, key::FORMAT, &FORMAT)?;
+                put(transaction, key::REPLICA, &ReplicaId(rand::random()))?;
+            }
+            Some(other) => return Err(FileError::Wrong(format!("it has the format {other}, not {FORMAT}"))),
+        }
+        let replica = get(transaction, key::REPLICA)?;
+        let replica = replica.ok_or_else(|| FileError::Wrong("it has no replica id".to_owned()))?;
+        let former: Incarnation = get(transaction, key::INCARNATION)?.unwrap_or_default();
+        let incarnation = Incarnation(former.0 + 1);
+        put(transaction, key::INCARNATION, &incarnation)?;
+        Ok(Identity { replica, incarnation })
+    })
+}
+
+/// Reads a value of [`META`] in a transaction that writes.
+fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str) -> Result<Option<T>, FileError> {
+    let table = transaction.open_table(META).map_err(redb_error)?;
+    let found = redb::ReadableTable::get(&table, key).map_err(redb_error)?;
+    let value = found.map(|found| serde_json::from_slice(found.value()));
+    Ok(value.transpose()?)
+}
+
+/// Writes a value of [`META`].
+pub(super) fn put<T: Serialize>(transaction: &WriteTransaction, key: &str, value: &T) -> Result<(), FileError> {
+    let mut table = transaction.open_table(META).map_err(redb_error)?;
+    let value = serde_json::to_vec(value)?;
+    table.insert(key, value.as_slice()).map_err(redb_error)?;
+    Ok(())
+}
+
+/// Reads a value of [`META`].
+pub(super) fn look_up<T: DeserializeOwned>(
+    transaction: &redb::ReadTransaction,
+    key: &str,
+) -> Result<Option<T>, FileError> {
+    let table = transaction.open_table(META).map_err(redb_error)?;
+    let found = table.get(key).map_err(redb_error)?;
+    let value = found.map(|found| serde_json::from_slice(found.value()));
+    Ok(value.transpose()?)
+}
+
+fn open_error(path: &Path, error: DatabaseError) -> StoreError {
+    let path: PathBuf = path.into();
+    let path = path.display().to_string();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => StoreError::InUse { path },
+        DatabaseError::Storage(redb::StorageError::Io(error)) if error.kind() != io::ErrorKind::InvalidData => {
+            let why = error.to_string();
+            StoreError::Io { path, why }
+        }
+        error => StoreError::Damaged {
+            path,
+            why: error.to_string(),
+        },
+    }
+}

@@ -1,0 +1,115 @@
+//! openraft's own suite on this store, and files that were damaged between two starts.
+
+use std::path::Path;
+
+use openraft::storage::{RaftLogStorage as _, RaftStateMachine as _};
+use openraft::testing::{StoreBuilder, Suite};
+use openraft::{StorageError, Vote};
+
+use super::*;
+use crate::core::ReplicaId;
+use crate::raft::RaftTypes;
+
+struct Builder;
+
+impl StoreBuilder<RaftTypes, LogStore, StateMachine, tempfile::TempDir> for Builder {
+    async fn build(&self) -> Result<(tempfile::TempDir, LogStore, StateMachine), StorageError<ReplicaId>> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (log, machine) = open(dir.path()).await;
+        Ok((dir, log, machine))
+    }
+}
+
+async fn open(dir: &Path) -> (LogStore, StateMachine) {
+    let (file, _) = RaftFile::open(dir).expect("the file opens");
+    let machine = StateMachine::open(file.clone()).await.expect("the state is sound");
+    (LogStore::new(file), machine)
+}
+
+#[test]
+fn the_store_passes_the_suite_of_openraft() {
+    Suite::test_all(Builder).expect("the suite passes");
+}
+
+#[test]
+fn the_id_stays_with_the_directory_and_the_incarnation_grows() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, first) = RaftFile::open(dir.path()).expect("the file opens");
+    let in_use = RaftFile::open(dir.path()).expect_err("a second process is kept out");
+    assert!(in_use.to_string().contains("in use"), "{in_use}");
+    drop(file);
+    let (_file, second) = RaftFile::open(dir.path()).expect("the file opens");
+    assert_eq!(second.replica, first.replica);
+    assert_eq!(second.incarnation.0, first.incarnation.0 + 1);
+    let other = tempfile::tempdir().expect("a directory");
+    let (_file, stranger) = RaftFile::open(other.path()).expect("the file opens");
+    assert_ne!(stranger.replica, first.replica);
+}
+
+/// A closed file that has seen a vote; its path and the bytes in it.
+async fn used_file(dir: &Path) -> (std::path::PathBuf, Vec<u8>) {
+    let (mut log, _machine) = open(dir).await;
+    log.save_vote(&Vote::new(7, ReplicaId(1)))
+        .await
+        .expect("a vote is saved");
+    log.save_vote(&Vote::new(8, ReplicaId(2)))
+        .await
+        .expect("a vote is saved");
+    let path = dir.join("raft.redb");
+    drop((log, _machine));
+    let bytes = std::fs::read(&path).expect("the file is there");
+    (path, bytes)
+}
+
+#[tokio::test]
+async fn a_vote_is_there_after_a_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    used_file(dir.path()).await;
+    let (mut log, mut machine) = open(dir.path()).await;
+    let vote = log.read_vote().await.expect("the vote is read");
+    assert_eq!(vote, Some(Vote::new(8, ReplicaId(2))));
+    assert!(machine.get_current_snapshot().await.expect("read").is_none());
+}
+
+/// Whatever byte is flipped, the file is refused or the newest vote is still there; never an older one.
+#[tokio::test]
+async fn a_flipped_bit_never_brings_back_an_older_vote() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, bytes) = used_file(dir.path()).await;
+    let text = br#""term":8"#;
+    let places: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(text)).collect();
+    assert!(!places.is_empty(), "the vote can be found in the file");
+    let mut refused = 0;
+    for place in places
+        .into_iter()
+        .map(|place| place + 7)
+        .chain((0..bytes.len()).step_by(bytes.len() / 40))
+    {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1;
+        std::fs::write(&path, &damaged).expect("the file is damaged");
+        match RaftFile::open(dir.path()) {
+            Err(error) => {
+                assert!(error.to_string().contains("damaged"), "{error}");
+                refused += 1;
+            }
+            Ok((file, _)) => {
+                let vote = LogStore::new(file).read_vote().await.expect("the vote is read");
+                assert_eq!(vote, Some(Vote::new(8, ReplicaId(2))), "byte {place}");
+            }
+        }
+    }
+    assert!(refused > 0, "the vote's own bytes are covered");
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_short_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, bytes) = used_file(dir.path()).await;
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("the file is cut");
+    let error = RaftFile::open(dir.path()).expect_err("it is refused");
+    assert!(error.to_string().contains("damaged"), "{error}");
+    std::fs::write(&path, b"not a database").expect("the file is replaced");
+    let error = RaftFile::open(dir.path()).expect_err("it is refused");
+    assert!(error.to_string().contains("damaged"), "{error}");
+}
