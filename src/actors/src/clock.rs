@@ -29,7 +29,7 @@ enum Source {
 }
 
 impl Clock {
-    /// The clock of the machine.
+    /// The clock of the machine; in a test that has paused tokio's time, or simulates it, that time.
     pub fn system() -> Self {
         Self(Source::System)
     }
@@ -37,7 +37,8 @@ impl Clock {
     /// Monotonic time.
     pub fn now(&self) -> Instant {
         match &self.0 {
-            Source::System => Instant::now(),
+            // The machine's, through tokio: its sleeps and this must be of one time also where a test has paused it.
+            Source::System => tokio::time::Instant::now().into_std(),
             Source::Manual(manual) => manual.now(),
         }
     }
