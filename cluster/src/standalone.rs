@@ -1,6 +1,9 @@
 //! A group of one.
 
-use crate::lease::{Duty, FencingToken, HeldLease};
+use crate::{
+    lease::{Duty, FencingToken, HeldLease},
+    tenure::Tenure,
+};
 
 /// A replica without peers: it holds every duty for as long as it lives.
 #[derive(Debug, Clone, Copy, Default)]
@@ -8,8 +11,8 @@ pub struct Standalone;
 
 impl Standalone {
     /// Takes a duty. There is no group that gives out tokens, so the caller brings one that nobody has had.
-    pub fn acquire(self, duty: Duty, token: FencingToken) -> HeldLease {
-        HeldLease { duty, token }
+    pub fn acquire(self, duty: Duty, token: FencingToken) -> Tenure {
+        Tenure::unending(HeldLease { duty, token })
     }
 }
 
@@ -20,6 +23,8 @@ mod tests {
     #[test]
     fn the_only_replica_holds_every_duty() {
         let (duty, token) = (Duty::named("system-namespaces"), FencingToken(7));
-        assert_eq!(Standalone.acquire(duty, token), HeldLease { duty, token });
+        let tenure = Standalone.acquire(duty, token);
+        assert_eq!(tenure.lease(), HeldLease { duty, token });
+        assert!(tenure.still_mine());
     }
 }

@@ -1,5 +1,7 @@
 //! What openraft is told about this group: its types, its network and its timing. Nothing outside the crate sees it.
 
+pub(crate) mod network;
+pub(crate) mod timing;
 mod types;
 
 pub(crate) use types::{Node, Raft, RaftTypes, Response};

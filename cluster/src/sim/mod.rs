@@ -1,3 +1,18 @@
-//! The whole group on simulated hosts, with the network, the time and the faults made from a seed.
+//! The whole group on simulated hosts: turmoil gives the network and the time, a disk of our own loses what was not
+//! synced, and all faults come from a seed.
+//!
+//! ```text
+//! seed ─► plan of faults ─► cluster (3 hosts, one thread) ──each tick──► checker ─► violation
+//!             crash, lost disk, partition, one-way partition, delay
+//! ```
+//!
+//! The replicas run the crate's own code from the port up; only TLS and the file are replaced. What the seed does not
+//! decide is the order in which `select!` looks at its branches.
 
+mod checker;
+mod cluster;
+mod disk;
 pub(crate) mod runtime;
+mod scenarios;
+mod storms;
+mod wire;

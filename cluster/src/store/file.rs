@@ -90,14 +90,15 @@ impl RaftFile {
         let parent = File::open(dir).and_then(|dir| dir.sync_all());
         parent.map_err(|error| io(dir, &error))?;
         let backend = FileBackend::new(file).map_err(|error| open_error(&path, error))?;
-        Self::open_on(backend, &path, Work::Pool)
+        Self::open_on(backend, &path, Work::Pool, ReplicaId(rand::random()))
     }
 
-    /// Opens or makes the file on `backend`; `path` is for messages.
+    /// Opens or makes the file on `backend`; `path` is for messages, and a new file gets `fresh` as its id.
     pub(crate) fn open_on(
         backend: impl StorageBackend,
         path: &Path,
         work: Work,
+        fresh: ReplicaId,
     ) -> Result<(Self, Identity), StoreError> {
         let mut builder = redb::Builder::new();
         builder.set_check_integrity_on_open(true);
@@ -107,7 +108,7 @@ impl RaftFile {
             path: path.display().to_string(),
             why: error.to_string(),
         };
-        let identity = start(&database).map_err(damaged)?;
+        let identity = start(&database, fresh).map_err(damaged)?;
         check::check(&database).map_err(damaged)?;
         let database = Arc::new(database);
         Ok((Self { database, work }, identity))
@@ -160,7 +161,7 @@ fn write_now<T>(
 }
 
 /// Makes the id of a new file, and counts this start.
-fn start(database: &Database) -> Result<Identity, FileError> {
+fn start(database: &Database, fresh: ReplicaId) -> Result<Identity, FileError> {
     write_now(database, |transaction| {
         transaction.open_table(LOG).map_err(redb_error)?;
         let format: Option<u32> = get(transaction, key::FORMAT)?;
@@ -168,7 +169,7 @@ fn start(database: &Database) -> Result<Identity, FileError> {
             Some(FORMAT) => {}
             None => {
                 put(transaction, key::FORMAT, &FORMAT)?;
-                put(transaction, key::REPLICA, &ReplicaId(rand::random()))?;
+                put(transaction, key::REPLICA, &fresh)?;
             }
             Some(other) => return Err(FileError::Wrong(format!("it has the format {other}, not {FORMAT}"))),
         }

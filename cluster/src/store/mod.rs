@@ -15,7 +15,9 @@ mod machine;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use file::{Identity, RaftFile, Work};
+#[cfg(test)]
+pub(crate) use file::Work;
+pub(crate) use file::{Identity, RaftFile};
 pub(crate) use log::LogStore;
 pub(crate) use machine::{Applied, StateMachine};
 

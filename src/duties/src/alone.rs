@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use trireme_actors::ActorSystem;
-use trireme_cluster::{Duty, FencingToken, HeldLease, Standalone};
+use trireme_cluster::{Duty, FencingToken, LeaseWatch, Standalone};
 use trireme_registry::Fences;
 
 /// How soon the store is asked again for a token when it did not answer.
@@ -14,7 +14,7 @@ const RETRY: Duration = Duration::from_millis(500);
 ///
 /// The token is one above the last that anybody has had, so that of two processes which both believe to be alone over
 /// one store the later one does the work, and the writes of the earlier one are refused from then on.
-pub fn acquire_alone(system: &ActorSystem, fences: &Fences, duty: Duty) -> watch::Receiver<Option<HeldLease>> {
+pub fn acquire_alone(system: &ActorSystem, fences: &Fences, duty: Duty) -> LeaseWatch {
     let (given, held) = watch::channel(None);
     let (clock, fences) = (system.clock().clone(), fences.clone());
     let _ = system.tasks().spawn_named(format!("lease/{duty}"), async move {
@@ -30,5 +30,5 @@ pub fn acquire_alone(system: &ActorSystem, fences: &Fences, duty: Duty) -> watch
         given.send_replace(Some(Standalone.acquire(duty, FencingToken(token))));
         given.closed().await;
     });
-    held
+    LeaseWatch::new(held)
 }

@@ -21,9 +21,8 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use metrics::Gauge;
-use tokio::sync::watch;
 use trireme_actors::{ActorSystem, Clock};
-use trireme_cluster::{Duty, HeldLease};
+use trireme_cluster::{Duty, HeldLease, LeaseWatch};
 use trireme_machinery::ApiError;
 use trireme_registry::{Fence, FenceError, Fences, RegistryHandle};
 
@@ -108,16 +107,12 @@ impl Term {
 }
 
 /// Spawns the task that does a duty whenever its lease is held. It ends when nobody gives out leases any more.
-pub fn keep(
-    system: &ActorSystem,
-    fences: Fences,
-    mut leases: watch::Receiver<Option<HeldLease>>,
-    duty: impl Controller,
-) {
+pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: impl Controller) {
     let clock = system.clock().clone();
     let name = format!("duty/{}", duty.duty());
     let _ = system.tasks().spawn_named(name, async move {
-        while let Some(lease) = won(&mut leases).await {
+        while let Some(tenure) = leases.held().await {
+            let lease = tenure.lease();
             let until_deposed = async {
                 while let Some(term) = begin(&fences, lease, &clock).await {
                     let _shown = Shown::of(lease);
@@ -132,7 +127,7 @@ pub fn keep(
             };
             tokio::select! {
                 biased;
-                () = lost(&mut leases, lease) => tracing::info!(duty = %lease.duty, "the lease is lost"),
+                () = leases.over(&tenure) => tracing::info!(duty = %lease.duty, "the lease is lost"),
                 () = until_deposed => {}
             }
         }
@@ -173,15 +168,6 @@ impl Drop for Shown {
     fn drop(&mut self) {
         self.0.set(0.0);
     }
-}
-
-async fn won(leases: &mut watch::Receiver<Option<HeldLease>>) -> Option<HeldLease> {
-    leases.wait_for(Option::is_some).await.ok().and_then(|held| *held)
-}
-
-async fn lost(leases: &mut watch::Receiver<Option<HeldLease>>, lease: HeldLease) {
-    // If nobody gives out leases any more, this one is not extended either.
-    let _ = leases.wait_for(|held| *held != Some(lease)).await;
 }
 
 async fn do_duty<C: Controller>(duty: &C, term: &Term, clock: &Clock) {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use trireme_actors::{testkit, topology::Topology};
-use trireme_cluster::FencingToken;
+use trireme_cluster::{FencingToken, LeaseWatch, Standalone, Tenure};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore};
 
 use super::*;
@@ -56,11 +56,8 @@ impl Reconciler for Endless {
     }
 }
 
-fn lease(token: u64) -> Option<HeldLease> {
-    Some(HeldLease {
-        duty: DUTY,
-        token: FencingToken(token),
-    })
+fn lease(token: u64) -> Option<Tenure> {
+    Some(Standalone.acquire(DUTY, FencingToken(token)))
 }
 
 fn fences(dir: &tempfile::TempDir) -> Fences {
@@ -80,7 +77,7 @@ fn a_duty_is_done_while_its_lease_is_held_and_no_longer() {
             done: state,
             fails: false,
         };
-        keep(&kit.system, fences.clone(), held, Whole(duty));
+        keep(&kit.system, fences.clone(), LeaseWatch::new(held), Whole(duty));
 
         leases.send_replace(lease(3));
         done.wait_for(|done| done.running == Some(3)).await.expect("it runs");
@@ -118,7 +115,7 @@ fn a_duty_that_fails_is_tried_again_later_each_time() {
             done: state,
             fails: true,
         };
-        keep(&kit.system, fences(&dir), held, Whole(duty));
+        keep(&kit.system, fences(&dir), LeaseWatch::new(held), Whole(duty));
         let clock = kit.system.clock();
         done.wait_for(|done| done.runs.len() == 1).await.expect("it is tried");
         for (tries, least_ms) in [(2, 50), (3, 100), (4, 200), (5, 400)] {

@@ -1,0 +1,162 @@
+//! What this replica holds: fed by the leader's answers, read by duties.
+//!
+//! A lease is held from the leader's answer until ttl after the renewal that it answers was sent. A lease that the
+//! leader asks back is given up at once, and its token is never held again, whatever later answers say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use tokio::sync::{Notify, watch};
+use trireme_actors::Clock;
+
+use crate::core::fence::Timing;
+use crate::lease::{Duty, FencingToken, HeldLease};
+use crate::rpc::Grant;
+use crate::tenure::{LeaseWatch, Tenure};
+
+/// See the module's header.
+pub(crate) struct Holdings {
+    clock: Clock,
+    timing: Timing,
+    slots: Mutex<BTreeMap<&'static str, Slot>>,
+    /// Something has changed that the leader should hear of before the next renewal is due.
+    pub(crate) news: Notify,
+}
+
+struct Slot {
+    duty: Duty,
+    tenure: watch::Sender<Option<Tenure>>,
+    /// The greatest token that was given up.
+    yielded: u64,
+    /// The leader does not know yet that it was.
+    is_yield_unheard: bool,
+}
+
+impl Slot {
+    fn token(&self) -> Option<u64> {
+        self.tenure.borrow().as_ref().map(|tenure| tenure.lease().token.0)
+    }
+
+    /// Ends the tenure for whoever has it, and tells those who watch.
+    fn end(&self, now: Instant) {
+        self.tenure.send_if_modified(|tenure| match tenure.take() {
+            Some(ended) => {
+                ended.set_end(now);
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl Holdings {
+    pub(crate) fn new(clock: Clock, timing: Timing) -> Self {
+        Self {
+            clock,
+            timing,
+            slots: Mutex::default(),
+            news: Notify::new(),
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, Slot>> {
+        // Each slot is whole at any time; a panic of another holder does not change that.
+        self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Offers to do `duty`.
+    pub(crate) fn watch(&self, duty: Duty) -> LeaseWatch {
+        let mut slots = self.slots();
+        let slot = slots.entry(duty.name()).or_insert_with(|| Slot {
+            duty,
+            tenure: watch::Sender::new(None),
+            yielded: 0,
+            is_yield_unheard: false,
+        });
+        self.news.notify_one();
+        LeaseWatch::new(slot.tenure.subscribe())
+    }
+
+    /// The duties that this replica would do.
+    pub(crate) fn duties(&self) -> BTreeSet<String> {
+        self.slots().keys().map(|duty| (*duty).to_owned()).collect()
+    }
+
+    /// What the leader should take back.
+    pub(crate) fn yields(&self) -> BTreeMap<String, u64> {
+        let slots = self.slots();
+        let unheard = slots.iter().filter(|(_, slot)| slot.is_yield_unheard);
+        unheard.map(|(duty, slot)| ((*duty).to_owned(), slot.yielded)).collect()
+    }
+
+    /// Takes in the leader's answer to the renewal that was sent at `sent`. It names every lease of this replica.
+    pub(crate) fn renewed(&self, sent: Instant, grants: &[Grant]) {
+        let now = self.clock.now();
+        for (duty, slot) in self.slots().iter_mut() {
+            match grants.iter().find(|grant| grant.duty == *duty) {
+                Some(grant) if grant.token <= slot.yielded => {
+                    slot.is_yield_unheard = true;
+                    self.news.notify_one();
+                }
+                Some(grant) if grant.revoked => {
+                    slot.end(now);
+                    slot.yielded = grant.token;
+                    slot.is_yield_unheard = true;
+                    self.news.notify_one();
+                }
+                Some(grant) => {
+                    slot.is_yield_unheard = false;
+                    self.hold(slot, grant.token, self.timing.holder_stops(sent), now);
+                }
+                None => {
+                    slot.is_yield_unheard = false;
+                    slot.end(now);
+                }
+            }
+        }
+    }
+
+    fn hold(&self, slot: &Slot, token: u64, until: Instant, now: Instant) {
+        if slot.token() == Some(token) {
+            // No news for those who watch.
+            slot.tenure.borrow().iter().for_each(|tenure| tenure.set_end(until));
+            return;
+        }
+        slot.end(now);
+        if until > now {
+            let (duty, token) = (slot.duty, FencingToken(token));
+            let tenure = Tenure::until(HeldLease { duty, token }, until, self.clock.clone());
+            slot.tenure.send_replace(Some(tenure));
+        }
+    }
+
+    /// Tells those who watch of tenures that ended because no renewal was answered.
+    pub(crate) fn lapse(&self) {
+        let now = self.clock.now();
+        for slot in self.slots().values() {
+            let is_over = slot.tenure.borrow().as_ref().is_some_and(|tenure| !tenure.still_mine());
+            if is_over {
+                slot.end(now);
+            }
+        }
+    }
+
+    /// Ends every tenure.
+    pub(crate) fn end_all(&self) {
+        let now = self.clock.now();
+        self.slots().values().for_each(|slot| slot.end(now));
+    }
+
+    /// How many leases are held.
+    pub(crate) fn count(&self) -> usize {
+        self.slots().values().filter(|slot| slot.token().is_some()).count()
+    }
+
+    /// Every tenure as of now.
+    #[cfg(test)]
+    pub(crate) fn tenures(&self) -> Vec<Tenure> {
+        let slots = self.slots();
+        slots.values().filter_map(|slot| slot.tenure.borrow().clone()).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! Every replica's part in leases: renew with the leader, a few times a ttl, and give up what is asked back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Group;
+use crate::core::Facts;
+use crate::raft::timing;
+use crate::rpc::{Answer, Envelope, Renewal, Request};
+use crate::store::Applied;
+
+impl Group {
+    /// Renews for as long as the process lives.
+    pub(crate) async fn renew_forever(&self) {
+        let mut course = Course::default();
+        loop {
+            let started = self.0.clock.now();
+            let before = self.leases_applied(&self.applied());
+            if !self.is_leaving() {
+                self.renew(&mut course).await;
+            }
+            let next = started + timing::RENEW_PERIOD;
+            tokio::select! {
+                () = self.0.clock.sleep_until(next) => {}
+                () = self.0.holdings.news.notified() => {}
+                () = self.leases_differ_from(&before) => {}
+            }
+        }
+    }
+
+    /// The leases of this replica as of the applied state.
+    fn leases_applied(&self, applied: &Applied) -> Vec<(String, u64, bool)> {
+        let held = applied.group.leases.held_by(self.id());
+        let held = held.map(|(duty, lease)| (duty.to_owned(), lease.token, lease.revoked));
+        held.collect()
+    }
+
+    /// Waits until the applied state gives this replica other leases than `before`.
+    async fn leases_differ_from(&self, before: &[(String, u64, bool)]) {
+        let mut applied = self.0.applied.clone();
+        let is_stopped = applied
+            .wait_for(|now| self.leases_applied(now) != before)
+            .await
+            .is_err();
+        if is_stopped {
+            // Raft has stopped; the period goes on.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn renew(&self, course: &mut Course) {
+        let sent = self.0.clock.now();
+        let renewal = Renewal {
+            replica: self.id(),
+            facts: Facts {
+                incarnation: self.0.identity.incarnation,
+                address: self.0.config.advertise.clone(),
+                version: self.0.config.version.clone(),
+                duties: self.0.holdings.duties(),
+            },
+            yields: self.0.holdings.yields(),
+        };
+        let answer = if self.believed_term().is_some() {
+            Some(self.answer_renewal(renewal).await)
+        } else {
+            self.ask_leader(course, Request::Renew(renewal)).await
+        };
+        match answer {
+            Some(Answer::Held(grants)) => self.0.holdings.renewed(sent, &grants),
+            Some(Answer::NotLeader { leader }) => course.hint = leader,
+            Some(Answer::NotMember) => self.join_by(course).await,
+            Some(Answer::Removed | Answer::Over) => {
+                self.0.holdings.end_all();
+                course.tell_removed(self);
+            }
+            _ => course.hint = None,
+        }
+    }
+
+    async fn ask_leader(&self, course: &mut Course, request: Request) -> Option<Answer> {
+        let address = self.next_address(course)?;
+        let envelope = Envelope { to: None, request };
+        let called = self.0.caller.call(&address, &envelope, timing::RENEW_TIMEOUT).await;
+        called
+            .inspect_err(|error| tracing::debug!(%error, "a renewal was not answered"))
+            .ok()
+    }
+
+    /// Whom to ask: the one that another named, else the leader by Raft, else everybody in turn.
+    pub(crate) fn next_address(&self, course: &mut Course) -> Option<String> {
+        if let Some(hint) = course.hint.take().or_else(|| self.leader_address()) {
+            return Some(hint);
+        }
+        let mut all = self.0.config.peers.clone();
+        let metrics = self.0.raft.metrics();
+        let members = metrics.borrow().membership_config.clone();
+        all.extend(members.membership().nodes().map(|(_, node)| node.addr.clone()));
+        all.remove(&self.0.config.advertise);
+        course.turn = course.turn.wrapping_add(1);
+        let place = course.turn.checked_rem(all.len())?;
+        all.into_iter().nth(place)
+    }
+}
+
+/// How a replica finds the leader.
+#[derive(Default)]
+pub(crate) struct Course {
+    pub(crate) hint: Option<String>,
+    turn: usize,
+    told: AtomicBool,
+}
+
+impl Course {
+    fn tell_removed(&self, group: &Group) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            tracing::error!(
+                replica = %group.id(),
+                "this replica was removed from the group or replaced; to join again, stop it and move its Raft directory away"
+            );
+        }
+    }
+}

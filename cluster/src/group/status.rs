@@ -1,0 +1,123 @@
+//! What people and dashboards see of the group.
+
+use std::time::Duration;
+
+use openraft::ServerState;
+use serde::Serialize;
+
+use super::{Group, RaftMetrics};
+use crate::core::directory::Standing;
+use crate::core::{Incarnation, ReplicaId};
+use crate::raft::timing;
+
+/// The group as this replica sees it. A follower's view may be behind the leader's.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// This replica.
+    pub replica: ReplicaId,
+    /// Which of its processes.
+    pub incarnation: Incarnation,
+    /// Raft's term.
+    pub term: u64,
+    /// Who leads, as far as this replica knows.
+    pub leader: Option<ReplicaId>,
+    /// Whether this replica leads and a quorum has confirmed it within the last second.
+    pub is_leader: bool,
+    /// On the leader: how long ago a quorum confirmed it.
+    pub last_quorum_ack: Option<Duration>,
+    /// Everybody in the group.
+    pub members: Vec<MemberStatus>,
+    /// Every duty that somebody would do.
+    pub duties: Vec<DutyStatus>,
+    /// Why Raft has stopped on this replica, if it has: it takes no part until it is started again.
+    pub fault: Option<String>,
+}
+
+/// A member of the group.
+#[derive(Clone, Debug, Serialize)]
+pub struct MemberStatus {
+    /// Its id.
+    pub replica: ReplicaId,
+    /// Where its peers reach it.
+    pub address: String,
+    /// Its software version, once it has renewed.
+    pub version: Option<String>,
+    /// Whether it renews its leases.
+    pub is_live: bool,
+    /// Whether it counts for the quorum; if not, it is still catching up.
+    pub is_voter: bool,
+}
+
+/// A duty and its lease.
+#[derive(Clone, Debug, Serialize)]
+pub struct DutyStatus {
+    /// Its name.
+    pub duty: String,
+    /// Who holds the lease.
+    pub holder: Option<ReplicaId>,
+    /// The newest fencing token.
+    pub token: u64,
+    /// Whether the holder is asked to yield it to another.
+    pub revoked: bool,
+}
+
+impl Group {
+    /// The group as this replica sees it now.
+    pub fn status(&self) -> Status {
+        let metrics = self.0.raft.metrics().borrow().clone();
+        let last_quorum_ack = self.0.referee.last_quorum_ack(self.0.clock.now());
+        let last_quorum_ack = last_quorum_ack.filter(|_| metrics.state == ServerState::Leader);
+        Status {
+            replica: self.id(),
+            incarnation: self.0.identity.incarnation,
+            term: metrics.current_term,
+            leader: metrics.current_leader,
+            is_leader: last_quorum_ack.is_some_and(|ago| ago <= timing::CONFIRMED_FOR),
+            last_quorum_ack,
+            members: self.members(&metrics),
+            duties: self.duties(),
+            fault: metrics.running_state.err().map(|fault| fault.to_string()),
+        }
+    }
+
+    fn members(&self, metrics: &RaftMetrics) -> Vec<MemberStatus> {
+        let applied = self.applied();
+        let membership = metrics.membership_config.membership();
+        let nodes = membership.nodes().map(|(id, node)| {
+            let known = applied.group.directory.replicas.get(id);
+            MemberStatus {
+                replica: *id,
+                address: node.addr.clone(),
+                version: known.map(|known| known.facts.version.clone()),
+                is_live: known.is_some_and(|known| matches!(known.standing, Standing::Live | Standing::Retiring)),
+                is_voter: membership.voter_ids().any(|voter| voter == *id),
+            }
+        });
+        nodes.collect()
+    }
+
+    fn duties(&self) -> Vec<DutyStatus> {
+        let applied = self.applied();
+        let leases = applied.group.leases.iter().map(|(duty, lease)| DutyStatus {
+            duty: duty.to_owned(),
+            holder: lease.holder.map(|holder| holder.replica),
+            token: lease.token,
+            revoked: lease.revoked,
+        });
+        leases.collect()
+    }
+
+    pub(crate) fn tell_metrics(&self) {
+        let metrics = self.0.raft.metrics();
+        let metrics = metrics.borrow();
+        let ack = self.0.referee.last_quorum_ack(self.0.clock.now());
+        let is_leader = metrics.state == ServerState::Leader && ack.is_some_and(|ago| ago <= timing::CONFIRMED_FOR);
+        metrics::gauge!("trireme_cluster_is_leader").set(f64::from(u8::from(is_leader)));
+        // Exact below 2^53; a term is an election.
+        metrics::counter!("trireme_cluster_elections_total").absolute(metrics.current_term);
+        let term = u32::try_from(metrics.current_term).unwrap_or(u32::MAX);
+        metrics::gauge!("trireme_cluster_term").set(f64::from(term));
+        let held = u32::try_from(self.0.holdings.count()).unwrap_or(u32::MAX);
+        metrics::gauge!("trireme_cluster_leases_held").set(f64::from(held));
+    }
+}

@@ -1,0 +1,76 @@
+//! Real replicas: files, TLS and the machine's clock.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use trireme_actors::{Clock, Tasks};
+
+use super::{Group, GroupConfig};
+use crate::lease::Duty;
+use crate::transport::PeerCertificates;
+use crate::transport::tests::{Authority, free_address};
+
+const DUTY: Duty = Duty::named("real-duty");
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct Replica {
+    group: Group,
+    tasks: Tasks,
+}
+
+async fn start(dir: &std::path::Path, address: &str, peers: &[String], certificates: PeerCertificates) -> Replica {
+    let clock = Clock::system();
+    let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
+    let config = GroupConfig {
+        name: "real".to_owned(),
+        directory: dir.join(address.replace(':', "-")),
+        listen: address.to_owned(),
+        advertise: address.to_owned(),
+        peers: peers.iter().cloned().collect(),
+        version: "1.0".to_owned(),
+        certificates,
+    };
+    let group = Group::start(config, &tasks, clock).await.expect("the replica starts");
+    Replica { group, tasks }
+}
+
+/// Waits until one of the replicas holds the duty; gives its place.
+async fn holder(replicas: &[Replica]) -> usize {
+    let watches = replicas.iter().map(|replica| {
+        let mut watch = replica.group.acquire(DUTY);
+        Box::pin(async move { watch.held().await })
+    });
+    let won = tokio::time::timeout(LIMIT, futures_util::future::select_all(watches)).await;
+    let (tenure, place, _) = won.expect("somebody wins the lease in time");
+    assert!(tenure.expect("the group runs").still_mine());
+    place
+}
+
+#[tokio::test]
+async fn three_replicas_over_tls_hand_a_duty_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let authority = Authority::new();
+    let mut peers = Vec::new();
+    for _ in 0..3 {
+        peers.push(free_address().await.to_string());
+    }
+    let mut replicas = Vec::new();
+    for address in &peers {
+        replicas.push(start(dir.path(), address, &peers, authority.replica("real")).await);
+    }
+    let first = holder(&replicas).await;
+    let before = replicas[first].group.acquire(DUTY).current().expect("it is held");
+    let handed = replicas[first].group.hand_over().await;
+    assert!(handed.leases && handed.leadership, "{handed:?}");
+    assert!(!before.still_mine());
+    let leaver = replicas.remove(first);
+    let second = holder(&replicas).await;
+    let after = replicas[second].group.acquire(DUTY).current().expect("it is held");
+    assert!(after.lease().token > before.lease().token);
+    let status = replicas[second].group.status();
+    let ids: BTreeSet<_> = status.members.iter().map(|member| member.replica).collect();
+    assert_eq!(ids.len(), 3);
+    assert_eq!(status.duties[0].holder, Some(replicas[second].group.id()));
+    assert!(status.fault.is_none());
+    leaver.tasks.shutdown(Duration::from_secs(1)).await;
+}

@@ -1,0 +1,59 @@
+//! How long things take. One place, because the times depend on each other.
+//!
+//! ```text
+//! heartbeat                  150 ms   openraft looks at its timers every 1.5 heartbeats (225 ms)
+//! follower stays with leader 650 ms   after each heartbeat it grants no vote for this long
+//! follower campaigns after   650 ms + 500..650 ms of silence = 1.15 .. 1.3 s, seen up to 225 ms later
+//! lease ttl                 1100 ms   renewed every 250 ms
+//! leader expires after      1200 ms   ttl and a margin of 100 ms
+//! ```
+//!
+//! A pause of 900 ms right before a heartbeat was due is 1.125 s of silence: no election. A leader that dies is
+//! replaced after about 1.4 s, and another 1.2 s later what it held is given to others: below 3 s together.
+
+use std::time::Duration;
+
+use crate::core::fence::Timing;
+
+const HEARTBEAT_MS: u64 = 150;
+const ELECTION_MIN_MS: u64 = 500;
+const ELECTION_MAX_MS: u64 = 650;
+
+/// For how long a follower that has heard of a leader grants nobody a vote.
+pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(ELECTION_MAX_MS);
+/// How often leases are renewed.
+pub(crate) const RENEW_PERIOD: Duration = Duration::from_millis(250);
+/// How long one renewal may take. Two fit into a ttl.
+pub(crate) const RENEW_TIMEOUT: Duration = Duration::from_millis(500);
+/// How often the leader looks for what is due, and a holder for what has lapsed.
+pub(crate) const SWEEP_PERIOD: Duration = Duration::from_millis(50);
+/// How long a leader that has not confirmed itself with a quorum is called one.
+pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(1);
+/// How long a proposal may take before its outcome is called unknown.
+pub(crate) const PROPOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a member that joins may take to catch up, and a change of members to be agreed on.
+pub(crate) const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long leases are good for.
+pub(crate) const LEASES: Timing = Timing {
+    ttl: Duration::from_millis(1_100),
+    margin: Duration::from_millis(100),
+};
+
+/// openraft's settings.
+pub(crate) fn config(group: &str) -> openraft::Config {
+    openraft::Config {
+        cluster_name: group.to_owned(),
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: ELECTION_MIN_MS,
+        election_timeout_max: ELECTION_MAX_MS,
+        install_snapshot_timeout: 2_000,
+        // The log holds changes of leases and members: some a day. The state is some kilobytes.
+        snapshot_policy: openraft::SnapshotPolicy::LogsSinceLast(500),
+        max_in_snapshot_log_to_keep: 100,
+        replication_lag_threshold: 1_000,
+        max_payload_entries: 64,
+        snapshot_max_chunk_size: 256 << 10,
+        ..openraft::Config::default()
+    }
+}

@@ -1,0 +1,104 @@
+//! What a duty sees of its lease: held or not held, and until when.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use tokio::sync::watch;
+use trireme_actors::Clock;
+
+use crate::lease::HeldLease;
+
+/// A lease while it is held. Clones are the same tenure, and end together.
+#[derive(Clone, Debug)]
+pub struct Tenure {
+    lease: HeldLease,
+    end: End,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Never,
+    At(Arc<Mutex<Instant>>, Clock),
+}
+
+fn lock(until: &Mutex<Instant>) -> MutexGuard<'_, Instant> {
+    // An instant is whole at any time; a panic of another holder does not change that.
+    until.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Tenure {
+    /// A tenure that ends with the process.
+    pub fn unending(lease: HeldLease) -> Self {
+        let end = End::Never;
+        Self { lease, end }
+    }
+
+    pub(crate) fn until(lease: HeldLease, until: Instant, clock: Clock) -> Self {
+        let end = End::At(Arc::new(Mutex::new(until)), clock);
+        Self { lease, end }
+    }
+
+    /// The duty and the token that its writes carry.
+    pub fn lease(&self) -> HeldLease {
+        self.lease
+    }
+
+    /// Whether the duty may be acted on now, by monotonic time. Look right before each effect: after a pause of the
+    /// process this is false before anybody could tell. What it cannot see (a machine that slept, a write that was
+    /// sent and arrives late) the fencing token catches.
+    pub fn still_mine(&self) -> bool {
+        match &self.end {
+            End::Never => true,
+            End::At(until, clock) => clock.now() < *lock(until),
+        }
+    }
+
+    /// When it ends if it is not renewed; `None` if never.
+    #[cfg(test)]
+    pub(crate) fn valid_until(&self) -> Option<Instant> {
+        match &self.end {
+            End::Never => None,
+            End::At(until, _) => Some(*lock(until)),
+        }
+    }
+
+    /// Sets when it ends.
+    pub(crate) fn set_end(&self, at: Instant) {
+        if let End::At(until, _) = &self.end {
+            *lock(until) = at;
+        }
+    }
+}
+
+/// Tells when a lease is won and lost: by a [`Group`](crate::Group), or by whoever knows that there is none.
+#[derive(Clone, Debug)]
+pub struct LeaseWatch(watch::Receiver<Option<Tenure>>);
+
+impl LeaseWatch {
+    /// A lease that is won and lost as the sender of `changes` says; for ever lost once the sender is gone.
+    pub fn new(changes: watch::Receiver<Option<Tenure>>) -> Self {
+        Self(changes)
+    }
+
+    /// The tenure as of now, if the lease is held.
+    pub fn current(&self) -> Option<Tenure> {
+        let current = self.0.borrow().clone();
+        current.filter(Tenure::still_mine)
+    }
+
+    /// Waits until the lease is held. `None` when it never will be: the group has stopped.
+    pub async fn held(&mut self) -> Option<Tenure> {
+        let held = self
+            .0
+            .wait_for(|tenure| tenure.as_ref().is_some_and(Tenure::still_mine));
+        held.await.ok().and_then(|tenure| tenure.clone())
+    }
+
+    /// Waits until `tenure` is over: lost, yielded, or replaced by one with another token.
+    pub async fn over(&mut self, tenure: &Tenure) {
+        let token = tenure.lease.token;
+        let is_other = |now: &Option<Tenure>| now.as_ref().is_none_or(|now| now.lease.token != token);
+        // If the sender is gone the group has stopped, and with it every tenure.
+        let _ = self.0.wait_for(is_other).await;
+    }
+}

@@ -1,0 +1,166 @@
+//! Calls to peers: a few kept connections each, one call at a time on each, back-off when a peer cannot be reached.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
+use trireme_actors::Clock;
+
+use super::frame;
+use super::wire::{BoxStream, Wire};
+
+/// How long connecting may take, the TLS handshake included.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+/// Calls under way to one peer: replication, votes, read-index rounds and renewals each have one or two.
+const MOST_CALLS: usize = 16;
+/// Idle connections kept to one peer.
+const MOST_IDLE: usize = 4;
+/// The first pause after a failed dial; doubled by each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(25);
+/// The longest pause. Well below an election, so that a peer that is back is found back.
+const LAST_BACKOFF: Duration = Duration::from_millis(200);
+
+/// Why there is no answer. In all cases but [`CallError::Unreachable`] the call may have been done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    #[error("cannot reach {address}: {why}")]
+    Unreachable { address: String, why: String },
+    #[error("{address} did not answer in time")]
+    Timeout { address: String },
+    #[error("lost the connection to {address}")]
+    Lost {
+        address: String,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Makes calls. Clones share connections.
+#[derive(Clone)]
+pub(crate) struct Caller {
+    wire: Arc<dyn Wire>,
+    clock: Clock,
+    peers: Arc<Mutex<HashMap<String, Arc<Peer>>>>,
+}
+
+struct Peer {
+    calls: Semaphore,
+    state: Mutex<PeerState>,
+}
+
+#[derive(Default)]
+struct PeerState {
+    idle: Vec<BoxStream>,
+    failures: u32,
+    /// No dialling before this.
+    not_before: Option<Instant>,
+}
+
+impl Peer {
+    fn state(&self) -> MutexGuard<'_, PeerState> {
+        // The state is whole at any time; a panic of another holder does not change that.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Caller {
+    pub(crate) fn new(wire: Arc<dyn Wire>, clock: Clock) -> Self {
+        let peers = Arc::default();
+        Self { wire, clock, peers }
+    }
+
+    /// Sends `request` to the peer at `address` and waits for its answer for at most `patience`.
+    pub(crate) async fn call<Q, A>(&self, address: &str, request: &Q, patience: Duration) -> Result<A, CallError>
+    where
+        Q: Serialize + Sync,
+        A: DeserializeOwned,
+    {
+        let until = self.clock.now() + patience;
+        let called = self
+            .clock
+            .timeout_at(until, self.call_unbounded(address, request))
+            .await;
+        called.unwrap_or_else(|| {
+            Err(CallError::Timeout {
+                address: address.to_owned(),
+            })
+        })
+    }
+
+    async fn call_unbounded<Q, A>(&self, address: &str, request: &Q) -> Result<A, CallError>
+    where
+        Q: Serialize + Sync,
+        A: DeserializeOwned,
+    {
+        let peer = self.peer(address);
+        // Closed by nobody, so a permit comes as soon as another call ends.
+        let _call = peer.calls.acquire().await;
+        let mut stream = self.connection(&peer, address).await?;
+        // A connection on which anything went wrong, or whose call was given up, is dropped and never used again: an
+        // answer that is still under way must not be taken for another call's.
+        let answered = exchange(&mut stream, request).await;
+        let answer = answered.map_err(|source| CallError::Lost {
+            address: address.to_owned(),
+            source,
+        })?;
+        let mut state = peer.state();
+        if state.idle.len() < MOST_IDLE {
+            state.idle.push(stream);
+        }
+        Ok(answer)
+    }
+
+    fn peer(&self, address: &str) -> Arc<Peer> {
+        let mut peers = self.peers.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let peer = peers.entry(address.to_owned()).or_insert_with(|| {
+            Arc::new(Peer {
+                calls: Semaphore::new(MOST_CALLS),
+                state: Mutex::default(),
+            })
+        });
+        Arc::clone(peer)
+    }
+
+    async fn connection(&self, peer: &Peer, address: &str) -> Result<BoxStream, CallError> {
+        let unreachable = |why: String| CallError::Unreachable {
+            address: address.to_owned(),
+            why,
+        };
+        {
+            let mut state = peer.state();
+            if let Some(stream) = state.idle.pop() {
+                return Ok(stream);
+            }
+            if state.not_before.is_some_and(|at| self.clock.now() < at) {
+                return Err(unreachable("waiting before the next attempt".to_owned()));
+            }
+        }
+        let until = self.clock.now() + CONNECT_TIMEOUT;
+        let dialled = self.clock.timeout_at(until, self.wire.connect(address)).await;
+        let dialled = dialled.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+        let mut state = peer.state();
+        match dialled {
+            Ok(stream) => {
+                state.failures = 0;
+                state.not_before = None;
+                Ok(stream)
+            }
+            Err(error) => {
+                let pause = FIRST_BACKOFF * 2_u32.saturating_pow(state.failures.min(8));
+                state.failures += 1;
+                state.not_before = Some(self.clock.now() + pause.min(LAST_BACKOFF));
+                Err(unreachable(error.to_string()))
+            }
+        }
+    }
+}
+
+async fn exchange<Q: Serialize, A: DeserializeOwned>(stream: &mut BoxStream, request: &Q) -> io::Result<A> {
+    frame::write(stream, request).await?;
+    let answer = frame::read(stream).await?;
+    answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}

@@ -1,0 +1,220 @@
+//! Who gets in, and what strangers, garbage and silence can do.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use trireme_actors::{Clock, Tasks};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A CA that signs replicas.
+pub(crate) struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        let issuer = Issuer::new(params, key);
+        Self { pem, issuer }
+    }
+
+    /// Certificates of a replica of `group`.
+    pub(crate) fn replica(&self, group: &str) -> PeerCertificates {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![PeerCertificates::group_name(group)]).expect("parameters");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        PeerCertificates {
+            ca: self.pem.clone().into_bytes(),
+            certificate: certificate.pem().into_bytes(),
+            key: key.serialize_pem().into_bytes(),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Echo;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Question {
+    text: String,
+    delay_ms: u64,
+}
+
+fn question(text: &str, delay_ms: u64) -> Question {
+    let text = text.to_owned();
+    Question { text, delay_ms }
+}
+
+impl Service for Echo {
+    type Request = Question;
+    type Answer = String;
+
+    async fn answer(&self, request: Question) -> String {
+        Clock::system().sleep(Duration::from_millis(request.delay_ms)).await;
+        request.text
+    }
+}
+
+fn wire(group: &str, certificates: &PeerCertificates) -> Arc<dyn Wire> {
+    Arc::new(TlsWire::new(group, certificates).expect("the certificates fit"))
+}
+
+/// An echo service of `group`; gives its address.
+async fn start(authority: &Authority, group: &str) -> SocketAddr {
+    // The listener does not tell its port, so one is found by binding it before.
+    let address = free_address().await;
+    let wire = wire(group, &authority.replica(group));
+    let listener = wire.listen(&address.to_string()).await.expect("the port is free");
+    let clock = Clock::system();
+    let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
+    let _ = tasks.spawn_named("echo", serve(listener, Echo, tasks.clone(), clock));
+    address
+}
+
+pub(crate) async fn free_address() -> SocketAddr {
+    let probe = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port is free");
+    probe.local_addr().expect("it has an address")
+}
+
+fn caller(group: &str, certificates: &PeerCertificates) -> Caller {
+    Caller::new(wire(group, certificates), Clock::system())
+}
+
+async fn ask(caller: &Caller, address: SocketAddr, text: &str) -> Result<String, CallError> {
+    caller.call(&address.to_string(), &question(text, 0), PATIENCE).await
+}
+
+#[tokio::test]
+async fn members_of_one_group_talk() {
+    let authority = Authority::new();
+    let address = start(&authority, "one").await;
+    let caller = caller("one", &authority.replica("one"));
+    for text in ["first", "second"] {
+        assert_eq!(ask(&caller, address, text).await.expect("an answer"), text);
+    }
+}
+
+#[tokio::test]
+async fn another_ca_and_another_group_are_kept_out_on_both_sides() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let address = start(&authority, "one").await;
+    // The client trusts the server's CA and has a certificate of another.
+    let mixed = PeerCertificates {
+        ca: authority.pem.clone().into_bytes(),
+        ..other.replica("one")
+    };
+    // It has the right CA, and a name of another group; as such it must not even be taken for a server.
+    let stranger = authority.replica("two");
+    let refused = TlsWire::new("one", &stranger).err().expect("its name does not fit");
+    assert!(refused.to_string().contains("replica.one.trireme"), "{refused}");
+    for caller in [
+        caller("one", &mixed),
+        caller("one", &other.replica("one")),
+        caller("two", &stranger),
+    ] {
+        let error = ask(&caller, address, "let me in").await.expect_err("it is kept out");
+        assert!(!matches!(error, CallError::Timeout { .. }), "{error}");
+    }
+    // The server side of the name: a client that does not look at the server's name, but shows a foreign one.
+    let config = super::tls::testing::client_config(&stranger).expect("the certificates fit");
+    let name = PeerCertificates::group_name("one").try_into().expect("a name");
+    let stream = TcpStream::connect(address).await.expect("the port is open");
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config))
+        .connect(name, stream)
+        .await;
+    let mut stream = stream.expect("the server shows its name");
+    let _ = frame::write(&mut stream, &question("let me in", 0)).await;
+    let answer = frame::read::<String>(&mut stream).await;
+    assert!(!matches!(answer, Ok(Some(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn garbage_and_silence_on_the_port_harm_nobody() {
+    let authority = Authority::new();
+    let address = start(&authority, "one").await;
+    let mut silent = Vec::new();
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 4_096],
+        &[0x16, 0x03, 0x01, 0xff, 0xff],
+        b"",
+    ] {
+        let mut stream = TcpStream::connect(address).await.expect("the port is open");
+        let _ = stream.write_all(garbage).await;
+        silent.push(stream);
+    }
+    let caller = caller("one", &authority.replica("one"));
+    assert_eq!(
+        ask(&caller, address, "still there").await.expect("an answer"),
+        "still there"
+    );
+    // And they are cut off, each after the time that a handshake may take.
+    for mut stream in silent {
+        let mut rest = Vec::new();
+        let closed = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        closed.expect("the connection is closed").ok();
+    }
+}
+
+#[tokio::test]
+async fn a_frame_that_is_none_costs_its_connection_only() {
+    let authority = Authority::new();
+    let address = start(&authority, "one").await;
+    let wire = wire("one", &authority.replica("one"));
+    let huge = [&[1][..], &u32::MAX.to_be_bytes(), b"{}"].concat();
+    for bytes in [
+        b"\x02\0\0\0\x02{}".to_vec(),
+        huge,
+        b"\x01\0\0\0\x03{}}".to_vec(),
+        b"\x01\0\0\0\x02[]".to_vec(),
+    ] {
+        let mut stream = wire.connect(&address.to_string()).await.expect("a member");
+        stream.write_all(&bytes).await.expect("it is sent");
+        let answer = frame::read::<String>(&mut stream).await;
+        assert!(!matches!(answer, Ok(Some(_))), "{answer:?} to {bytes:?}");
+    }
+    let caller = Caller::new(wire, Clock::system());
+    assert_eq!(
+        ask(&caller, address, "still there").await.expect("an answer"),
+        "still there"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_is_nobody_elses() {
+    let authority = Authority::new();
+    let address = start(&authority, "one").await;
+    let caller = caller("one", &authority.replica("one"));
+    let slow = question("slow", 300);
+    let late = caller
+        .call::<_, String>(&address.to_string(), &slow, Duration::from_millis(100))
+        .await;
+    assert!(matches!(late, Err(CallError::Timeout { .. })), "{late:?}");
+    assert_eq!(ask(&caller, address, "fast").await.expect("an answer"), "fast");
+}
+
+#[tokio::test]
+async fn a_peer_that_cannot_be_reached_is_not_dialled_at_once_again() {
+    let authority = Authority::new();
+    let address = free_address().await;
+    let caller = caller("one", &authority.replica("one"));
+    let first = ask(&caller, address, "anybody").await.expect_err("nobody is there");
+    assert!(matches!(first, CallError::Unreachable { .. }), "{first}");
+    let second = ask(&caller, address, "anybody").await.expect_err("nobody is there");
+    assert!(second.to_string().contains("waiting"), "{second}");
+}
