@@ -47,7 +47,7 @@ pub(crate) struct Renewals {
     /// When the leader found itself elected, which is not before it was.
     elected: Instant,
     heard: BTreeMap<Holder, Instant>,
-    /// Those whose expiry was proposed. What comes of a proposal may never be known, so there is no way back.
+    /// Those whose expiry was proposed.
     expiring: BTreeSet<Holder>,
 }
 
@@ -72,22 +72,23 @@ impl Renewals {
         true
     }
 
-    /// Those of `holders` that have been silent for too long. From now on they are not acknowledged.
-    pub(crate) fn overdue(&mut self, holders: impl Iterator<Item = Holder>, now: Instant) -> Vec<Holder> {
+    /// Those of `holders`, which are all that renew by the applied state, that have been silent for too long. From now
+    /// on they are not acknowledged, until their expiry is applied: whoever is not among `holders` any more may enter
+    /// anew. Only the state tells; a proposal that seemed to fail may have been agreed on.
+    pub(crate) fn overdue(&mut self, holders: &BTreeSet<Holder>, now: Instant) -> Vec<Holder> {
+        self.expiring.retain(|holder| holders.contains(holder));
+        // Who has been heard and is not among them may be entering.
+        let timing = self.timing;
+        self.heard
+            .retain(|holder, heard| holders.contains(holder) || now < timing.leader_expires(*heard));
         let mut overdue = Vec::new();
         for holder in holders {
-            let heard = self.heard.get(&holder).copied().unwrap_or(self.elected);
+            let heard = self.heard.get(holder).copied().unwrap_or(self.elected);
             if now >= self.timing.leader_expires(heard) {
-                self.expiring.insert(holder);
-                overdue.push(holder);
+                self.expiring.insert(*holder);
+                overdue.push(*holder);
             }
         }
         overdue
-    }
-
-    /// The expiry of `holder` has been applied: if it comes back it enters anew.
-    pub(crate) fn expired(&mut self, holder: Holder) {
-        self.expiring.remove(&holder);
-        self.heard.remove(&holder);
     }
 }

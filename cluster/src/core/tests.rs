@@ -218,12 +218,21 @@ fn a_new_leader_waits_a_full_ttl_before_it_expires_anybody() {
     let elected = some_time();
     let mut renewals = Renewals::new(TIMING, elected);
     let just_before = elected + Duration::from_millis(1_099);
-    assert_eq!(renewals.overdue([HOLDER].into_iter(), just_before), []);
+    let holders = BTreeSet::from([HOLDER]);
+    assert_eq!(renewals.overdue(&holders, just_before), []);
     let due = elected + Duration::from_millis(1_100);
-    assert_eq!(renewals.overdue([HOLDER].into_iter(), due), [HOLDER]);
+    assert_eq!(renewals.overdue(&holders, due), [HOLDER]);
     assert!(!renewals.receive(HOLDER, due), "its expiry is under way");
-    renewals.expired(HOLDER);
+    assert_eq!(
+        renewals.overdue(&holders, due),
+        [HOLDER],
+        "a proposal that failed is made again"
+    );
+    assert!(!renewals.receive(HOLDER, due), "its expiry is still under way");
+    assert_eq!(renewals.overdue(&BTreeSet::new(), due), [], "its expiry is applied");
     assert!(renewals.receive(HOLDER, due));
+    assert_eq!(renewals.overdue(&BTreeSet::new(), due), [], "it enters");
+    assert_eq!(renewals.overdue(&holders, due), [], "it was heard while it entered");
 }
 
 /// A point in time to count from; its value does not matter.
@@ -246,9 +255,9 @@ proptest! {
             if is_new_leader {
                 renewals = Renewals::new(TIMING, now);
             }
-            if !renewals.overdue([HOLDER].into_iter(), now).is_empty() {
+            if !renewals.overdue(&BTreeSet::from([HOLDER]), now).is_empty() {
                 prop_assert!(may_act_until < now);
-                renewals.expired(HOLDER);
+                renewals.overdue(&BTreeSet::new(), now);
             }
             let sent = now;
             now += Duration::from_millis(there);

@@ -4,7 +4,7 @@
 //! leads. A deposed leader that does not know it yet can so not keep anybody in a lease that its successor will count
 //! as over (see [`crate::core::fence`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -64,12 +64,8 @@ impl Referee {
         self.state().renewals(term, self.timing, now).receive(holder, now)
     }
 
-    fn overdue(&self, term: u64, holders: impl Iterator<Item = Holder>, now: Instant) -> Vec<Holder> {
+    fn overdue(&self, term: u64, holders: &BTreeSet<Holder>, now: Instant) -> Vec<Holder> {
         self.state().renewals(term, self.timing, now).overdue(holders, now)
-    }
-
-    fn expired(&self, term: u64, holder: Holder, now: Instant) {
-        self.state().renewals(term, self.timing, now).expired(holder);
     }
 }
 
@@ -200,12 +196,12 @@ impl Group {
             replica: *id,
             incarnation: found.facts.incarnation,
         });
-        for holder in self.0.referee.overdue(term, holders, self.0.clock.now()) {
+        let holders: BTreeSet<Holder> = holders.collect();
+        for holder in self.0.referee.overdue(term, &holders, self.0.clock.now()) {
             let (replica, incarnation) = (holder.replica, holder.incarnation);
             tracing::info!(%replica, "a replica has not renewed; its leases go to others");
-            if self.propose(Command::Expire { replica, incarnation }).await.is_ok() {
-                self.0.referee.expired(term, holder, self.0.clock.now());
-            }
+            // If this fails or seems to, the next round looks at what has been applied and tries again.
+            let _ = self.propose(Command::Expire { replica, incarnation }).await;
         }
     }
 }

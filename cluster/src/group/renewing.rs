@@ -70,6 +70,8 @@ impl Group {
             Some(Answer::NotMember) => self.join_by(course).await,
             Some(Answer::Removed | Answer::Over) => {
                 self.0.holdings.end_all();
+                // It may not have heard that it is no voter any more.
+                self.0.raft.runtime_config().elect(false);
                 course.tell_removed(self);
             }
             _ => course.hint = None,

@@ -96,7 +96,7 @@ impl Group {
         nodes.collect()
     }
 
-    fn duties(&self) -> Vec<DutyStatus> {
+    pub(crate) fn duties(&self) -> Vec<DutyStatus> {
         let applied = self.applied();
         let leases = applied.group.leases.iter().map(|(duty, lease)| DutyStatus {
             duty: duty.to_owned(),

@@ -1,6 +1,7 @@
 //! What openraft is told about this group: its types, its network and its timing. Nothing outside the crate sees it.
 
 pub(crate) mod network;
+mod runtime;
 pub(crate) mod timing;
 mod types;
 

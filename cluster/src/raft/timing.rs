@@ -1,7 +1,7 @@
 //! How long things take. One place, because the times depend on each other.
 //!
 //! ```text
-//! heartbeat                  150 ms   openraft looks at its timers every 1.5 heartbeats (225 ms)
+//! heartbeat                  150 ms   openraft looks at its timers every 150 .. 225 ms (see raft::runtime)
 //! follower stays with leader 650 ms   after each heartbeat it grants no vote for this long
 //! follower campaigns after   650 ms + 500..650 ms of silence = 1.15 .. 1.3 s, seen up to 225 ms later
 //! lease ttl                 1100 ms   renewed every 250 ms
@@ -11,6 +11,7 @@
 //! A pause of 900 ms right before a heartbeat was due is 1.125 s of silence: no election. A leader that dies is
 //! replaced after about 1.4 s, and another 1.2 s later what it held is given to others: below 3 s together.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::core::fence::Timing;
@@ -39,6 +40,14 @@ pub(crate) const LEASES: Timing = Timing {
     ttl: Duration::from_millis(1_100),
     margin: Duration::from_millis(100),
 };
+
+/// By how much a tick may come too early: never before the next heartbeat is due. As the bounds of a random number that
+/// openraft draws.
+pub(crate) static TICK_JITTER: LazyLock<openraft::Config> = LazyLock::new(|| openraft::Config {
+    election_timeout_min: 0,
+    election_timeout_max: HEARTBEAT_MS / 2,
+    ..openraft::Config::default()
+});
 
 /// openraft's settings.
 pub(crate) fn config(group: &str) -> openraft::Config {

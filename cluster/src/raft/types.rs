@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use openraft::BasicNode;
 
+use super::runtime::Runtime;
 use crate::core::{Command, Outcome, ReplicaId};
 
 openraft::declare_raft_types!(
@@ -23,9 +24,3 @@ pub(crate) type Node = BasicNode;
 pub(crate) type Raft = openraft::Raft<RaftTypes>;
 /// What applying a log entry gives; entries that carry no command give nothing.
 pub(crate) type Response = Option<Outcome>;
-
-#[cfg(not(test))]
-type Runtime = openraft::TokioRuntime;
-/// tokio with the random numbers of the simulation's seed.
-#[cfg(test)]
-type Runtime = crate::sim::runtime::SeededRuntime;

@@ -15,7 +15,7 @@ use turmoil::Sim;
 
 use super::checker::{Checker, View};
 use super::disk::SimDisk;
-use super::runtime;
+use super::random;
 use super::wire::SimWire;
 use crate::core::ReplicaId;
 use crate::core::fence::Timing;
@@ -60,8 +60,6 @@ pub(crate) struct Cluster {
     pub(crate) random: StdRng,
     pub(crate) checker: Checker,
     timing: (Timing, Timing),
-    /// Who leads and who holds what, whenever it changes.
-    pub(crate) trace: Vec<String>,
 }
 
 /// The name of the nth host.
@@ -80,7 +78,7 @@ impl Cluster {
 
     /// Holders and leaders count leases by these times.
     pub(crate) fn with_timing(seed: u64, as_holder: Timing, as_leader: Timing) -> Self {
-        runtime::seed(seed);
+        random::seed(seed);
         let sim = turmoil::Builder::new()
             .rng_seed(seed)
             .simulation_duration(Duration::from_secs(100_000))
@@ -95,7 +93,6 @@ impl Cluster {
             random: StdRng::seed_from_u64(seed ^ 0x7269_7265_6d65),
             checker: Checker::default(),
             timing: (as_holder, as_leader),
-            trace: Vec::new(),
         }
     }
 
@@ -174,22 +171,7 @@ impl Cluster {
         self.sim.step().map_err(|error| format!("a host failed: {error}"))?;
         let now = self.sim.elapsed();
         let views: Vec<View> = self.probes().map(|(_, probe)| probe.view()).collect();
-        self.note(now, &views);
         self.checker.look(now, &views)
-    }
-
-    fn note(&mut self, now: Duration, views: &[View]) {
-        let seen: Vec<String> = views
-            .iter()
-            .map(|view| {
-                let held: Vec<&str> = view.tenures.iter().map(|(duty, ..)| duty.as_str()).collect();
-                format!("{:x} leads {:?} holds {held:?}", view.replica, view.leads)
-            })
-            .collect();
-        let seen = seen.join("; ");
-        if !self.trace.last().is_some_and(|last| last.ends_with(&seen)) {
-            self.trace.push(format!("{now:?} {seen}"));
-        }
     }
 
     fn probes(&self) -> impl Iterator<Item = (&String, Probe)> {
@@ -318,7 +300,8 @@ impl Cluster {
     fn describe(&self) -> String {
         let lines = self.probes().map(|(name, probe)| {
             let metrics = probe.group.raft_metrics();
-            format!("\n{name}: {metrics}")
+            let duties = probe.group.duties();
+            format!("\n{name}: {metrics}\n{duties:?}")
         });
         format!("holders {:?}{}", self.holders(), lines.collect::<String>())
     }

@@ -6,13 +6,14 @@
 //!             crash, lost disk, partition, one-way partition, delay
 //! ```
 //!
-//! The replicas run the crate's own code from the port up; only TLS and the file are replaced. What the seed does not
-//! decide is the order in which `select!` looks at its branches.
+//! The replicas run the crate's own code from the port up; only TLS and the file are replaced. A seed repeats its faults,
+//! latencies and election times. What it does not decide is the order in which `select!` looks at its branches, so that
+//! two runs of one seed can differ by some milliseconds.
 
 mod checker;
 mod cluster;
 mod disk;
-pub(crate) mod runtime;
+pub(crate) mod random;
 mod scenarios;
 mod storms;
 mod wire;

@@ -239,20 +239,6 @@ fn a_leader_that_stops_in_good_order_leaves_no_duty_of_others_unheld() {
     assert!(is_followed(&cluster), "another leads");
 }
 
-#[test]
-fn the_same_seed_gives_the_same_course() {
-    let course = || {
-        let mut cluster = settled(13);
-        let leader = cluster.leader().expect("a leader");
-        cluster.crash(&leader);
-        cluster.run(4 * SECOND).expect("nothing is violated");
-        cluster.restart(&leader);
-        cluster.run(4 * SECOND).expect("nothing is violated");
-        cluster.trace
-    };
-    assert_eq!(course(), course());
-}
-
 /// The checker sees a real bug, too: a leader that counts less time than holders do.
 #[test]
 fn a_leader_that_expires_holders_too_early_is_caught() {

@@ -60,6 +60,21 @@ struct PeerState {
     not_before: Option<Instant>,
 }
 
+/// Drops a peer's idle connections when a call on one fails or is given up: they have likely died with it, and each
+/// would cost another call its patience before a new one is dialled.
+struct Suspicion<'a> {
+    peer: &'a Peer,
+    is_founded: bool,
+}
+
+impl Drop for Suspicion<'_> {
+    fn drop(&mut self) {
+        if self.is_founded {
+            self.peer.state().idle.clear();
+        }
+    }
+}
+
 impl Peer {
     fn state(&self) -> MutexGuard<'_, PeerState> {
         // The state is whole at any time; a panic of another holder does not change that.
@@ -102,11 +117,16 @@ impl Caller {
         let mut stream = self.connection(&peer, address).await?;
         // A connection on which anything went wrong, or whose call was given up, is dropped and never used again: an
         // answer that is still under way must not be taken for another call's.
+        let mut suspicion = Suspicion {
+            peer: &peer,
+            is_founded: true,
+        };
         let answered = exchange(&mut stream, request).await;
         let answer = answered.map_err(|source| CallError::Lost {
             address: address.to_owned(),
             source,
         })?;
+        suspicion.is_founded = false;
         let mut state = peer.state();
         if state.idle.len() < MOST_IDLE {
             state.idle.push(stream);

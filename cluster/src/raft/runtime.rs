@@ -1,58 +1,34 @@
-//! tokio as openraft sees it, except that random numbers come from the simulation's seed.
+//! tokio as openraft sees it, with ticks that do not keep step.
 //!
-//! One thread runs all hosts of a simulation, so the seed is the thread's.
+//! openraft looks at its election timers at each tick, 1.5 heartbeats apart, so that all timeouts between two ticks come
+//! to the same, and however it draws them, two replicas whose ticks fall together campaign together: they split the
+//! votes, wait equally long, and split them again, without end (the simulation found it with two of three replicas
+//! left). So each tick comes earlier by a random time. Ticks are the only thing that sleeps until an instant.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::time::Duration;
 
 use openraft::{AsyncRuntime, OptionalSend, TokioInstant, TokioRuntime};
-use rand_08::rngs::StdRng;
-use rand_08::{RngCore, SeedableRng as _};
 
-thread_local! {
-    static RANDOM: RefCell<StdRng> = RefCell::new(StdRng::from_entropy());
-}
+use super::timing;
 
-/// From now on this thread's elections are those of `seed`.
-pub(crate) fn seed(seed: u64) {
-    RANDOM.with_borrow_mut(|random| *random = StdRng::seed_from_u64(seed));
-}
-
-/// Draws from the thread's seed.
-#[derive(Debug)]
-pub(crate) struct SeededRandom;
-
-impl RngCore for SeededRandom {
-    fn next_u32(&mut self) -> u32 {
-        RANDOM.with_borrow_mut(RngCore::next_u32)
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        RANDOM.with_borrow_mut(RngCore::next_u64)
-    }
-
-    fn fill_bytes(&mut self, dest: &mut [u8]) {
-        RANDOM.with_borrow_mut(|random| random.fill_bytes(dest));
-    }
-
-    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), rand_08::Error> {
-        RANDOM.with_borrow_mut(|random| random.try_fill_bytes(dest))
-    }
-}
+type Tokio<T> = <TokioRuntime as AsyncRuntime>::JoinHandle<T>;
 
 /// See the module's header.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct SeededRuntime;
+pub(crate) struct Runtime;
 
-impl AsyncRuntime for SeededRuntime {
+impl AsyncRuntime for Runtime {
     type JoinError = <TokioRuntime as AsyncRuntime>::JoinError;
-    type JoinHandle<T: OptionalSend + 'static> = <TokioRuntime as AsyncRuntime>::JoinHandle<T>;
+    type JoinHandle<T: OptionalSend + 'static> = Tokio<T>;
     type Sleep = <TokioRuntime as AsyncRuntime>::Sleep;
     type Instant = TokioInstant;
     type TimeoutError = <TokioRuntime as AsyncRuntime>::TimeoutError;
     type Timeout<R, T: Future<Output = R> + OptionalSend> = <TokioRuntime as AsyncRuntime>::Timeout<R, T>;
-    type ThreadLocalRng = SeededRandom;
+    #[cfg(not(test))]
+    type ThreadLocalRng = <TokioRuntime as AsyncRuntime>::ThreadLocalRng;
+    #[cfg(test)]
+    type ThreadLocalRng = crate::sim::random::SeededRandom;
     type OneshotSender<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotSender<T>;
     type OneshotReceiverError = <TokioRuntime as AsyncRuntime>::OneshotReceiverError;
     type OneshotReceiver<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotReceiver<T>;
@@ -70,7 +46,8 @@ impl AsyncRuntime for SeededRuntime {
     }
 
     fn sleep_until(deadline: Self::Instant) -> Self::Sleep {
-        TokioRuntime::sleep_until(deadline)
+        let early = Duration::from_millis(timing::TICK_JITTER.new_rand_election_timeout::<Self>());
+        TokioRuntime::sleep_until(deadline - early)
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(duration: Duration, future: F) -> Self::Timeout<R, F> {
@@ -85,8 +62,14 @@ impl AsyncRuntime for SeededRuntime {
         TokioRuntime::is_panic(join_error)
     }
 
+    #[cfg(not(test))]
     fn thread_rng() -> Self::ThreadLocalRng {
-        SeededRandom
+        TokioRuntime::thread_rng()
+    }
+
+    #[cfg(test)]
+    fn thread_rng() -> Self::ThreadLocalRng {
+        crate::sim::random::SeededRandom
     }
 
     fn oneshot<T>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>)
