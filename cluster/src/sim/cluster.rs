@@ -272,8 +272,15 @@ impl Cluster {
         held.collect()
     }
 
-    /// Every duty is held, and all replicas that run agree on one leader.
+    /// Every duty is held, and all replicas that run are voters and agree on one leader.
     pub(crate) fn is_settled(&self) -> bool {
+        let is_member = |probe: Probe| {
+            let members = probe.group.raft_metrics().membership_config;
+            members.membership().voter_ids().any(|voter| voter == probe.group.id())
+        };
+        if !self.probes().all(|(_, probe)| is_member(probe)) {
+            return false;
+        }
         let leaders: Vec<_> = self.probes().map(|(_, probe)| probe.leader()).collect();
         let is_agreed = leaders
             .first()
