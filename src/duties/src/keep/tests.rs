@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use tokio::sync::watch;
 use trireme_actors::{testkit, topology::Topology};
 use trireme_cluster::{FencingToken, LeaseWatch, Standalone, Tenure};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore};
