@@ -232,7 +232,7 @@ impl Delete<'_> {
         match change {
             Change::Remove => Change::Pretend(current.object.clone()),
             Change::PutAndRemove(object) | Change::RemoveAs(object) | Change::Put(object) => Change::Pretend(object),
-            Change::Nothing | Change::Pretend(_) => change,
+            Change::Nothing | Change::Pretend(_) | Change::Refuse(_) => change,
         }
     }
 }

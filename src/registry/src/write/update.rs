@@ -1,6 +1,6 @@
 //! PUT, and what all changes of an existing object have in common.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -117,7 +117,9 @@ impl Writer {
         self.admission.mutate(&mut attributes).await?;
         target.trace.pass(TraceStep::Mutated);
         let mut wanted = attributes.object.take().unwrap_or_default();
-        self.check_resource_version(target, current, &wanted)?;
+        if let Some(refusal) = self.check_resource_version(target, current, &wanted)? {
+            return Ok(refusal);
+        }
         warnings.clear();
         warnings.append(&mut attributes.warnings);
         warnings.extend(self.before_update(context, subresource, &mut wanted, &current.object)?);
@@ -163,7 +165,12 @@ impl Writer {
         Err(ApiError::conflict(&self.info.resource, &target.name, why))
     }
 
-    fn check_resource_version(&self, target: &Target, current: &Current, wanted: &Value) -> Result<(), ApiError> {
+    fn check_resource_version(
+        &self,
+        target: &Target,
+        current: &Current,
+        wanted: &Value,
+    ) -> Result<Option<Change>, ApiError> {
         let given = metadata::text(wanted, "resourceVersion");
         let revision = match given {
             "" => 0,
@@ -173,7 +180,7 @@ impl Writer {
         };
         if revision == 0 {
             if self.info.strategy.allow_unconditional_update() {
-                return Ok(());
+                return Ok(None);
             }
             let path = Path::new("metadata.resourceVersion");
             let errors = vec![Error::invalid(&path, &0.into(), "must be specified for an update")];
@@ -185,10 +192,12 @@ impl Writer {
             };
             return Err(ApiError::invalid(&named, &target.name, &errors));
         }
-        if u64::try_from(current.item.revision) == Ok(revision) {
-            return Ok(());
+        let modified = || ApiError::modified(&self.info.resource, &target.name);
+        match u64::try_from(current.item.revision).unwrap_or_default().cmp(&revision) {
+            Ordering::Equal => Ok(None),
+            Ordering::Greater => Ok(Some(Change::Refuse(modified()))),
+            Ordering::Less => Err(modified()),
         }
-        Err(ApiError::modified(&self.info.resource, &target.name))
     }
 }
 

@@ -46,13 +46,16 @@ pub(super) enum Change {
     Nothing,
     /// Do not store, but answer as if this had been.
     Pretend(Value),
+    /// Refuse: what the client started from is older than the object as it is, so no later state can be it.
+    Refuse(ApiError),
 }
 
 impl Change {
-    /// Whether the store refuses the change if it starts from an old object.
-    fn is_checked_by_store(&self) -> bool {
+    /// Whether the change is right also if it starts from an old object: because the store refuses it then, or because
+    /// it is itself a refusal that a newer object would not change.
+    fn may_start_from_old(&self) -> bool {
         match self {
-            Self::Put(_) | Self::PutAndRemove(_) | Self::Remove | Self::RemoveAs(_) => true,
+            Self::Put(_) | Self::PutAndRemove(_) | Self::Remove | Self::RemoveAs(_) | Self::Refuse(_) => true,
             Self::Nothing | Self::Pretend(_) => false,
         }
     }
@@ -106,7 +109,7 @@ impl Writer {
                 item: item.clone(),
             };
             let change = step.change(&current).await;
-            if !fresh && !change.as_ref().is_ok_and(Change::is_checked_by_store) {
+            if !fresh && !change.as_ref().is_ok_and(Change::may_start_from_old) {
                 fresh = true;
                 let newest = self.load(key, target).await?;
                 if newest.revision != item.revision {
@@ -163,6 +166,7 @@ impl Writer {
         match change {
             Change::Nothing => Ok(Round::Done(Outcome::Is(current.item.clone()))),
             Change::Pretend(object) => Ok(Round::Done(Outcome::Made(object))),
+            Change::Refuse(error) => Err(error),
             Change::Remove => self.remove_object(place, &current.item).await,
             Change::RemoveAs(object) => Ok(match self.remove_object(place, &current.item).await? {
                 Round::Done(_) => Round::Done(Outcome::Made(object)),

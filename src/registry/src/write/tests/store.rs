@@ -48,6 +48,8 @@ pub(super) struct Moody {
     pub(super) gate: Semaphore,
     /// How many puts had a lease.
     pub(super) leased: AtomicUsize,
+    /// How often an object was read.
+    pub(super) gets: AtomicUsize,
     /// Gets a permit for each put that has come to the gate.
     pub(super) arrived: Semaphore,
 }
@@ -61,6 +63,7 @@ impl Moody {
             meddling: Mutex::new(None),
             gate: Semaphore::new(1000),
             leased: AtomicUsize::new(0),
+            gets: AtomicUsize::new(0),
             arrived: Semaphore::new(0),
         })
     }
@@ -127,6 +130,7 @@ impl Storage for Moody {
         key: &'a str,
         revision: Option<Revision>,
     ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        self.gets.fetch_add(1, Ordering::SeqCst);
         self.inner.get(key, revision)
     }
 

@@ -1,9 +1,11 @@
+use std::sync::atomic::Ordering;
+
 use futures_util::future::join_all;
 use serde_json::json;
 use trireme_actors::{testkit::run, topology::Topology};
 use trireme_machinery::Reason;
 
-use super::support::{Bench, MODIFIED, Rules, answered, refused, thing};
+use super::support::{Bench, MODIFIED, Rules, answered, refused, thing, things};
 use crate::request::DeleteOptions;
 
 #[test]
@@ -33,6 +35,22 @@ fn a_put_must_know_the_object_that_it_replaces() {
             assert_eq!(answered(&written)["spec"]["count"], count);
         }
         assert_eq!(bench.now("a").await.expect("it is there")["spec"]["count"], 5);
+    });
+}
+
+#[test]
+fn a_put_from_a_state_that_is_surely_over_is_refused_without_asking_the_store() {
+    run(Topology::trireme(), |kit| async move {
+        let (bench, store) = Bench::start_with(&kit, things(Rules::default(), None)).await;
+        let first = bench.made("a", json!({}), json!({"spec": {"count": 1}})).await;
+        let put = |count| {
+            let metadata = json!({"resourceVersion": first.revision.to_string()});
+            bench.put("a", thing("a", metadata, json!({"spec": {"count": count}})))
+        };
+        put(2).await.expect("the revision is right");
+        let gets = store.gets.load(Ordering::SeqCst);
+        assert_eq!(refused(put(3).await), (Reason::Conflict, MODIFIED.to_owned()));
+        assert_eq!(store.gets.load(Ordering::SeqCst), gets);
     });
 }
 
