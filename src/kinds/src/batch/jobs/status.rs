@@ -52,9 +52,13 @@ impl<'a> Job<'a> {
 
 /// Whether a status has a condition that is true.
 pub(super) fn is_true(status: &Value, condition: &str) -> bool {
+    has_condition(status, condition, "True")
+}
+
+fn has_condition(status: &Value, condition: &str, value: &str) -> bool {
     items(status, "conditions")
         .iter()
-        .any(|item| text(item, "type") == condition && text(item, "status") == "True")
+        .any(|item| text(item, "type") == condition && text(item, "status") == value)
 }
 
 /// What a write changes.
@@ -155,17 +159,15 @@ fn push_completion_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
         .is_some_and(|(start, end)| end < start);
     if (changes.field("startTime") || changes.field("completionTime")) && is_early {
         let shown = completed.unwrap_or(&Value::Null);
-        errors.push(Error::invalid(
-            &at,
-            shown,
-            "completionTime cannot be set before startTime",
-        ));
+        errors.push(Error::invalid(&at, shown, "must be equal to or after `startTime`"));
     }
-    if changes.condition("Failed") && job.is("Failed") && !job.is("FailureTarget") {
+    let failed_changed = changes.condition("Failed") || changes.field("failedIndexes");
+    if failed_changed && job.is("Failed") && !job.is("FailureTarget") {
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
         errors.push(condition_fault(path, detail));
     }
-    if changes.condition("Complete") && job.is("Complete") && !job.is("SuccessCriteriaMet") {
+    let success_changed = changes.condition("Complete") || changes.condition("SuccessCriteriaMet");
+    if success_changed && job.is("Complete") && !job.is("SuccessCriteriaMet") {
         let detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
         errors.push(condition_fault(path, detail));
     }
@@ -184,7 +186,10 @@ fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
             "active>0 is invalid for finished job",
         ));
     }
-    if (changes.finished() || changes.field("startTime")) && job.status.get("startTime").is_none() {
+    // A suspended job that wants nothing is complete without ever having started.
+    let never_starts = is_suspended(job) && job.completions() == Some(0);
+    let may_tell_of_start = changes.finished() || changes.field("startTime");
+    if may_tell_of_start && !never_starts && job.status.get("startTime").is_none() {
         errors.push(Error::required(
             &path.child("startTime"),
             "startTime is required for finished job",
@@ -195,11 +200,10 @@ fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
     let may_tell = changes.finished() || changes.field("uncountedTerminatedPods");
     if let Some(pods) = uncounted.filter(is_left).filter(|_| may_tell) {
         let shown = internal::compact(Some(pods), Shape::Pointer(UNCOUNTED));
-        let detail = "uncountedTerminatedPods needs to be empty for finished job";
         errors.push(Error::invalid_shown(
             &path.child("uncountedTerminatedPods"),
             shown,
-            detail,
+            "must be empty for finished job",
         ));
     }
 }
@@ -303,7 +307,7 @@ fn push_transition_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
         errors.push(Error::invalid(
             &path.child("completionTime"),
             time,
-            "completionTime cannot be mutated",
+            "field is immutable",
         ));
     }
     push_start_faults(changes, &path.child("startTime"), errors);
@@ -319,14 +323,22 @@ fn push_transition_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
     }
 }
 
+fn is_suspended(job: Job<'_>) -> bool {
+    job.spec.get("suspend") == Some(&Value::Bool(true))
+}
+
+/// Only a job that is suspended or goes on after it was may start at another time.
 fn push_start_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
-    let is_suspended = changes.new.spec.get("suspend") == Some(&Value::Bool(true));
-    let had_started = !text_at(changes.old.status, "/startTime").is_empty();
-    if is_suspended || !had_started || !changes.field("startTime") {
+    let (job, old) = (changes.new, changes.old);
+    let had_started = !text_at(old.status, "/startTime").is_empty();
+    let resumes = old.is("Suspended") && has_condition(job.status, "Suspended", "False");
+    if is_suspended(job) || resumes || !had_started || !changes.field("startTime") {
         return;
     }
-    errors.push(match changes.new.status.get("startTime") {
-        Some(time) => Error::invalid(path, time, "field is immutable for unsuspended job once set"),
-        None => Error::required(path, "startTime cannot be removed for unsuspended job"),
-    });
+    let time = job.status.get("startTime").unwrap_or(&Value::Null);
+    errors.push(Error::invalid(
+        path,
+        time,
+        "field is immutable for unsuspended job once set",
+    ));
 }

@@ -191,8 +191,73 @@ fn a_status_cannot_contradict_itself() {
             json!({ "failed": 1 }),
             &[
                 "status.failed: Invalid value: 1: cannot decrease the failed counter",
-                "status.startTime: Required value: startTime cannot be removed for unsuspended job",
+                "status.startTime: Invalid value: null: field is immutable for unsuspended job once set",
             ],
+        )],
+    );
+}
+
+#[test]
+fn a_resumed_job_starts_anew() {
+    let trial = trial();
+    let suspended = |value: &str| json!([{ "type": "Suspended", "status": value }]);
+    let old = trial.create(job(&json!({}))).expect("the job is valid");
+    let first = json!({ "startTime": "2024-01-01T00:00:00Z", "conditions": suspended("True") });
+    let old = trial.status(&old, first).expect("the status is consistent");
+    let again = "2024-01-02T00:00:00Z";
+    trial.expect_status_faults(
+        &old,
+        &[
+            (json!({ "startTime": again, "conditions": suspended("False") }), &[]),
+            (
+                json!({ "startTime": again, "conditions": suspended("True") }),
+                &[r#"status.startTime: Invalid value: "2024-01-02T00:00:00Z": field is immutable for unsuspended job once set"#],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_suspended_job_that_wants_nothing_ends_without_a_start() {
+    let trial = trial();
+    let ended = json!({
+        "completionTime": "2024-01-01T00:00:00Z",
+        "conditions": [{ "type": "SuccessCriteriaMet", "status": "True" }, { "type": "Complete", "status": "True" }],
+    });
+    let missing = "status.startTime: Required value: startTime is required for finished job";
+    let cases: [(bool, &[&str]); 2] = [(true, &[]), (false, &[missing])];
+    for (suspend, faults) in cases {
+        let old = trial.create(job(&json!({ "completions": 0, "suspend": suspend })));
+        trial.expect_status_faults(&old.expect("the job is valid"), &[(ended.clone(), faults)]);
+    }
+}
+
+#[test]
+fn an_end_comes_after_the_start_and_stays() {
+    let trial = trial();
+    let old = trial.create(job(&json!({}))).expect("the job is valid");
+    let ended = |start: &str, end: &str| {
+        json!({
+            "startTime": start, "completionTime": end,
+            "conditions": [{ "type": "SuccessCriteriaMet", "status": "True" }, { "type": "Complete", "status": "True" }],
+        })
+    };
+    let [first, second] = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"];
+    trial.expect_status_faults(
+        &old,
+        &[(
+            ended(second, first),
+            &[r#"status.completionTime: Invalid value: "2024-01-01T00:00:00Z": must be equal to or after `startTime`"#],
+        )],
+    );
+    let done = trial
+        .status(&old, ended(first, first))
+        .expect("the status is consistent");
+    trial.expect_status_faults(
+        &done,
+        &[(
+            ended(first, second),
+            &[r#"status.completionTime: Invalid value: "2024-01-02T00:00:00Z": field is immutable"#],
         )],
     );
 }
