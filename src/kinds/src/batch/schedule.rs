@@ -81,7 +81,10 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
         .strip_prefix("TZ=")
         .or_else(|| schedule.strip_prefix("CRON_TZ="));
     let Some(after) = after else { return Ok(schedule) };
-    let (zone, rest) = after.split_once(' ').unwrap_or((after, ""));
+    let Some((zone, rest)) = after.split_once(' ') else {
+        // The parser panics on it, and Kubernetes tells of the panic.
+        return Err("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned());
+    };
     check_zone(zone).map_err(|why| format!("provided bad location {zone}: {why}"))?;
     Ok(rest.trim())
 }
@@ -215,6 +218,10 @@ mod tests {
                 Err("failed to parse int from x: strconv.Atoi: parsing \"x\": invalid syntax"),
             ),
             ("@often", Err("unrecognized descriptor: @often")),
+            (
+                "TZ=UTC",
+                Err("invalid schedule format: runtime error: slice bounds out of range [:-1]"),
+            ),
             (
                 "TZ=Nowhere 0 0 * * *",
                 Err("provided bad location Nowhere: unknown time zone Nowhere"),
