@@ -173,11 +173,7 @@ impl Bindings {
                     require(errors, subject, path, "namespace");
                 }
             }
-            kind @ ("User" | "Group") => {
-                if name.is_none() {
-                    let detail = format!("{} name cannot be empty", kind.to_lowercase());
-                    errors.push(Error::invalid_str(&path.child("name"), "", &detail));
-                }
+            "User" | "Group" => {
                 if group != GROUP {
                     errors.push(Error::not_supported(&path.child("apiGroup"), group, &[GROUP]));
                 }
@@ -231,10 +227,7 @@ mod tests {
             ),
             (
                 binding("ClusterRole", json!({ "kind": "Group" })),
-                &[
-                    "subjects[0].name: Required value",
-                    r#"subjects[0].name: Invalid value: "": group name cannot be empty"#,
-                ],
+                &["subjects[0].name: Required value"],
             ),
             (
                 binding("Role", json!({ "kind": "User", "name": "u" })),
