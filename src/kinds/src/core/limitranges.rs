@@ -106,7 +106,7 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
         }
         let at = path.child(list);
         for (name, _) in entries(limit, list) {
-            if kind == "Container" {
+            if matches!(kind, "Container" | "Pod") {
                 push_container_resource_faults(name, &at.key(name), errors);
             } else {
                 push_limit_resource_faults(name, &at.key(name), errors);
@@ -241,6 +241,10 @@ mod tests {
             (
                 limit(json!({ "type": "Odd" })),
                 &[r#"spec.limits[0].type: Invalid value: "Odd": must be a standard limit type or fully qualified"#],
+            ),
+            (
+                limit(json!({ "type": "Pod", "max": { "storage": "1Gi" } })),
+                &[r#"spec.limits[0].max[storage]: Invalid value: "storage": must be a standard resource for containers"#],
             ),
             (
                 limit(json!({ "type": "Pod", "default": { "cpu": "1" } })),
