@@ -116,11 +116,15 @@ fn is_quota_huge_pages(name: &str) -> bool {
     is_huge_pages(name) || name.strip_prefix("requests.").is_some_and(is_huge_pages)
 }
 
+/// Whether quotas know a resource by a name of its own.
+pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
+    QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name)
+}
+
 /// A name of what quotas may count.
 pub(crate) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     push_limit_resource_faults(name, path, errors);
-    let is_quota = QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name);
-    if !name.contains('/') && !is_quota {
+    if !name.contains('/') && !is_standard_for_quotas(name) {
         errors.push(Error::invalid_str(path, name, "must be a standard resource for quota"));
     }
 }

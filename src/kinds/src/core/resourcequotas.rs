@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
-use super::resource_names::{push_quantity_faults, push_quota_resource_faults};
+use super::resource_names::{is_standard_for_quotas, push_quantity_faults, push_quota_resource_faults};
 use crate::{
     columns::{self, column, described},
+    internal::{self, Field, Shape},
     kind::Kind,
     values::{entries, items, keep_field, text},
 };
@@ -20,21 +21,26 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
-/// What may be counted of pods that promise nothing.
-const POD_COUNTS: [&str; 2] = ["pods", "count/pods"];
 /// What may be counted of pods that have a quality or an end.
-const POD_RESOURCES: [&str; 10] = [
+const POD_RESOURCES: [&str; 7] = [
     "pods",
-    "count/pods",
     "cpu",
     "memory",
     "requests.cpu",
     "requests.memory",
     "limits.cpu",
     "limits.memory",
-    "ephemeral-storage",
-    "requests.ephemeral-storage",
 ];
+/// `core.ScopeSelector`.
+const SCOPE_SELECTOR: &[Field] = &[(
+    "MatchExpressions",
+    "matchExpressions",
+    Shape::List(&[
+        ("ScopeName", "scopeName", Shape::Text),
+        ("Operator", "operator", Shape::Text),
+        ("Values", "values", Shape::Plain),
+    ]),
+)];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -123,19 +129,15 @@ fn push_amount_faults(fields: &Value, list: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// Whether pods of a scope can be counted by a resource.
+/// Whether what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
+        _ if !is_standard_for_quotas(resource) => true,
         "Terminating" | "NotTerminating" | "NotBestEffort" | "PriorityClass" | "CrossNamespacePodAffinity" => {
-            POD_RESOURCES.contains(&resource) || resource == "limits.ephemeral-storage"
+            POD_RESOURCES.contains(&resource)
         }
-        "BestEffort" => POD_COUNTS.contains(&resource),
-        "VolumeAttributesClass" => {
-            matches!(
-                resource,
-                "persistentvolumeclaims" | "count/persistentvolumeclaims" | "requests.storage"
-            )
-        }
+        "BestEffort" => resource == "pods",
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
         _ => true,
     }
 }
@@ -173,7 +175,9 @@ fn push_selector_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         scopes.push(text(term, "scopeName"));
     }
     if conflicts(&scopes) {
-        errors.push(Error::invalid(&path, selector, "conflicting scopes"));
+        // Kubernetes shows the other list of scopes here.
+        let shown = spec.get("scopes").unwrap_or(&Value::Null);
+        errors.push(Error::invalid(&path, shown, "conflicting scopes"));
     }
 }
 
@@ -183,7 +187,12 @@ fn push_term_faults(spec: &Value, selector: &Value, term: &Value, path: &Path<'_
         errors.push(Error::invalid_str(&path.child("scopeName"), scope, "unsupported scope"));
     }
     for _ in entries(spec, "hard").filter(|(resource, _)| !fits(scope, resource)) {
-        errors.push(Error::invalid(path, selector, "unsupported scope applied to resource"));
+        let shown = internal::compact(Some(selector), Shape::Pointer(SCOPE_SELECTOR));
+        errors.push(Error::invalid_shown(
+            path,
+            shown,
+            "unsupported scope applied to resource",
+        ));
     }
     let has_classes = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
     if SCOPES.contains(&scope) && !has_classes && operator != "Exists" {
@@ -220,6 +229,14 @@ mod tests {
         Trial::new("", "resourcequotas", kind())
     }
 
+    fn selected(resource: &str, scopes: &[&str]) -> Value {
+        let terms = scopes
+            .iter()
+            .map(|scope| json!({ "scopeName": scope, "operator": "Exists" }));
+        let terms: Vec<Value> = terms.collect();
+        json!({ "hard": { resource: "1" }, "scopeSelector": { "matchExpressions": terms } })
+    }
+
     #[test]
     fn faults_of_quotas() {
         trial().expect_faults(&[
@@ -237,6 +254,27 @@ mod tests {
             (
                 named("a", json!({ "hard": { "cpu": "1" }, "scopes": ["BestEffort"] })),
                 &[r#"spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource"#],
+            ),
+            (
+                named(
+                    "a",
+                    json!({ "hard": { "requests.ex.test/g": "1", "count/jobs.batch": "1" }, "scopes": ["NotBestEffort"] }),
+                ),
+                &[],
+            ),
+            (
+                named("a", json!({ "hard": { "ephemeral-storage": "1" }, "scopes": ["NotBestEffort"] })),
+                &[r#"spec.scopes: Invalid value: ["NotBestEffort"]: unsupported scope applied to resource"#],
+            ),
+            (
+                named("a", selected("cpu", &["BestEffort"])),
+                &[
+                    r#"spec.scopeSelector.matchExpressions: Invalid value: {"MatchExpressions":[{"ScopeName":"BestEffort","Operator":"Exists","Values":null}]}: unsupported scope applied to resource"#,
+                ],
+            ),
+            (
+                named("a", selected("pods", &["Terminating", "NotTerminating"])),
+                &["spec.scopeSelector.matchExpressions: Invalid value: null: conflicting scopes"],
             ),
             (
                 named("a", json!({ "scopes": ["Terminating", "NotTerminating"] })),
