@@ -3,12 +3,13 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
-    names::path_segment_name,
+    names::{dns1123_label, path_segment_name},
 };
 
 use super::validation::{ApiVersion, push_positive_faults, push_reference_faults};
 use crate::{
-    checks::{number, push_invalid, quantity},
+    checks::{number, push_invalid},
+    core::resource_names::push_container_resource_faults,
     values::text,
 };
 
@@ -85,8 +86,8 @@ fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut
         if text(source, "name").is_empty() {
             errors.push(Error::required(&path.child("name"), "must specify a resource name"));
         }
-        if field == "containerResource" && text(source, "container").is_empty() {
-            errors.push(Error::required(&path.child("container"), "must specify a container"));
+        if field == "containerResource" {
+            push_container_faults(source, path, errors);
         }
     } else {
         push_identifier_faults(
@@ -114,11 +115,7 @@ fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut
             let detail = "may not set both a target value for metric and a per-pod target";
             errors.push(Error::forbidden(&target_path.child("value"), detail));
         }
-        "pods"
-            if target
-                .get("averageValue")
-                .is_none_or(|value| quantity(value).signum() <= 0) =>
-        {
+        "pods" if !has("averageValue") => {
             errors.push(missing("averageValue", "must specify a positive target averageValue"));
         }
         "resource" | "containerResource" => match (has("averageUtilization"), has("averageValue")) {
@@ -133,6 +130,18 @@ fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut
             _ => {}
         },
         _ => {}
+    }
+}
+
+/// Faults of what names a resource of one container.
+fn push_container_faults(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let name = text(source, "name");
+    if !name.is_empty() {
+        push_container_resource_faults(name, &path.child("name"), errors);
+    }
+    match text(source, "container") {
+        "" => errors.push(Error::required(&path.child("container"), "must specify a container")),
+        name => push_invalid(errors, &path.child("container"), name, dns1123_label(name)),
     }
 }
 

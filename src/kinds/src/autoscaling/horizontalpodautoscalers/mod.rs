@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn faults_of_the_spec() {
         let metric = |metric: Value| json!({ "metrics": [metric] });
-        let cases: [(Value, &[&str]); 5] = [
+        let cases: [(Value, &[&str]); 7] = [
             (json!({}), &[]),
             (
                 json!({ "maxReplicas": 0, "minReplicas": 0, "scaleTargetRef": { "apiVersion": "v1", "name": "a/b" } }),
@@ -197,6 +197,30 @@ mod tests {
             (
                 metric(json!({ "type": "Pods" })),
                 &["spec.metrics[0].pods: Required value: must populate information for the given metric source"],
+            ),
+            (
+                metric(json!({
+                    "type": "Pods",
+                    "pods": { "metric": { "name": "q" }, "target": { "type": "AverageValue", "averageValue": "0" } },
+                })),
+                &[r#"spec.metrics[0].pods.target.averageValue: Invalid value: "0": must be positive"#],
+            ),
+            (
+                metric(json!({
+                    "type": "ContainerResource",
+                    "containerResource": {
+                        "name": "pods",
+                        "container": "a.b",
+                        "target": { "type": "Utilization", "averageUtilization": 50 },
+                    },
+                })),
+                &[
+                    r#"spec.metrics[0].containerResource.name: Invalid value: "pods": must be a standard resource for containers"#,
+                    "spec.metrics[0].containerResource.container: Invalid value: \"a.b\": a lowercase RFC 1123 label must \
+                     consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric \
+                     character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                     '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+                ],
             ),
             (
                 json!({ "behavior": { "scaleUp": { "policies": [], "tolerance": "-1" } } }),
