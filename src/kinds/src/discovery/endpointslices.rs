@@ -10,7 +10,7 @@ use trireme_registry::{Strategy, WriteContext, strategy::differs_beyond_metadata
 
 use crate::{
     address_warnings,
-    checks::{number, push_invalid, push_invalid_number},
+    checks::{number, push_invalid},
     columns::{self, column, documented},
     core::endpoints::push_special_address_faults,
     kind::Kind,
@@ -152,30 +152,23 @@ fn push_slice_faults(object: &Value, old: &Value, errors: &mut ErrorList) {
         other if !ADDRESS_TYPES.contains(&other) => errors.push(Error::not_supported(&at, other, &ADDRESS_TYPES)),
         _ => {}
     }
-    push_endpoints_faults(object, old, kind, errors);
     push_ports_faults(items(object, "ports"), &Path::new("ports"), errors);
+    // What an older rule let in may stay while nothing of it changes.
+    let endpoints = items(object, "endpoints");
+    if endpoints != items(old, "endpoints") {
+        push_endpoints_faults(endpoints, kind, errors);
+    }
 }
 
-fn push_endpoints_faults(object: &Value, old: &Value, kind: &str, errors: &mut ErrorList) {
+fn push_endpoints_faults(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     let path = Path::new("endpoints");
-    let endpoints = items(object, "endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
         errors.push(Error::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
         return;
     }
-    let known: Vec<&Value> = items(old, "endpoints")
-        .iter()
-        .flat_map(|endpoint| items(endpoint, "addresses"))
-        .collect();
     for (index, endpoint) in endpoints.iter().enumerate() {
         let path = path.index(index);
-        push_addresses_faults(
-            items(endpoint, "addresses"),
-            kind,
-            &known,
-            &path.child("addresses"),
-            errors,
-        );
+        push_addresses_faults(items(endpoint, "addresses"), kind, &path.child("addresses"), errors);
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
             push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
         }
@@ -193,24 +186,29 @@ fn push_endpoints_faults(object: &Value, old: &Value, kind: &str, errors: &mut E
         }
         if let Some(hints) = endpoint.get("hints") {
             push_hints_faults(hints, "forZones", &path.child("hints.forZones"), errors);
-            push_hints_faults(hints, "forNodes", &path.child("hints.forNodes"), errors);
+            if items(hints, "forZones").len() <= MAX_HINTS {
+                push_hints_faults(hints, "forNodes", &path.child("hints.forNodes"), errors);
+            }
         }
     }
 }
 
-fn push_addresses_faults(addresses: &[Value], kind: &str, known: &[&Value], path: &Path<'_>, errors: &mut ErrorList) {
+fn push_addresses_faults(addresses: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if addresses.is_empty() {
         errors.push(Error::required(path, "must contain at least 1 address"));
     } else if addresses.len() > MAX_ADDRESSES {
         errors.push(Error::too_many(path, addresses.len(), MAX_ADDRESSES));
     }
-    for (index, value) in addresses.iter().enumerate().filter(|(_, value)| !known.contains(value)) {
+    for (index, value) in addresses.iter().enumerate() {
         let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
         match kind {
             "IPv4" | "IPv6" => {
-                push_invalid(errors, &at, address, names::ip(address));
-                push_family_faults(address, kind, &at, errors);
-                push_special_address_faults(address, &at, errors);
+                let faults = names::ip(address);
+                if faults.is_empty() {
+                    push_family_faults(address, kind, path, errors);
+                    push_special_address_faults(address, &at, errors);
+                }
+                push_invalid(errors, &at, address, faults);
             }
             "FQDN" => push_invalid(errors, &at, address, names::fully_qualified_domain_name(address)),
             _ => {}
@@ -218,6 +216,7 @@ fn push_addresses_faults(addresses: &[Value], kind: &str, known: &[&Value], path
     }
 }
 
+/// An address of the other family is told of at the list, not at its place in it, as Kubernetes does.
 fn push_family_faults(address: &str, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let is_v4 = names::parse_ip_sloppy(address).map(|ip| ip.is_ipv4());
     match (kind, is_v4) {
@@ -249,9 +248,6 @@ fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
                 other,
                 &["SCTP", "TCP", "UDP"],
             )),
-        }
-        if let Some(number) = number(port, "port") {
-            push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
         }
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
             push_invalid(
@@ -326,8 +322,53 @@ mod tests {
             ),
             (
                 slice("IPv6", json!({ "addresses": ["10.0.0.1"] })),
-                &[r#"endpoints[0].addresses[0]: Invalid value: "10.0.0.1": must be an IPv6 address"#],
+                &[r#"endpoints[0].addresses: Invalid value: "10.0.0.1": must be an IPv6 address"#],
+            ),
+            (
+                slice("IPv4", json!({ "addresses": ["x"] })),
+                &[
+                    r#"endpoints[0].addresses[0]: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"#,
+                ],
             ),
         ]);
+    }
+
+    #[test]
+    fn ports_are_told_of_before_endpoints() {
+        let slice = json!({
+            "metadata": { "name": "a" },
+            "addressType": "IPv4",
+            "endpoints": [{ "addresses": [] }],
+            "ports": [{ "name": "a", "port": 0 }, { "name": "a" }],
+        });
+        let faults = Trial::new("discovery.k8s.io", "endpointslices", kind()).faults(slice);
+        assert_eq!(
+            faults,
+            [
+                r#"ports[1].name: Duplicate value: "a""#,
+                "endpoints[0].addresses: Required value: must contain at least 1 address",
+            ]
+        );
+    }
+
+    #[test]
+    fn old_faults_stay_while_the_endpoints_do() {
+        let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
+        let endpoints = |addresses: Value| json!([{ "addresses": addresses }]);
+        let old = trial.decode(json!({
+            "metadata": { "name": "a" },
+            "addressType": "IPv4",
+            "endpoints": endpoints(json!(["10.00.0.1"])),
+        }));
+        trial.expect_patch_faults(
+            &old,
+            &[
+                (json!({ "ports": [{ "name": "p", "port": 80 }] }), &[]),
+                (
+                    json!({ "endpoints": endpoints(json!(["10.00.0.1", "10.0.0.2"])) }),
+                    &[r#"endpoints[0].addresses[0]: Invalid value: "10.00.0.1": must not have leading 0s"#],
+                ),
+            ],
+        );
     }
 }
