@@ -161,10 +161,11 @@ impl Strategy for Jobs {
         let old_label = |name: &str| template_label(old, name).is_some();
         let prefixed = old_label(NAME_LABELS[1]) && old_label(UID_LABELS[1]);
         let suspended = is_true_at(old, "/spec/suspend");
-        let idle = old.pointer("/status/startTime").is_none()
-            || old
-                .get("status")
-                .is_some_and(|status| status::is_true(status, "Suspended"));
+        let never_started = old.pointer("/status/startTime").is_none();
+        let was_stopped = old
+            .get("status")
+            .is_some_and(|status| status::is_true(status, "Suspended"));
+        let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = ErrorList::new();
         push_job_faults(new, prefixed, &mut errors);

@@ -176,33 +176,41 @@ pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: b
     let none = Value::Null;
     let (spec, old_spec) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     push_completions_change(spec, old_spec, errors);
-    let mut push = |field: &str, shown: &dyn Fn(&Value) -> String| {
+    let push = |errors: &mut ErrorList, field: &str, shown: &dyn Fn(&Value) -> String| {
         let (value, old_value) = (spec.get(field), old_spec.get(field));
         if value != old_value {
             let shown = value.map_or_else(|| "null".to_owned(), shown);
             errors.push(Error::invalid_shown(&path.child(field), shown, "field is immutable"));
         }
     };
-    push("selector", &shown_selector);
+    push(errors, "selector", &shown_selector);
     let template = spec.get("template").unwrap_or(&none);
     let old_template = old_spec.get("template").unwrap_or(&none);
-    let reference = if scheduling_is_open {
-        opened(old_template, template)
+    if scheduling_is_open {
+        push_opened_change(template, old_template, &path.child("template.spec"), errors);
     } else {
-        old_template.clone()
-    };
-    if *template != reference {
-        push("template", &|template| layout::compact("PodTemplateSpec", template));
+        push(errors, "template", &|template| {
+            layout::compact("PodTemplateSpec", template)
+        });
     }
-    push("completionMode", &Value::to_string);
-    push("podFailurePolicy", &|policy| {
+    push(errors, "completionMode", &Value::to_string);
+    push(errors, "podFailurePolicy", &|policy| {
         internal::compact(Some(policy), Shape::Pointer(FAILURE_POLICY))
     });
-    push("backoffLimitPerIndex", &Value::to_string);
-    push("managedBy", &Value::to_string);
-    push("successPolicy", &|policy| {
+    push(errors, "backoffLimitPerIndex", &Value::to_string);
+    push(errors, "managedBy", &Value::to_string);
+    push(errors, "successPolicy", &|policy| {
         internal::compact(Some(policy), Shape::Pointer(SUCCESS_POLICY))
     });
+}
+
+/// Of the pods of a suspended job only what [`opened`] says may change; of their metadata all that is said may.
+fn push_opened_change(template: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let reference = opened(old, template);
+    if template.get("spec") != reference.get("spec") {
+        let shown = layout::compact("PodSpec", template.get("spec").unwrap_or(&Value::Null));
+        errors.push(Error::invalid_shown(path, shown, "field is immutable"));
+    }
 }
 
 /// Completions of an indexed job may change along with the parallelism.
@@ -224,14 +232,10 @@ fn push_completions_change(spec: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The old template with all that a suspended job may still change as it is in the new one.
+/// The old template with the pods' spec having all that a suspended job may still change as it is in the new one.
 fn opened(old: &Value, new: &Value) -> Value {
     let mut opened = old.clone();
     let none = Value::Null;
-    if let (Some(metadata), from) = (opened.get_mut("metadata"), new.get("metadata").unwrap_or(&none)) {
-        keep_field(metadata, from, "annotations");
-        keep_field(metadata, from, "labels");
-    }
     let (Some(pod), from) = (opened.get_mut("spec"), new.get("spec").unwrap_or(&none)) else {
         return opened;
     };

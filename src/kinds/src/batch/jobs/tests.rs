@@ -141,6 +141,29 @@ fn suspended_jobs_may_be_scheduled_anew() {
 }
 
 #[test]
+fn what_may_not_change_is_told_of_at_the_pods_or_at_the_template() {
+    let trial = trial();
+    let old = trial
+        .create(job(&json!({ "suspend": true })))
+        .expect("the job is valid");
+    let mut busy = old.clone();
+    busy["status"] = json!({ "active": 1 });
+    let place = |old: &Value, pod: Value| {
+        let patch = json!({ "spec": { "template": { "spec": pod } } });
+        let faults = trial.patch(old, &patch).err().unwrap_or_default();
+        let places = faults.iter().filter_map(|fault| fault.split(':').next());
+        places.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let selector = json!({ "nodeSelector": { "a": "b" } });
+    assert_eq!(
+        place(&old, json!({ "terminationGracePeriodSeconds": 5 })),
+        ["spec.template.spec"]
+    );
+    assert_eq!(place(&old, selector.clone()), Vec::<String>::new());
+    assert_eq!(place(&busy, selector), ["spec.template"]);
+}
+
+#[test]
 fn completions_of_indexed_jobs_change_with_the_parallelism() {
     let trial = trial();
     let old = trial.create(job(
