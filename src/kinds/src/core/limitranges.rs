@@ -104,6 +104,9 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             }
             continue;
         }
+        if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
+            push_storage_faults(limit, path, errors);
+        }
         let at = path.child(list);
         for (name, _) in entries(limit, list) {
             if matches!(kind, "Container" | "Pod") {
@@ -114,15 +117,19 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             resources.insert(name);
         }
     }
+    for name in resources {
+        push_order_faults(limit, name, path, errors);
+    }
+}
+
+/// A limit of claims must bound their storage.
+fn push_storage_faults(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let has_storage = ["min", "max"]
         .iter()
         .any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
-    if kind == "PersistentVolumeClaim" && !has_storage {
+    if !has_storage {
         let detail = "either minimum or maximum storage value is required, but neither was provided";
         errors.push(Error::required(&path.child("limits"), detail));
-    }
-    for name in resources {
-        push_order_faults(limit, name, path, errors);
     }
 }
 
@@ -241,6 +248,13 @@ mod tests {
             (
                 limit(json!({ "type": "Odd" })),
                 &[r#"spec.limits[0].type: Invalid value: "Odd": must be a standard limit type or fully qualified"#],
+            ),
+            (
+                limit(json!({ "type": "PersistentVolumeClaim", "maxLimitRequestRatio": { "odd": "2" } })),
+                &[
+                    "spec.limits[0].limits: Required value: either minimum or maximum storage value is required, but neither was provided",
+                    r#"spec.limits[0].maxLimitRequestRatio[odd]: Invalid value: "odd": must be a standard resource type or fully qualified"#,
+                ],
             ),
             (
                 limit(json!({ "type": "Pod", "max": { "storage": "1Gi" } })),
