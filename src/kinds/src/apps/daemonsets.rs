@@ -8,12 +8,14 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
 
 use super::workload::{
-    count_column, default_template, int_or_percent, push_always_faults, push_collision_faults,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, push_always_faults, push_collision_faults,
     push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults, push_selector_change,
     shown_selector, template_columns, template_warnings,
 };
 use crate::{
+    checks::not_supported_shown,
     columns::{self, column, documented, or_none},
+    internal::{self, Shape},
     kind::Kind,
     pod_template,
     values::{items, keep_field, remove, struct_mut, text, text_at},
@@ -233,11 +235,10 @@ fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                 Some(rolling) => push_rolling_faults(rolling, &at, errors),
             }
         }
-        other => errors.push(Error::not_supported(
-            &path.child("type"),
-            other,
-            &["RollingUpdate", "OnDelete"],
-        )),
+        _ => {
+            let shown = internal::compact(Some(strategy), Shape::Struct(INTERNAL_STRATEGY));
+            errors.push(not_supported_shown(path, &shown, &["RollingUpdate", "OnDelete"]));
+        }
     }
 }
 
@@ -310,7 +311,7 @@ mod tests {
                 json!({ "minReadySeconds": -1, "revisionHistoryLimit": -1, "updateStrategy": { "type": "Z" } }),
                 &[
                     "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
-                    r#"spec.updateStrategy.type: Unsupported value: "Z": supported values: "RollingUpdate", "OnDelete""#,
+                    r#"spec.updateStrategy: Unsupported value: {"Type":"Z","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete""#,
                     "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
                 ],
             ),

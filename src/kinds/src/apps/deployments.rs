@@ -5,32 +5,20 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use super::workload::{
-    count_column, default_template, int_or_percent, name_warnings, push_bound_faults, push_collision_faults,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, name_warnings, push_bound_faults, push_collision_faults,
     push_int_or_percent_faults, push_negative_faults, push_percent_faults, push_selector_change, push_selector_faults,
     push_template_faults, ready_column, template_columns, template_warnings,
 };
 use crate::{
     checks::not_supported_shown,
     columns,
-    internal::{self, Field, Shape},
+    internal::{self, Shape},
     kind::Kind,
     values::{integer_at, keep_field, remove, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
-
-const INTERNAL_STRATEGY: &[Field] = &[
-    ("Type", "type", Shape::Text),
-    (
-        "RollingUpdate",
-        "rollingUpdate",
-        Shape::Pointer(&[
-            ("MaxUnavailable", "maxUnavailable", Shape::Number),
-            ("MaxSurge", "maxSurge", Shape::Number),
-        ]),
-    ),
-];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {

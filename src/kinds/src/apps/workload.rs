@@ -11,11 +11,26 @@ use trireme_registry::Column;
 use crate::{
     checks::push_invalid,
     columns::{self, column, described, wide},
-    data, pod_template,
+    data,
+    internal::{Field, Shape},
+    pod_template,
     values::{integer_at, items, text, text_at},
 };
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// `apps.DeploymentStrategy` and `apps.DaemonSetUpdateStrategy`.
+pub(super) const INTERNAL_STRATEGY: &[Field] = &[
+    ("Type", "type", Shape::Text),
+    (
+        "RollingUpdate",
+        "rollingUpdate",
+        Shape::Pointer(&[
+            ("MaxUnavailable", "maxUnavailable", Shape::Number),
+            ("MaxSurge", "maxSurge", Shape::Number),
+        ]),
+    ),
+];
 
 /// Fields that may not be negative, in order; those that are absent pass.
 pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
