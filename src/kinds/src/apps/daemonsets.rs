@@ -8,9 +8,9 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
 
 use super::workload::{
-    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, push_always_faults, push_collision_faults,
-    push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults, push_selector_change,
-    shown_selector, template_columns, template_warnings,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, parse_int_fault, push_always_faults,
+    push_collision_faults, push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults,
+    push_selector_change, shown_selector, template_columns, template_warnings,
 };
 use crate::{
     checks::not_supported_shown,
@@ -91,6 +91,11 @@ impl Strategy for DaemonSets {
             rolling.entry("maxSurge").or_insert_with(|| 0.into());
         }
         default_template(spec);
+    }
+
+    fn conversion_fault(&self, object: &Value) -> Option<String> {
+        let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
+        parse_int_fault(given.as_str()?)
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -290,6 +295,23 @@ mod tests {
             json!({ "metadata": { "annotations": { TEMPLATE_GENERATION: "9" } }, "spec": { "minReadySeconds": 1 } });
         let kept = trial.patch(&changed, &forged).expect("other fields may change");
         assert_eq!(template_generation(&kept), 2);
+    }
+
+    #[test]
+    fn the_annotation_must_be_a_number() {
+        let fault = |given: &str| {
+            let annotations = json!({ TEMPLATE_GENERATION: given });
+            DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+        };
+        let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
+        assert_eq!(fault("-3"), None);
+        assert_eq!(fault("x"), told(r#""x": invalid syntax"#));
+        assert_eq!(fault(""), told(r#""": invalid syntax"#));
+        assert_eq!(
+            fault("9223372036854775808"),
+            told(r#""9223372036854775808": value out of range"#)
+        );
+        assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
     }
 
     #[test]

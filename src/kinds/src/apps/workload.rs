@@ -1,8 +1,10 @@
 //! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
 
+use std::num::IntErrorKind;
+
 use serde_json::{Map, Value};
 use trireme_machinery::{
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorList, Path, quote},
     intstr, names, schema,
     selector::{compile_label_selector, validate_label_selector},
 };
@@ -31,6 +33,16 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
         ]),
     ),
 ];
+
+/// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
+pub(super) fn parse_int_fault(text: &str) -> Option<String> {
+    let error = text.parse::<i64>().err()?;
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
+}
 
 /// Fields that may not be negative, in order; those that are absent pass.
 pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
