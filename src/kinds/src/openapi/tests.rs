@@ -259,6 +259,11 @@ fn fields_list_the_values_that_they_take() {
     assert!(description.ends_with("Possible enum values:\n - `\"Always\"`\n - `\"Never\"`\n - `\"OnFailure\"`"));
     let families = field("ServiceSpec/properties/ipFamilies/items/enum");
     assert_eq!(families, Some(json!(["", "IPv4", "IPv6"])));
+    let states = field("PersistentVolumeClaimStatus/properties/allocatedResourceStatuses/additionalProperties/enum");
+    assert_eq!(
+        states.expect("a map's values are listed")[0],
+        "ControllerResizeInProgress"
+    );
     let v2 = v2_document(resources(), data::definitions());
     let kind = v2.pointer("/definitions/io.k8s.api.core.v1.ServiceSpec/properties/type/enum");
     assert_eq!(
