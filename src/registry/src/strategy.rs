@@ -43,6 +43,11 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
 
+    /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
+    fn conversion_fault(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// What makes a valid name.
     fn name_check(&self) -> NameCheck {
         names::name_is_dns_subdomain

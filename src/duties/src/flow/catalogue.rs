@@ -73,6 +73,7 @@ pub(super) fn suggested_schemas() -> Vec<Value> {
     .concat();
     let all_accounts = groups(&["system:serviceaccounts"]);
     let leases = || resources(&LEADER_ELECTION, "coordination.k8s.io", &["leases"], false);
+    let locks = resources(&LEADER_ELECTION, "", &["endpoints", "configmaps"], false);
     let node_rules = vec![
         resources(&["*"], "", &["nodes", "nodes/status"], true),
         resources(&["*"], "coordination.k8s.io", &["leases"], false),
@@ -116,7 +117,7 @@ pub(super) fn suggested_schemas() -> Vec<Value> {
             200,
             ByUser,
             &accounts,
-            vec![leases()],
+            vec![locks, leases()],
         ),
         all("kube-controller-manager", "workload-high", 800, ByNamespace, &managers),
         all("kube-scheduler", "workload-high", 800, ByNamespace, &schedulers),

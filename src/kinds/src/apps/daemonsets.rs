@@ -8,12 +8,14 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
 
 use super::workload::{
-    count_column, default_template, int_or_percent, push_always_faults, push_collision_faults,
-    push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults, push_selector_change,
-    shown_selector, template_columns, template_warnings,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, parse_int_fault, push_always_faults,
+    push_collision_faults, push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults,
+    push_selector_change, shown_selector, template_columns, template_warnings,
 };
 use crate::{
+    checks::not_supported_shown,
     columns::{self, column, documented, or_none},
+    internal::{self, Shape},
     kind::Kind,
     pod_template,
     values::{items, keep_field, remove, struct_mut, text, text_at},
@@ -89,6 +91,11 @@ impl Strategy for DaemonSets {
             rolling.entry("maxSurge").or_insert_with(|| 0.into());
         }
         default_template(spec);
+    }
+
+    fn conversion_fault(&self, object: &Value) -> Option<String> {
+        let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
+        parse_int_fault(given.as_str()?)
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -233,11 +240,10 @@ fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                 Some(rolling) => push_rolling_faults(rolling, &at, errors),
             }
         }
-        other => errors.push(Error::not_supported(
-            &path.child("type"),
-            other,
-            &["RollingUpdate", "OnDelete"],
-        )),
+        _ => {
+            let shown = internal::compact(Some(strategy), Shape::Struct(INTERNAL_STRATEGY));
+            errors.push(not_supported_shown(path, &shown, &["RollingUpdate", "OnDelete"]));
+        }
     }
 }
 
@@ -292,6 +298,23 @@ mod tests {
     }
 
     #[test]
+    fn the_annotation_must_be_a_number() {
+        let fault = |given: &str| {
+            let annotations = json!({ TEMPLATE_GENERATION: given });
+            DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+        };
+        let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
+        assert_eq!(fault("-3"), None);
+        assert_eq!(fault("x"), told(r#""x": invalid syntax"#));
+        assert_eq!(fault(""), told(r#""": invalid syntax"#));
+        assert_eq!(
+            fault("9223372036854775808"),
+            told(r#""9223372036854775808": value out of range"#)
+        );
+        assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
+    }
+
+    #[test]
     fn faults_of_the_spec() {
         let rolling = |rolling: Value| json!({ "updateStrategy": { "rollingUpdate": rolling } });
         let cases: [(Value, &[&str]); 7] = [
@@ -310,7 +333,7 @@ mod tests {
                 json!({ "minReadySeconds": -1, "revisionHistoryLimit": -1, "updateStrategy": { "type": "Z" } }),
                 &[
                     "spec.minReadySeconds: Invalid value: -1: must be greater than or equal to 0",
-                    r#"spec.updateStrategy.type: Unsupported value: "Z": supported values: "RollingUpdate", "OnDelete""#,
+                    r#"spec.updateStrategy: Unsupported value: {"Type":"Z","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete""#,
                     "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
                 ],
             ),

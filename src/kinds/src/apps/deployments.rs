@@ -5,32 +5,23 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use super::workload::{
-    count_column, default_template, int_or_percent, name_warnings, push_bound_faults, push_collision_faults,
-    push_int_or_percent_faults, push_negative_faults, push_percent_faults, push_selector_change, push_selector_faults,
-    push_template_faults, ready_column, template_columns, template_warnings,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, name_warnings, parse_int_fault,
+    push_bound_faults, push_collision_faults, push_int_or_percent_faults, push_negative_faults, push_percent_faults,
+    push_selector_change, push_selector_faults, push_template_faults, ready_column, template_columns,
+    template_warnings,
 };
 use crate::{
     checks::not_supported_shown,
     columns,
-    internal::{self, Field, Shape},
+    internal::{self, Shape},
     kind::Kind,
-    values::{integer_at, keep_field, remove, struct_mut, text},
+    values::{integer_at, keep_field, remove, struct_mut, text, text_at},
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
-
-const INTERNAL_STRATEGY: &[Field] = &[
-    ("Type", "type", Shape::Text),
-    (
-        "RollingUpdate",
-        "rollingUpdate",
-        Shape::Pointer(&[
-            ("MaxUnavailable", "maxUnavailable", Shape::Number),
-            ("MaxSurge", "maxSurge", Shape::Number),
-        ]),
-    ),
-];
+/// Where the revision to go back to stands; clients of the first versions had a field for it.
+const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -83,6 +74,14 @@ impl Strategy for Deployments {
             }
         }
         default_template(spec);
+    }
+
+    fn conversion_fault(&self, object: &Value) -> Option<String> {
+        let given = text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"));
+        let why = parse_int_fault(given).filter(|_| !given.is_empty())?;
+        Some(format!(
+            "failed to parse annotation[{ROLLBACK_TO}]={given} as int64: {why}"
+        ))
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -230,6 +229,19 @@ mod tests {
     fn deployment(patch: &Value) -> Value {
         let spec = json!({ "selector": testing::selector(), "template": testing::template() });
         named("a", testing::merged(&spec, patch))
+    }
+
+    #[test]
+    fn the_revision_to_go_back_to_must_be_a_number() {
+        let fault = |given: &str| {
+            let annotations = json!({ ROLLBACK_TO: given });
+            Deployments.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+        };
+        assert_eq!(fault("2"), None);
+        assert_eq!(fault(""), None, "as if it were not there");
+        let told = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
+                    \"x\": invalid syntax";
+        assert_eq!(fault("x").as_deref(), Some(told));
     }
 
     #[test]

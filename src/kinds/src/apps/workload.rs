@@ -1,8 +1,10 @@
 //! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
 
+use std::num::IntErrorKind;
+
 use serde_json::{Map, Value};
 use trireme_machinery::{
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorList, Path, quote},
     intstr, names, schema,
     selector::{compile_label_selector, validate_label_selector},
 };
@@ -11,11 +13,36 @@ use trireme_registry::Column;
 use crate::{
     checks::push_invalid,
     columns::{self, column, described, wide},
-    data, pod_template,
+    data,
+    internal::{Field, Shape},
+    pod_template,
     values::{integer_at, items, text, text_at},
 };
 
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// `apps.DeploymentStrategy` and `apps.DaemonSetUpdateStrategy`.
+pub(super) const INTERNAL_STRATEGY: &[Field] = &[
+    ("Type", "type", Shape::Text),
+    (
+        "RollingUpdate",
+        "rollingUpdate",
+        Shape::Pointer(&[
+            ("MaxUnavailable", "maxUnavailable", Shape::Number),
+            ("MaxSurge", "maxSurge", Shape::Number),
+        ]),
+    ),
+];
+
+/// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
+pub(super) fn parse_int_fault(text: &str) -> Option<String> {
+    let error = text.parse::<i64>().err()?;
+    let why = match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    };
+    Some(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
+}
 
 /// Fields that may not be negative, in order; those that are absent pass.
 pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {

@@ -35,8 +35,11 @@ pub(super) fn add(definition: &mut Value, name: &str) {
         let Some(property) = definition.pointer_mut(&format!("/properties/{field}")) else {
             continue;
         };
-        if let Some(items) = property.get_mut("items") {
-            items["enum"] = json!(values);
+        let members = ["items", "additionalProperties"]
+            .into_iter()
+            .find(|members| property.get(*members).is_some());
+        if let Some(members) = members {
+            property[members]["enum"] = json!(values);
             continue;
         }
         property["enum"] = json!(values);

@@ -259,6 +259,11 @@ fn fields_list_the_values_that_they_take() {
     assert!(description.ends_with("Possible enum values:\n - `\"Always\"`\n - `\"Never\"`\n - `\"OnFailure\"`"));
     let families = field("ServiceSpec/properties/ipFamilies/items/enum");
     assert_eq!(families, Some(json!(["", "IPv4", "IPv6"])));
+    let states = field("PersistentVolumeClaimStatus/properties/allocatedResourceStatuses/additionalProperties/enum");
+    assert_eq!(
+        states.expect("a map's values are listed")[0],
+        "ControllerResizeInProgress"
+    );
     let v2 = v2_document(resources(), data::definitions());
     let kind = v2.pointer("/definitions/io.k8s.api.core.v1.ServiceSpec/properties/type/enum");
     assert_eq!(
@@ -276,7 +281,8 @@ fn every_listed_field_exists_and_its_values_are_in_order() {
         let full = full.unwrap_or_else(|| panic!("no type {type_name}"));
         let property = data::definitions()[full].pointer(&format!("/properties/{field}"));
         let property = property.unwrap_or_else(|| panic!("no field {type_name}.{field}"));
-        let scalar = property.get("items").unwrap_or(property);
+        let members = property.get("items").or_else(|| property.get("additionalProperties"));
+        let scalar = members.unwrap_or(property);
         assert_eq!(scalar["type"], "string", "{type_name}.{field}");
         assert!(values.is_sorted(), "{type_name}.{field}: {values:?}");
     }

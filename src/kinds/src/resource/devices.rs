@@ -22,6 +22,7 @@ use crate::{
 const MAX_DEVICES: usize = 128;
 const MAX_DEVICES_WITH_TAINTS_OR_COUNTERS: usize = 64;
 const MAX_ATTRIBUTES: usize = 32;
+const MAX_ATTRIBUTE_VALUES: usize = 48;
 const MAX_KEY_BYTES: usize = MAX_DOMAIN_BYTES + 1 + MAX_ID_BYTES;
 const MAX_VALUE_BYTES: usize = 64;
 const MAX_CONSUMED_SETS: usize = 2;
@@ -73,6 +74,12 @@ fn push_device(errors: &mut ErrorList, device: &Value, before: Option<&Value>, p
     if count > MAX_ATTRIBUTES {
         let detail = format!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}");
         errors.push(Error::invalid(path, &count.into(), &detail));
+    }
+    // A list would count by its items; lists are of a feature that is off.
+    let values = entries(device, "attributes").count();
+    if values > MAX_ATTRIBUTE_VALUES {
+        let detail = format!("the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}");
+        errors.push(Error::invalid(path, &values.into(), &detail));
     }
     let at = path.child("attributes");
     for (name, attribute) in entries(device, "attributes") {

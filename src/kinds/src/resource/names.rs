@@ -1,7 +1,7 @@
 //! Names of drivers' things: pools, attributes, shares.
 
 use trireme_machinery::{
-    field::{Error, ErrorList, Path},
+    field::{Error, ErrorList, Path, quote},
     names,
 };
 
@@ -68,21 +68,40 @@ fn push_identifier(errors: &mut ErrorList, id: &str, path: &Path<'_>) {
 /// The uid of a share.
 pub(super) fn push_share(errors: &mut ErrorList, uid: &str, path: &Path<'_>) {
     const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
-    let hyphens = [8, 13, 18, 23];
-    let fits = |(at, byte): (usize, u8)| match hyphens.contains(&at) {
-        true => byte == b'-',
-        false => byte.is_ascii_hexdigit(),
-    };
-    if uid.len() != 36 {
-        let detail = format!("error validating uid: invalid UUID length: {}", uid.len());
-        errors.push(Error::invalid_str(path, uid, &detail));
-    } else if !uid.bytes().enumerate().all(fits) {
-        errors.push(Error::invalid_str(
-            path,
-            uid,
-            "error validating uid: invalid UUID format",
-        ));
-    } else if uid.bytes().any(|byte| byte.is_ascii_uppercase()) {
+    if let Err(why) = check_uuid(uid) {
+        errors.push(Error::invalid_str(path, uid, &format!("error validating uid: {why}")));
+    } else if uid.len() != 36 || uid.bytes().any(|byte| byte.is_ascii_uppercase()) {
         errors.push(Error::invalid_str(path, uid, FORM));
+    }
+}
+
+/// As `Validate` of `github.com/google/uuid`, which takes other forms than the normalized one, too.
+fn check_uuid(text: &str) -> Result<(), String> {
+    const FORMAT: &str = "invalid UUID format";
+    let bytes = text.as_bytes();
+    let digits = match bytes.len() {
+        36 => bytes,
+        32 if bytes.iter().all(u8::is_ascii_hexdigit) => return Ok(()),
+        32 => return Err(FORMAT.to_owned()),
+        38 => match bytes {
+            [b'{', inner @ .., b'}'] => inner,
+            _ => return Err("invalid bracketed UUID format".to_owned()),
+        },
+        45 => match bytes.split_at_checked(9) {
+            Some((prefix, rest)) if prefix.eq_ignore_ascii_case(b"urn:uuid:") => rest,
+            _ => {
+                let prefix: String = text.chars().take(9).collect();
+                return Err(format!("invalid urn prefix: {}", quote(&prefix)));
+            }
+        },
+        length => return Err(format!("invalid UUID length: {length}")),
+    };
+    let fits = |(at, byte): (usize, &u8)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    match digits.iter().enumerate().all(fits) {
+        true => Ok(()),
+        false => Err(FORMAT.to_owned()),
     }
 }

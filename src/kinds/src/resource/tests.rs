@@ -119,6 +119,12 @@ fn an_allocation_is_checked_and_stays() {
             "status.allocation.devices.results[0].request: Invalid value: \"x\": must be the name of a request in the claim or the name of a request and a subrequest separated by '/'",
             "status.allocation.devices.results[0].shareID: Invalid value: \"1\": error validating uid: invalid UUID length: 1",
         ]),
+        (json!({ "allocation": allocation(json!({ "shareID": "{12345678-1234-1234-1234-123456789abc}" })) }), &[
+            "status.allocation.devices.results[0].shareID: Invalid value: \"{12345678-1234-1234-1234-123456789abc}\": uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters",
+        ]),
+        (json!({ "allocation": allocation(json!({ "shareID": "12345678x1234x1234x1234x123456789abcxxxxxxxxx" })) }), &[
+            "status.allocation.devices.results[0].shareID: Invalid value: \"12345678x1234x1234x1234x123456789abcxxxxxxxxx\": error validating uid: invalid urn prefix: \"12345678x\"",
+        ]),
         (json!({ "reservedFor": [{ "resource": "pods", "name": "p", "uid": "u" }] }), &[
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
         ]),
@@ -253,6 +259,20 @@ fn devices_are_checked() {
             "spec.devices[1]: Duplicate value: \"a\"",
         ]),
     ]);
+}
+
+#[test]
+fn attributes_are_counted() {
+    let attributes: serde_json::Map<String, Value> = (0..49)
+        .map(|number| (format!("a{number}"), json!({ "int": number })))
+        .collect();
+    slices().expect_faults(&[(
+        device(json!({ "attributes": attributes })),
+        &[
+            "spec.devices[0]: Invalid value: 49: the total number of attributes and capacities must not exceed 32",
+            "spec.devices[0]: Invalid value: 49: the total number of attribute values must not exceed 48",
+        ],
+    )]);
 }
 
 #[test]

@@ -33,6 +33,15 @@ impl Writer {
         }
     }
 
+    /// Refuses a decoded body that Kubernetes could not convert, as its decoder does.
+    pub(super) fn check_convertible(&self, version: &ServedVersion, object: &Value) -> Result<(), ApiError> {
+        let wanted = self.wanted(version);
+        match self.info.strategy.conversion_fault(object) {
+            Some(why) => Err(wanted.unfit(&wanted.kind, &why)),
+            None => Ok(()),
+        }
+    }
+
     /// Creates an object.
     pub(crate) async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
         let version = self.version(&request.target)?;
@@ -40,6 +49,7 @@ impl Writer {
             .wanted(version)
             .decode(&request.body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
+        self.check_convertible(version, &decoded.object)?;
         let mut object = decoded.object;
         let namespace = if self.info.namespaced {
             request.target.namespace.as_str()

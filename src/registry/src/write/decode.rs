@@ -171,7 +171,8 @@ impl Wanted<'_> {
         ))
     }
 
-    fn unfit(&self, given: &GroupVersionKind, why: &str) -> ApiError {
+    /// The error of a body that cannot be what it was sent as.
+    pub(super) fn unfit(&self, given: &GroupVersionKind, why: &str) -> ApiError {
         ApiError::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",
             given.kind, given.version, self.kind.kind

@@ -221,6 +221,9 @@ impl Step for ApplyPatch<'_> {
             let mut object = current.object.clone();
             versions::from_stored(&writer.info, version, &mut object);
             let (mut wanted, warnings) = self.patcher.apply(object)?;
+            if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {
+                return Err(unfit(&self.patcher.shown(&wanted)(), &why));
+            }
             self.patch_warnings = warnings;
             let namespace = if writer.info.namespaced {
                 target.namespace.as_str()

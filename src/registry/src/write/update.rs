@@ -36,6 +36,7 @@ impl Writer {
             .wanted(version)
             .decode(&request.body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
+        self.check_convertible(version, &decoded.object)?;
         let mut wanted = decoded.object;
         self.check_identity(&request.target, &mut wanted)?;
         let target = &request.target;

@@ -153,6 +153,23 @@ fn a_body_that_does_not_fit_is_told_why() {
 }
 
 #[test]
+fn what_cannot_be_converted_is_refused_by_every_write() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = Bench::start(&kit, Rules::default()).await;
+        let odd = json!({"data": {"odd": "x"}});
+        let told = "Thing in version \"v1\" cannot be handled as a Thing: \"x\" is odd";
+        let created = bench.create(thing("b", json!({}), odd.clone())).await;
+        assert_eq!(refused(created), (Reason::BadRequest, told.to_owned()));
+        bench.made("a", json!({}), json!({})).await;
+        let replaced = bench.put("a", thing("a", json!({}), odd.clone())).await;
+        assert_eq!(refused(replaced), (Reason::BadRequest, told.to_owned()));
+        let (reason, message) = refused(bench.merge("a", odd).await);
+        assert_eq!(reason, Reason::Invalid);
+        assert!(message.ends_with("\"x\" is odd"), "{message}");
+    });
+}
+
+#[test]
 fn unknown_fields_are_dropped_warned_of_or_refused() {
     run(Topology::trireme(), |kit| async move {
         let bench = Bench::start(&kit, Rules::default()).await;

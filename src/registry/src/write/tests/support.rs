@@ -101,6 +101,11 @@ pub(super) struct Rules {
 }
 
 impl Strategy for Rules {
+    fn conversion_fault(&self, object: &Value) -> Option<String> {
+        let odd = object.pointer("/data/odd")?;
+        Some(format!("{odd} is odd"))
+    }
+
     fn has_generation(&self) -> bool {
         true
     }
