@@ -309,8 +309,9 @@ fn what_is_no_tls_is_not_answered_and_harms_nobody() {
         &[0xff; 5000],
     ] {
         let mut socket = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("connects");
-        socket.write_all(bytes).expect("is taken");
-        socket.shutdown(std::net::Shutdown::Write).expect("is taken");
+        // The server may have ended the connection by the time that either is done.
+        let _ = socket.write_all(bytes);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
         socket.set_read_timeout(Some(PATIENCE)).expect("is a time");
         let mut rest = Vec::new();
         // A TLS alert, or a reset if the rest was not even read.
