@@ -97,6 +97,20 @@ enum Block {
     Command { line: String, expected: String },
 }
 
+/// Runs scripts one after the other and fails with everything that is printed otherwise.
+pub fn check<'a>(scripts: impl IntoIterator<Item = &'a PathBuf>, server: &Server) {
+    let differences: Vec<String> = scripts
+        .into_iter()
+        .flat_map(|path| Script::load(path).run(server))
+        .collect();
+    let count = differences.len();
+    assert!(
+        count == 0,
+        "{count} commands print something else:\n{}",
+        differences.join("\n")
+    );
+}
+
 impl Script {
     /// Reads a script.
     pub fn load(path: &Path) -> Self {

@@ -5,22 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use trireme_tests::http::Client;
-use trireme_tests::kubectl::{Script, scripts};
+use trireme_tests::kubectl::{self, scripts};
 use trireme_tests::server::CONTROLLERS;
 use trireme_tests::{Server, StoreChoice};
 
 fn check(store: StoreChoice) {
     let server = Server::try_start(store, &[CONTROLLERS]).unwrap_or_else(|error| panic!("{error}"));
-    let differences: Vec<String> = scripts("controllers")
-        .iter()
-        .flat_map(|path| Script::load(path).run(&server))
-        .collect();
-    let count = differences.len();
-    assert!(
-        count == 0,
-        "{count} commands print something else over {store:?}:\n{}",
-        differences.join("\n")
-    );
+    kubectl::check(&scripts("controllers"), &server);
 }
 
 #[test]
