@@ -78,7 +78,8 @@ impl Quantity {
     /// `mantissa × 10^exponent`, rounded away from zero to whole billionths.
     fn new(mantissa: i128, exponent: i32, format: Format) -> Self {
         let mut quantity = Self {
-            mantissa,
+            // A sum at the lower limit would print as what is too long to be read again.
+            mantissa: mantissa.max(-i128::MAX),
             exponent,
             format,
         };

@@ -42,12 +42,13 @@ pub(super) fn parse(text: &str) -> Result<Quantity, QuantityError> {
     };
     check_suffix_form(suffix)?;
     let suffix = Suffix::parse(suffix)?;
-    let magnitude = number(whole, decimals)?;
+    let (magnitude, zeroes) = number(whole, decimals)?;
     let scale = i32::try_from(decimals.len()).map_err(|_| QuantityError::Numeric)?;
+    let shift = zeroes.saturating_sub(scale);
     let quantity = match suffix {
-        Suffix::Decimal(exponent) => Quantity::new(magnitude, exponent.saturating_sub(scale), Format::DecimalSi),
-        Suffix::Exponent(exponent) => Quantity::new(magnitude, exponent.saturating_sub(scale), Format::DecimalExponent),
-        Suffix::Binary(power) => binary(magnitude, scale, power),
+        Suffix::Decimal(exponent) => Quantity::new(magnitude, exponent.saturating_add(shift), Format::DecimalSi),
+        Suffix::Exponent(exponent) => Quantity::new(magnitude, exponent.saturating_add(shift), Format::DecimalExponent),
+        Suffix::Binary(power) => binary(magnitude, shift, power),
     };
     Ok(if negative { -quantity } else { quantity })
 }
@@ -56,14 +57,24 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-fn number(whole: &str, decimals: &str) -> Result<i128, QuantityError> {
-    whole
-        .bytes()
-        .chain(decimals.bytes())
-        .try_fold(0_i128, |number, byte| {
-            number.checked_mul(10)?.checked_add(i128::from(byte - b'0'))
-        })
-        .ok_or(QuantityError::Numeric)
+/// The digits as a number and how many zeroes follow it: these take none of the digits that can be held.
+fn number(whole: &str, decimals: &str) -> Result<(i128, i32), QuantityError> {
+    let mut number = 0_i128;
+    let mut zeroes = 0_u32;
+    for byte in whole.bytes().chain(decimals.bytes()) {
+        if byte == b'0' {
+            zeroes = zeroes.saturating_add(u32::from(number != 0));
+            continue;
+        }
+        number = 10_i128
+            .checked_pow(zeroes + 1)
+            .and_then(|shift| number.checked_mul(shift))
+            .and_then(|shifted| shifted.checked_add(i128::from(byte - b'0')))
+            .ok_or(QuantityError::Numeric)?;
+        zeroes = 0;
+    }
+    let zeroes = i32::try_from(zeroes).map_err(|_| QuantityError::Numeric)?;
+    Ok((number, zeroes))
 }
 
 /// Letters of suffixes, a sign, digits: what the regular expression in the message wants.
@@ -100,13 +111,13 @@ impl Suffix {
 }
 
 /// Binary quantities are capped at the largest 64-bit number, and become decimal ones if they are less than one.
-fn binary(magnitude: i128, scale: i32, power: u32) -> Quantity {
+fn binary(magnitude: i128, exponent: i32, power: u32) -> Quantity {
     let largest = Quantity::from_integer(i64::MAX, Format::BinarySi);
     let factor = 1_i128 << power;
     let Some(product) = magnitude.checked_mul(factor) else {
         return largest;
     };
-    let quantity = Quantity::new(product, -scale, Format::BinarySi);
+    let quantity = Quantity::new(product, exponent, Format::BinarySi);
     let one = Quantity::from_integer(1, Format::DecimalSi);
     if quantity > largest {
         largest
