@@ -22,6 +22,7 @@ use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
+use crate::group::{GroupError, Membership};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
@@ -47,6 +48,7 @@ pub(crate) struct App {
     clock: Clock,
     system: ActorSystem,
     store: Arc<dyn Storage>,
+    membership: Option<Membership>,
     director: DirectorHandle,
     edge: Running,
     spans: Option<OtlpSpans>,
@@ -63,6 +65,9 @@ pub(crate) enum BuildError {
     /// The store could not be opened.
     #[error("the store could not be opened")]
     Store(#[from] StorageError),
+    /// The replica group cannot be taken part in.
+    #[error("the replica group cannot be taken part in")]
+    Group(#[from] GroupError),
     /// A file that the settings name could not be read.
     #[error("cannot read {path}")]
     File {
@@ -107,6 +112,7 @@ impl App {
         say_what_is_missing(settings);
         let pki = certificates(settings, &clock)?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
+        let membership = membership(settings, &clock).await?;
         let system = ActorSystem::builder()
             .clock(clock.clone())
             .arbiters(arbiters())
@@ -128,6 +134,7 @@ impl App {
             hostname: hostname().unwrap_or_else(|| "localhost".to_owned()),
             announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
+            group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
         };
         let presence = duties.start()?;
@@ -152,6 +159,7 @@ impl App {
             clock,
             system,
             store,
+            membership,
             director,
             edge,
             spans,
@@ -176,6 +184,7 @@ impl App {
             () = &mut shutdown => {}
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
+        let handing_over = self.membership.as_ref().map(Membership::begin_hand_over);
         if let Some(presence) = &self.presence {
             presence.withdraw().await;
         }
@@ -186,7 +195,13 @@ impl App {
         if let Some(spans) = self.spans {
             spans.flush().await;
         }
-        let leaked = self.system.shutdown(CLOSE_PATIENCE).await;
+        if let Some(handing_over) = handing_over {
+            handing_over.done().await;
+        }
+        let mut leaked = self.system.shutdown(CLOSE_PATIENCE).await;
+        if let Some(membership) = self.membership {
+            leaked.tasks.extend(membership.close(CLOSE_PATIENCE).await);
+        }
         if !leaked.is_empty() {
             tracing::warn!(?leaked, "not everything ended in time");
         }
@@ -218,6 +233,13 @@ fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
         foreign_serving_certificate: settings.serving.as_ref().map(|files| files.certificate.as_path()),
         now: clock.wall(),
     })
+}
+
+async fn membership(settings: &Settings, clock: &Clock) -> Result<Option<Membership>, BuildError> {
+    match &settings.group {
+        Some(group) => Ok(Some(Membership::start(group, &settings.data_dir, clock).await?)),
+        None => Ok(None),
+    }
 }
 
 /// What tells this replica from others in traces.

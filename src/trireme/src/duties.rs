@@ -3,6 +3,7 @@
 use std::net::{IpAddr, UdpSocket};
 
 use trireme_actors::ActorSystem;
+use trireme_cluster::Group;
 use trireme_duties::{
     Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration, FlowStatus,
     GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence, RootCaPublisher,
@@ -24,6 +25,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) announced: AnnouncedAddresses,
     /// What refuses the writes of whoever did a duty before.
     pub(crate) fences: Fences,
+    /// Who gives out leases; without it this replica takes all of them.
+    pub(crate) group: Option<&'a Group>,
     /// What pods are told to trust, PEM.
     pub(crate) root_ca: String,
 }
@@ -96,9 +99,11 @@ impl Duties<'_> {
         }
     }
 
-    /// This replica is alone, so it takes every lease for as long as it lives.
     fn keep(&self, duty: impl Controller) {
-        let leases = trireme_duties::acquire_alone(self.system, &self.fences, duty.duty());
+        let leases = match self.group {
+            Some(group) => group.acquire(duty.duty()),
+            None => trireme_duties::acquire_alone(self.system, &self.fences, duty.duty()),
+        };
         trireme_duties::keep(self.system, self.fences.clone(), leases, duty);
     }
 }

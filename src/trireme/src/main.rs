@@ -4,6 +4,7 @@ mod app;
 mod compaction;
 mod duties;
 mod front;
+mod group;
 mod lifecycle;
 mod pki;
 mod probe;

@@ -47,7 +47,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "bind-address" IP Some("0.0.0.0"), "Address to listen on";
     "advertise-address" IP None, "Where others reach this replica: goes into the endpoints of the Service kubernetes; absent: --bind-address, or that of the default route";
     "secure-port" PORT Some("6443"), "Port for HTTPS";
-    "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates and admin.kubeconfig live";
+    "data-dir" DIR Some(".trireme"), "Where the embedded store, the certificates, admin.kubeconfig and the state of the replica group (raft) live";
     "etcd-servers" URLS None, "etcd endpoints, separated by commas; absent: the store embedded in the data directory";
     "etcd-cafile" FILE None, "CA that signed etcd's certificates";
     "etcd-certfile" FILE None, "Client certificate for etcd";
@@ -55,6 +55,13 @@ pub(super) const KEYS: &[Key] = keys! {
     "etcd-prefix" PATH Some("/registry"), "What all keys in the store begin with";
     "etcd-compaction-interval" DURATION Some("5m"), "How often history is compacted; 0 never";
     "unsafe-no-fsync" BOOL Some("false"), "Embedded store only: do not wait for the disk (a crash of the machine may lose writes)";
+    "cluster-peers" ADDRESSES None, "Where the first members of the replica group are reached, HOST:PORT separated by commas, the same on each; later members name some to join by; absent: alone, or with --cluster-advertise wait to be added";
+    "cluster-name" NAME Some("trireme"), "The replica group's name; peer certificates carry the DNS name replica.<name>.trireme";
+    "cluster-listen" ADDRESS Some("0.0.0.0:7443"), "Where to listen for the other replicas of the group";
+    "cluster-advertise" ADDRESS None, "Where the other replicas of the group reach this one, HOST:PORT; must be given with a group";
+    "cluster-ca-file" FILE None, "CA that signs the replicas of the group and nothing else";
+    "cluster-cert-file" FILE None, "Certificate that this replica shows to the others, followed by its chain";
+    "cluster-key-file" FILE None, "Key of the certificate that this replica shows to the others";
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";

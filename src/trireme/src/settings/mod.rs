@@ -21,6 +21,7 @@ mod tests;
 mod tracing_file;
 mod values;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -54,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     /// Where objects are kept.
     pub(crate) store: Store,
+    /// The group of replicas that this one is in; `None` if it is alone.
+    pub(crate) group: Option<GroupSettings>,
     /// The serving certificate, if not our own.
     pub(crate) serving: Option<KeyPairFiles>,
     /// CAs for client certificates, beside our own.
@@ -127,6 +130,30 @@ pub(crate) enum StoreKind {
         /// Who we are to etcd.
         client: Option<KeyPairFiles>,
     },
+}
+
+/// A replica's place in its group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupSettings {
+    /// The group's name.
+    pub(crate) name: String,
+    /// Where the first members are reached, `host:port`; empty to wait until somebody adds this replica.
+    pub(crate) peers: BTreeSet<String>,
+    /// Where to listen for peers, `host:port`.
+    pub(crate) listen: String,
+    /// Where peers reach this replica, `host:port`.
+    pub(crate) advertise: String,
+    /// What this replica shows to its peers, and whom it believes.
+    pub(crate) certificates: PeerFiles,
+}
+
+/// The files of mutual TLS between replicas, all PEM. They are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PeerFiles {
+    /// The group's CA.
+    pub(crate) ca: PathBuf,
+    /// This replica's certificate and key.
+    pub(crate) own: KeyPairFiles,
 }
 
 /// A certificate and its key, both PEM.

@@ -1,5 +1,7 @@
 //! Reads the merged text as values and collects every fault on the way.
 
+mod group;
+
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,7 @@ impl Reader {
             secure_port: self.value("secure-port", "give a port from 1 to 65535", port),
             data_dir: self.value("data-dir", "give a directory", |text| Some(PathBuf::from(text))),
             store: self.store(),
+            group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             token_auth_file: self.optional("token-auth-file", FILE, readable),

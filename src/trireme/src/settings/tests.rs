@@ -297,6 +297,59 @@ fn combinations_that_make_no_sense_are_explained() {
 }
 
 #[test]
+fn a_replica_of_a_group_says_all_that_the_group_needs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("some.pem");
+    fs::write(&file, "").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let files = format!("--cluster-ca-file={path} --cluster-cert-file={path} --cluster-key-file={path}");
+    let group = |line: &str| serve(&format!("trireme serve --etcd-servers=http://a:1 {files} {line}"), &[]).group;
+    let first = group("--cluster-peers=b:7443,a:7443 --cluster-peers=[fd00::1]:7443 --cluster-advertise=a:7443");
+    let first = first.expect("a group");
+    assert_eq!(
+        (first.name.as_str(), first.listen.as_str()),
+        ("trireme", "0.0.0.0:7443")
+    );
+    assert_eq!(
+        first.peers.into_iter().collect::<Vec<_>>(),
+        ["[fd00::1]:7443", "a:7443", "b:7443"]
+    );
+    let later = group("--cluster-advertise=d:1 --cluster-name=blue.x --cluster-listen=127.0.0.1:1").expect("a group");
+    assert_eq!(
+        (later.peers.len(), later.advertise.as_str(), later.name.as_str()),
+        (0, "d:1", "blue.x")
+    );
+    assert_eq!(serve("trireme serve --cluster-peers=", &[]).group, None);
+    let show = |line: &str| {
+        let faults = read_line(&format!("trireme serve {line}"), &[]).expect_err("the settings are bad");
+        faults.to_string().replace(path, "FILE")
+    };
+    expect![[r#"
+        5 faults in the settings
+          --cluster-advertise: is not given: a replica of a group must say at which HOST:PORT the others reach it
+          --cluster-ca-file: is not given: a replica of a group needs the CA of its peers
+          --cluster-cert-file: is not given: a replica of a group needs a certificate to show to its peers
+          --cluster-key-file: is not given: a replica of a group needs the key of its peer certificate
+          --etcd-servers: is not given: a group of replicas shares an etcd; the embedded store serves one replica"#]]
+    .assert_eq(&show("--cluster-peers=a:1"));
+    expect![[r#"
+        5 faults in the settings
+          --cluster-name: "Blue": give a DNS name, such as trireme or blue.example
+          --cluster-listen: "7443": give HOST:PORT
+          --cluster-peers: "a:1,b": give HOST:PORT of each first member, separated by commas
+          --cluster-advertise: "0.0.0.0:1": give HOST:PORT at which the other replicas reach this one
+          --etcd-servers: is not given: a group of replicas shares an etcd; the embedded store serves one replica"#]]
+    .assert_eq(&show(&format!(
+        "{files} --cluster-name=Blue --cluster-listen=7443 --cluster-peers=a:1,b --cluster-advertise=0.0.0.0:1"
+    )));
+    expect![[r#"
+        2 faults in the settings
+          --cluster-cert-file: "FILE": goes with --cluster-key-file, which is not given
+          --cluster-cert-file: "FILE": goes with --cluster-peers or --cluster-advertise only, and none is given"#]]
+    .assert_eq(&show(&format!("--cluster-cert-file={path}")));
+}
+
+#[test]
 fn commands() {
     assert!(matches!(read_line("trireme version", &[]), Ok(Invocation::Version)));
     let Ok(Invocation::Help(help)) = read_line("trireme serve --help", &[]) else {

@@ -1,0 +1,120 @@
+//! This replica's place in its group: on a thread of its own, handed over when the replica stops.
+//!
+//! Whoever serves requests must not hold up elections and renewals, so everything of the group runs in a runtime of its
+//! own. What comes out of it are leases, which duties watch from wherever they run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use trireme_actors::{Clock, TaskHandle, Tasks};
+use trireme_cluster::{Group, GroupConfig, PeerCertificates, StartError};
+
+use crate::app::{BuildError, read_file};
+use crate::settings::{GroupSettings, PeerFiles};
+
+/// Duties and leadership get this long to go to others. What is not handed over by then moves when it expires.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(8);
+
+/// Why this replica cannot take its place.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GroupError {
+    /// The thread could not be started.
+    #[error("the thread of the replica group could not be started")]
+    Thread(#[from] std::io::Error),
+    /// The group refused to start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// It panicked.
+    #[error("the replica group could not be started")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// A running membership. Dropping it ends it at once.
+pub(crate) struct Membership {
+    group: Group,
+    tasks: Tasks,
+    clock: Clock,
+    /// What all of it runs in.
+    _runtime: Ending,
+}
+
+impl Membership {
+    /// Binds the peer port and takes part. Returns whether or not there is a quorum.
+    pub(crate) async fn start(settings: &GroupSettings, data_dir: &Path, clock: &Clock) -> Result<Self, BuildError> {
+        let config = GroupConfig {
+            name: settings.name.clone(),
+            directory: data_dir.join("raft"),
+            listen: settings.listen.clone(),
+            advertise: settings.advertise.clone(),
+            peers: settings.peers.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            certificates: read(&settings.certificates)?,
+        };
+        Ok(Self::start_with(config, clock).await?)
+    }
+
+    async fn start_with(config: GroupConfig, clock: &Clock) -> Result<Self, GroupError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("trireme-group")
+            .enable_all()
+            .build()?;
+        let tasks = Tasks::new(runtime.handle().clone(), clock.clone());
+        let (ours, its_clock) = (tasks.clone(), clock.clone());
+        let starting = runtime.spawn(async move { Group::start(config, &ours, its_clock).await });
+        let runtime = Ending(Some(runtime));
+        let started = starting.await;
+        let group = started.map_err(GroupError::Panicked)??;
+        Ok(Self {
+            group,
+            tasks,
+            clock: clock.clone(),
+            _runtime: runtime,
+        })
+    }
+
+    /// The group's handle.
+    pub(crate) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Begins to give leases and leadership to others; the task ends when that is done or cannot be.
+    pub(crate) fn begin_hand_over(&self) -> TaskHandle {
+        let (group, clock) = (self.group.clone(), self.clock.clone());
+        self.tasks.spawn_named("hand-over", async move {
+            let until = clock.now() + HAND_OVER_PATIENCE;
+            match clock.timeout_at(until, group.hand_over()).await {
+                Some(handed) => {
+                    let (leases, leadership) = (handed.leases, handed.leadership);
+                    tracing::info!(leases, leadership, "handed over to the other replicas");
+                }
+                None => tracing::warn!("the other replicas did not take over in time; leases move when they expire"),
+            }
+        })
+    }
+
+    /// Ends the group's tasks; gives the names of those that did not end in time.
+    pub(crate) async fn close(self, patience: Duration) -> Vec<String> {
+        self.tasks.shutdown(patience).await
+    }
+}
+
+fn read(files: &PeerFiles) -> Result<PeerCertificates, BuildError> {
+    Ok(PeerCertificates {
+        ca: read_file(&files.ca)?,
+        certificate: read_file(&files.own.certificate)?,
+        key: read_file(&files.own.key)?,
+    })
+}
+
+/// Ends its runtime without waiting for it: to drop one waits, which async code must not.
+struct Ending(Option<Runtime>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
