@@ -83,6 +83,8 @@ pub(crate) enum Answer {
     Over,
     /// Not now, or not at all; try again.
     Refused(String),
+    /// It may have been done, or may yet be.
+    Unknown(String),
     /// The envelope was for another replica.
     NotMe,
 }

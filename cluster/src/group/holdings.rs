@@ -20,6 +20,8 @@ pub(crate) struct Holdings {
     clock: Clock,
     timing: Timing,
     slots: Mutex<BTreeMap<&'static str, Slot>>,
+    /// When the last renewal was sent that a leader with a quorum has answered.
+    answered: Mutex<Option<Instant>>,
     /// Something has changed that the leader should hear of before the next renewal is due.
     pub(crate) news: Notify,
 }
@@ -56,6 +58,7 @@ impl Holdings {
             clock,
             timing,
             slots: Mutex::default(),
+            answered: Mutex::default(),
             news: Notify::new(),
         }
     }
@@ -63,6 +66,18 @@ impl Holdings {
     fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, Slot>> {
         // Each slot is whole at any time; a panic of another holder does not change that.
         self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn answered(&self) -> MutexGuard<'_, Option<Instant>> {
+        // An instant is whole at any time.
+        self.answered.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether a leader with a quorum has answered within the ttl of a lease.
+    pub(crate) fn has_quorum(&self) -> bool {
+        let now = self.clock.now();
+        let answered = *self.answered();
+        answered.is_some_and(|sent| now < self.timing.holder_stops(sent))
     }
 
     /// Offers to do `duty`.
@@ -93,6 +108,7 @@ impl Holdings {
     /// Takes in the leader's answer to the renewal that was sent at `sent`. It names every lease of this replica.
     pub(crate) fn renewed(&self, sent: Instant, grants: &[Grant]) {
         let now = self.clock.now();
+        *self.answered() = Some(sent);
         for (duty, slot) in self.slots().iter_mut() {
             match grants.iter().find(|grant| grant.duty == *duty) {
                 Some(grant) if grant.token <= slot.yielded => {

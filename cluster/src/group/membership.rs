@@ -8,6 +8,7 @@ use super::{Group, ProposeError};
 use crate::core::{Command, Outcome, ReplicaId};
 use crate::raft::{Node, timing};
 use crate::rpc::{Answer, Envelope, Request};
+use crate::transport::CallError;
 
 /// Why the members of the group were not changed.
 #[derive(Debug, thiserror::Error)]
@@ -21,16 +22,19 @@ pub enum ChangeError {
     /// The replica was removed before.
     #[error("the replica was removed from the group; with an empty Raft directory it can join anew")]
     Removed,
-    /// It cannot be done now.
+    /// It cannot be done now, or not at all.
     #[error("{0}")]
     Refused(String),
+    /// It may have been done.
+    #[error("{0}; it may have been done all the same")]
+    Unknown(String),
 }
 
 impl From<ProposeError> for ChangeError {
     fn from(error: ProposeError) -> Self {
         match error {
             ProposeError::NotLeader => Self::NotLeader { leader: None },
-            ProposeError::Unknown => Self::Refused(error.to_string()),
+            ProposeError::Unknown => Self::Unknown(error.to_string()),
         }
     }
 }
@@ -77,8 +81,10 @@ impl Group {
             Ok(Answer::NotLeader { leader }) => Err(ChangeError::NotLeader { leader }),
             Ok(Answer::Removed) => Err(ChangeError::Removed),
             Ok(Answer::Refused(why)) => Err(refused(why)),
+            Ok(Answer::Unknown(why)) => Err(ChangeError::Unknown(why)),
             Ok(_) => Err(refused("the leader gave an answer that does not fit")),
-            Err(error) => Err(refused(error.to_string())),
+            Err(error @ CallError::Unreachable { .. }) => Err(refused(error.to_string())),
+            Err(error) => Err(ChangeError::Unknown(error.to_string())),
         }
     }
 
@@ -90,6 +96,7 @@ impl Group {
                 leader: self.leader_address(),
             },
             Err(ChangeError::Refused(why)) => Answer::Refused(why),
+            Err(ChangeError::Unknown(why)) => Answer::Unknown(why),
         }
     }
 
@@ -183,7 +190,7 @@ impl Group {
         match self.0.clock.timeout_at(until, change).await {
             Some(Ok(_)) => Ok(()),
             Some(Err(error)) => Err(refused(error.to_string())),
-            None => Err(refused("no quorum agreed in time; the outcome is unknown")),
+            None => Err(ChangeError::Unknown(ProposeError::Unknown.to_string())),
         }
     }
 

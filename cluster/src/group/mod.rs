@@ -43,7 +43,7 @@ use crate::lease::Duty;
 use crate::raft::{Raft, RaftTypes, timing};
 use crate::store::{Applied, Identity};
 use crate::tenure::LeaseWatch;
-use crate::transport::Caller;
+use crate::transport::{Caller, PeerCertificates, PeerTlsError, TlsWire};
 
 #[cfg(test)]
 pub(crate) use self::start::Parts;
@@ -58,6 +58,8 @@ struct Inner {
     raft: Raft,
     applied: watch::Receiver<Arc<Applied>>,
     caller: Caller,
+    /// `None` in the simulation, which has a wire of its own.
+    tls: Option<TlsWire>,
     clock: Clock,
     holdings: Holdings,
     referee: Referee,
@@ -74,7 +76,7 @@ struct Inner {
 enum ProposeError {
     #[error("this replica does not lead the group")]
     NotLeader,
-    #[error("no quorum agreed in time; the outcome is unknown")]
+    #[error("no quorum agreed in time")]
     Unknown,
 }
 
@@ -88,6 +90,14 @@ impl Group {
     /// This replica's id.
     pub fn id(&self) -> ReplicaId {
         self.0.identity.replica
+    }
+
+    /// Shows other certificates to peers, and believes another CA, on all connections that are made from now on.
+    ///
+    /// # Errors
+    /// If they cannot be used; then everything stays as it was.
+    pub fn exchange_certificates(&self, certificates: &PeerCertificates) -> Result<(), PeerTlsError> {
+        self.0.tls.as_ref().map_or(Ok(()), |tls| tls.exchange(certificates))
     }
 
     #[cfg(test)]

@@ -43,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) file: RaftFile,
     pub(crate) identity: Identity,
     pub(crate) wire: Arc<dyn Wire>,
+    /// The same wire, if it is one of TLS.
+    pub(crate) tls: Option<TlsWire>,
     /// How long this replica counts on a renewal.
     pub(crate) as_holder: Timing,
     /// How long it grants one as the leader. The same, except where a test breaks it.
@@ -58,12 +60,13 @@ impl Group {
     /// # Errors
     /// If the directory is damaged or in use, a certificate does not fit, or the port cannot be bound.
     pub async fn start(config: GroupConfig, tasks: &Tasks, clock: Clock) -> Result<Self, StartError> {
-        let wire = Arc::new(TlsWire::new(&config.name, &config.certificates)?);
+        let tls = TlsWire::new(&config.name, &config.certificates)?;
         let (file, identity) = RaftFile::open(&config.directory)?;
         let parts = Parts {
             file,
             identity,
-            wire,
+            wire: Arc::new(tls.clone()),
+            tls: Some(tls),
             as_holder: timing::LEASES,
             as_leader: timing::LEASES,
         };
@@ -80,6 +83,7 @@ impl Group {
             file,
             identity,
             wire,
+            tls,
             as_holder,
             as_leader,
         } = parts;
@@ -113,6 +117,7 @@ impl Group {
             raft,
             applied,
             caller,
+            tls,
             holdings: Holdings::new(clock.clone(), as_holder),
             referee: Referee::new(as_leader),
             clock: clock.clone(),

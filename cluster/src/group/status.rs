@@ -23,6 +23,9 @@ pub struct Status {
     pub leader: Option<ReplicaId>,
     /// Whether this replica leads and a quorum has confirmed it within the last second.
     pub is_leader: bool,
+    /// Whether a leader that a quorum had confirmed has answered this replica within the ttl of a lease. Without it
+    /// this replica holds nothing, and what it tells of others may be long over.
+    pub has_quorum: bool,
     /// On the leader: how long ago a quorum confirmed it.
     pub last_quorum_ack: Option<Duration>,
     /// Everybody in the group.
@@ -73,6 +76,7 @@ impl Group {
             term: metrics.current_term,
             leader: metrics.current_leader,
             is_leader: last_quorum_ack.is_some_and(|ago| ago <= timing::CONFIRMED_FOR),
+            has_quorum: self.0.holdings.has_quorum(),
             last_quorum_ack,
             members: self.members(&metrics),
             duties: self.duties(),
@@ -119,5 +123,7 @@ impl Group {
         metrics::gauge!("trireme_cluster_term").set(f64::from(term));
         let held = u32::try_from(self.0.holdings.count()).unwrap_or(u32::MAX);
         metrics::gauge!("trireme_cluster_leases_held").set(f64::from(held));
+        let has_quorum = self.0.holdings.has_quorum();
+        metrics::gauge!("trireme_cluster_has_quorum").set(f64::from(u8::from(has_quorum)));
     }
 }

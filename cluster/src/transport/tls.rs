@@ -1,7 +1,7 @@
 //! Connections over TCP and mutual TLS. Both ends must show a certificate of the group's CA with the group's name.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -61,9 +61,16 @@ pub enum PeerTlsError {
     Mismatch(#[source] rustls::Error),
 }
 
-/// See the module's header.
+/// See the module's header. Clones are the same wire.
+#[derive(Clone)]
 pub(crate) struct TlsWire {
     name: ServerName<'static>,
+    /// What new connections are made with.
+    ends: Arc<RwLock<Ends>>,
+}
+
+#[derive(Clone)]
+struct Ends {
     connector: TlsConnector,
     acceptor: TlsAcceptor,
 }
@@ -71,11 +78,30 @@ pub(crate) struct TlsWire {
 impl TlsWire {
     pub(crate) fn new(group: &str, pem: &PeerCertificates) -> Result<Self, PeerTlsError> {
         let group_name = PeerCertificates::group_name(group);
-        let no_name = || PeerTlsError::Name(group_name.clone());
-        let name = ServerName::try_from(group_name.clone()).map_err(|_| no_name())?;
+        let name = ServerName::try_from(group_name.clone()).map_err(|_| PeerTlsError::Name(group_name))?;
+        let ends = Arc::new(RwLock::new(Ends::new(&name, pem)?));
+        Ok(Self { name, ends })
+    }
+
+    /// Makes new connections with other certificates from now on. Those that are open stay.
+    pub(crate) fn exchange(&self, pem: &PeerCertificates) -> Result<(), PeerTlsError> {
+        let ends = Ends::new(&self.name, pem)?;
+        *self.ends.write().unwrap_or_else(PoisonError::into_inner) = ends;
+        Ok(())
+    }
+
+    fn ends(&self) -> Ends {
+        // Whole at any time; a panic of another holder does not change that.
+        self.ends.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Ends {
+    fn new(name: &ServerName<'_>, pem: &PeerCertificates) -> Result<Self, PeerTlsError> {
+        let no_name = || PeerTlsError::Name(name.to_str().into_owned());
         let chain = certificates(&pem.certificate).ok_or(PeerTlsError::Certificate)?;
         let own = chain.first().ok_or(PeerTlsError::Certificate)?;
-        has_name(own, &name).map_err(|_| no_name())?;
+        has_name(own, name).map_err(|_| no_name())?;
         let key = PrivateKeyDer::from_pem_slice(&pem.key).map_err(|_| PeerTlsError::Key)?;
         let mut roots = RootCertStore::empty();
         for root in certificates(&pem.ca).ok_or(PeerTlsError::Ca)? {
@@ -85,7 +111,6 @@ impl TlsWire {
         let server = server_config(&roots, chain.clone(), key.clone_key()).map_err(PeerTlsError::Mismatch)?;
         let client = client_config(roots, chain, key).map_err(PeerTlsError::Mismatch)?;
         Ok(Self {
-            name,
             connector: TlsConnector::from(Arc::new(client)),
             acceptor: TlsAcceptor::from(Arc::new(server)),
         })
@@ -131,7 +156,7 @@ impl Wire for TlsWire {
         async move {
             let stream = TcpStream::connect(address).await?;
             stream.set_nodelay(true)?;
-            let stream = self.connector.connect(self.name.clone(), stream).await?;
+            let stream = self.ends().connector.connect(self.name.clone(), stream).await?;
             Ok(Box::new(stream) as BoxStream)
         }
         .boxed()
@@ -140,8 +165,7 @@ impl Wire for TlsWire {
     fn listen<'a>(&'a self, address: &'a str) -> BoxFuture<'a, io::Result<Box<dyn Listener>>> {
         async move {
             let listener = TlsListener {
-                name: self.name.clone(),
-                acceptor: self.acceptor.clone(),
+                wire: self.clone(),
                 listener: TcpListener::bind(address).await?,
             };
             Ok(Box::new(listener) as Box<dyn Listener>)
@@ -151,8 +175,7 @@ impl Wire for TlsWire {
 }
 
 struct TlsListener {
-    name: ServerName<'static>,
-    acceptor: TlsAcceptor,
+    wire: TlsWire,
     listener: TcpListener,
 }
 
@@ -160,7 +183,7 @@ impl Listener for TlsListener {
     fn accept(&mut self) -> BoxFuture<'_, io::Result<BoxFuture<'static, io::Result<BoxStream>>>> {
         async move {
             let (stream, _) = self.listener.accept().await?;
-            Ok(admit(stream, self.acceptor.clone(), self.name.clone()).boxed())
+            Ok(admit(stream, self.wire.ends().acceptor, self.wire.name.clone()).boxed())
         }
         .boxed()
     }

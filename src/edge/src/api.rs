@@ -9,6 +9,7 @@ use trireme_registry::DirectorHandle;
 use crate::{
     config::VersionInfo,
     profiling::Profiler,
+    replicas::Replicas,
     routes::{catalogue::Catalogue, health::Health},
     server::Lifecycle,
 };
@@ -28,6 +29,8 @@ pub(crate) struct Api {
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub(crate) actors: ActorSnapshots,
+    /// Tells of the replica group, and changes it.
+    pub(crate) replicas: Arc<dyn Replicas>,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// What `/version` says.

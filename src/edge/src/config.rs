@@ -9,6 +9,7 @@ use trireme_registry::DirectorHandle;
 
 use crate::{
     profiling::Profiler,
+    replicas::Replicas,
     routes::health::Health,
     server::{ConnectionLimits, TlsProvider},
     spans::Spans,
@@ -70,6 +71,8 @@ pub struct Rooms {
     pub metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
+    /// Tells of the replica group, and changes it.
+    pub replicas: Arc<dyn Replicas>,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.

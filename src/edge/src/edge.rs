@@ -56,6 +56,7 @@ impl Edge {
             health: rooms.health,
             metrics: rooms.metrics,
             actors: rooms.actors,
+            replicas: rooms.replicas,
             profiler: rooms.profiler,
             version: config.version,
             lifecycle: lifecycle.clone(),

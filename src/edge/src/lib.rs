@@ -11,6 +11,7 @@
 mod api;
 mod body;
 mod chain;
+pub mod client;
 mod compress;
 mod config;
 mod delete_options;
@@ -23,6 +24,7 @@ mod negotiation;
 mod options;
 pub mod profiling;
 mod query;
+pub mod replicas;
 mod request_info;
 mod respond;
 mod routes;

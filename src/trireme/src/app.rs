@@ -26,6 +26,7 @@ use crate::group::{GroupError, Membership};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
+use crate::replicas::{Facts, Observed};
 use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Store, StoreKind};
 use crate::spans::OtlpSpans;
@@ -137,8 +138,17 @@ impl App {
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
         };
-        let presence = duties.start()?;
+        let duties = duties.start()?;
         let probe = StoreProbe::start(&system, Arc::clone(&store));
+        let replicas = Observed::start(
+            &system,
+            Facts {
+                group: membership.as_ref().map(Membership::changes),
+                leases: duties.leases,
+                director: director.clone(),
+                store: probe.clone(),
+            },
+        );
         let edge = front::start(
             settings,
             &pki,
@@ -147,6 +157,7 @@ impl App {
             front::Watched {
                 store: probe,
                 lifecycle: lifecycle.clone(),
+                replicas,
             },
             metrics,
             spans.clone(),
@@ -163,7 +174,7 @@ impl App {
             director,
             edge,
             spans,
-            presence,
+            presence: duties.presence,
             shutdown_delay,
         })
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, UdpSocket};
 
 use trireme_actors::ActorSystem;
-use trireme_cluster::Group;
+use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration, FlowStatus,
     GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence, RootCaPublisher,
@@ -31,20 +31,31 @@ pub(crate) struct Duties<'a> {
     pub(crate) root_ca: String,
 }
 
+/// The lease of each duty that this replica would do.
+type Leases = Vec<(Duty, LeaseWatch)>;
+
+/// What has been started.
+pub(crate) struct Started {
+    /// This replica's address among those that pods are led to, if it has one.
+    pub(crate) presence: Option<Presence>,
+    /// The lease of each duty.
+    pub(crate) leases: Leases,
+}
+
 impl Duties<'_> {
     /// Starts what every cluster needs, and what of kube-controller-manager's work the settings ask for.
-    pub(crate) fn start(self) -> Result<Option<Presence>, ResourcesError> {
-        self.start_own()?;
-        let presence = self.start_presence()?;
-        self.start_managers()?;
-        Ok(presence)
+    pub(crate) fn start(self) -> Result<Started, ResourcesError> {
+        let mut leases = self.start_own()?;
+        let presence = self.start_presence(&mut leases)?;
+        leases.extend(self.start_managers()?);
+        Ok(Started { presence, leases })
     }
 
     fn core(&self, resource: &'static str) -> Result<RegistryHandle, ResourcesError> {
         registry(self.director, "", resource)
     }
 
-    fn start_own(&self) -> Result<(), ResourcesError> {
+    fn start_own(&self) -> Result<Leases, ResourcesError> {
         let flow = |resource| registry(self.director, "flowcontrol.apiserver.k8s.io", resource);
         let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
         let range = self.settings.service_cluster_ip_range;
@@ -52,20 +63,21 @@ impl Duties<'_> {
         let services = KubernetesService::new(self.core("services")?, range.first_address(), port);
         let ranges = registry(self.director, "networking.k8s.io", "servicecidrs")?;
         let classes = registry(self.director, "scheduling.k8s.io", "priorityclasses")?;
-        self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?)));
-        self.keep(Whole(SystemPriorityClasses::new(classes)));
-        self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone())));
-        self.keep(Whole(FlowStatus::new(schemas, levels)));
-        self.keep(Whole(DefaultServiceRange::new(ranges, vec![range.to_string()])));
-        self.keep(Whole(services));
-        Ok(())
+        Ok(vec![
+            self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?))),
+            self.keep(Whole(SystemPriorityClasses::new(classes))),
+            self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone()))),
+            self.keep(Whole(FlowStatus::new(schemas, levels))),
+            self.keep(Whole(DefaultServiceRange::new(ranges, vec![range.to_string()]))),
+            self.keep(Whole(services)),
+        ])
     }
 
     /// Says that this replica is there, and keeps what others have said.
-    fn start_presence(&self) -> Result<Option<Presence>, ResourcesError> {
+    fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
         let leases = registry(self.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
-        self.keep(Whole(ExpiredIdentities::new(leases)));
+        begun.push(self.keep(Whole(ExpiredIdentities::new(leases))));
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
             return Ok(None);
@@ -74,37 +86,38 @@ impl Duties<'_> {
         let (announced, port) = (self.announced.clone(), self.settings.secure_port);
         let presence = Presence::announce(self.system, announced.clone(), address);
         let endpoints = self.core("endpoints")?;
-        self.keep(Whole(KubernetesEndpoints::new(
+        begun.push(self.keep(Whole(KubernetesEndpoints::new(
             endpoints, slices, announced, address, port,
-        )));
+        ))));
         Ok(Some(presence))
     }
 
-    fn start_managers(&self) -> Result<(), ResourcesError> {
+    fn start_managers(&self) -> Result<impl Iterator<Item = (Duty, LeaseWatch)>, ResourcesError> {
         let namespaces = || self.core("namespaces");
-        self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.director.clone()));
-        self.keep_if_asked(DefaultServiceAccounts::new(
-            namespaces()?,
-            self.core("serviceaccounts")?,
-        ));
+        let accounts = DefaultServiceAccounts::new(namespaces()?, self.core("serviceaccounts")?);
         let bundle = self.root_ca.clone();
-        self.keep_if_asked(RootCaPublisher::new(namespaces()?, self.core("configmaps")?, bundle));
-        self.keep_if_asked(GarbageCollector::new(self.director.clone(), self.core("events")?));
-        Ok(())
+        let started = [
+            self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.director.clone())),
+            self.keep_if_asked(accounts),
+            self.keep_if_asked(RootCaPublisher::new(namespaces()?, self.core("configmaps")?, bundle)),
+            self.keep_if_asked(GarbageCollector::new(self.director.clone(), self.core("events")?)),
+        ];
+        Ok(started.into_iter().flatten())
     }
 
-    fn keep_if_asked(&self, duty: impl Controller) {
-        if self.settings.runs_controller(duty.duty().name()) {
-            self.keep(duty);
-        }
+    fn keep_if_asked(&self, duty: impl Controller) -> Option<(Duty, LeaseWatch)> {
+        let is_asked = self.settings.runs_controller(duty.duty().name());
+        is_asked.then(|| self.keep(duty))
     }
 
-    fn keep(&self, duty: impl Controller) {
+    fn keep(&self, duty: impl Controller) -> (Duty, LeaseWatch) {
+        let name = duty.duty();
         let leases = match self.group {
             Some(group) => group.acquire(duty.duty()),
             None => trireme_duties::acquire_alone(self.system, &self.fences, duty.duty()),
         };
-        trireme_duties::keep(self.system, self.fences.clone(), leases, duty);
+        trireme_duties::keep(self.system, self.fences.clone(), leases.clone(), duty);
+        (name, leases)
     }
 }
 

@@ -19,6 +19,7 @@ use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
+use crate::replicas::Observed;
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 
@@ -28,6 +29,8 @@ pub(crate) struct Watched {
     pub(crate) store: StoreProbe,
     /// Whether the end has begun.
     pub(crate) lifecycle: Lifecycle,
+    /// How the replica stands in its group.
+    pub(crate) replicas: Observed,
 }
 
 /// Binds the port and serves.
@@ -57,6 +60,7 @@ pub(crate) fn start(
         authenticator: authenticator(settings, system)?,
         authorizer: Arc::new(MastersOnly),
         limiter: Limiter::new(limits),
+        replicas: Arc::new(watched.replicas.clone()),
         health: health(director, watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
@@ -101,9 +105,13 @@ fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Au
 
 /// The names are those of kube-apiserver's checks, so that probes of a single one work.
 fn health(director: &DirectorHandle, watched: Watched) -> Health {
-    let Watched { store, lifecycle } = watched;
+    let Watched {
+        store,
+        lifecycle,
+        replicas,
+    } = watched;
     let (director, readiness) = (director.clone(), store.clone());
-    Health::new()
+    let health = Health::new()
         .check("etcd", Probes::NotLive, move || store.check())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check())
         .check("informer-sync", Probes::ReadyOnly, move || {
@@ -119,5 +127,10 @@ fn health(director: &DirectorHandle, watched: Watched) -> Health {
             } else {
                 Ok(())
             }
-        })
+        });
+    match replicas.notice() {
+        // Not a check: without a quorum replicas go on serving.
+        Some(notice) => health.readyz_notice("replica-group", notice),
+        None => health,
+    }
 }

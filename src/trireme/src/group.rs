@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
 use trireme_actors::{Clock, TaskHandle, Tasks};
-use trireme_cluster::{Group, GroupConfig, PeerCertificates, StartError};
+use trireme_cluster::{ChangeError, Group, GroupConfig, PeerCertificates, StartError};
 
 use crate::app::{BuildError, read_file};
 use crate::settings::{GroupSettings, PeerFiles};
@@ -30,8 +31,37 @@ pub(crate) enum GroupError {
     Panicked(#[source] tokio::task::JoinError),
 }
 
+/// What may be asked of the group from any thread. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Changes {
+    /// The group's name.
+    pub(crate) name: String,
+    /// To be looked at. What waits for peers goes through [`run`](Self::run).
+    pub(crate) group: Group,
+    tasks: Tasks,
+}
+
+impl Changes {
+    /// Does something with the group on the group's own thread: connections to peers must not be made on one that
+    /// serves requests. It goes on to its end even if nobody waits for it any more.
+    pub(crate) async fn run<F>(&self, change: impl FnOnce(Group) -> F) -> Result<(), ChangeError>
+    where
+        F: Future<Output = Result<(), ChangeError>> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        let change = change(self.group.clone());
+        let _ = self.tasks.spawn_named("change-of-members", async move {
+            // Whoever asked may have left.
+            let _ = tell.send(change.await);
+        });
+        let interrupted = || Err(ChangeError::Unknown("this replica stops".to_owned()));
+        told.await.unwrap_or_else(|_| interrupted())
+    }
+}
+
 /// A running membership. Dropping it ends it at once.
 pub(crate) struct Membership {
+    name: String,
     group: Group,
     tasks: Tasks,
     clock: Clock,
@@ -61,12 +91,14 @@ impl Membership {
             .enable_all()
             .build()?;
         let tasks = Tasks::new(runtime.handle().clone(), clock.clone());
+        let name = config.name.clone();
         let (ours, its_clock) = (tasks.clone(), clock.clone());
         let starting = runtime.spawn(async move { Group::start(config, &ours, its_clock).await });
         let runtime = Ending(Some(runtime));
         let started = starting.await;
         let group = started.map_err(GroupError::Panicked)??;
         Ok(Self {
+            name,
             group,
             tasks,
             clock: clock.clone(),
@@ -77,6 +109,15 @@ impl Membership {
     /// The group's handle.
     pub(crate) fn group(&self) -> &Group {
         &self.group
+    }
+
+    /// For those who look at the group or change it.
+    pub(crate) fn changes(&self) -> Changes {
+        Changes {
+            name: self.name.clone(),
+            group: self.group.clone(),
+            tasks: self.tasks.clone(),
+        }
     }
 
     /// Begins to give leases and leadership to others; the task ends when that is done or cannot be.

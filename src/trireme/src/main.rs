@@ -1,6 +1,7 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod cluster;
 mod compaction;
 mod duties;
 mod front;
@@ -9,6 +10,7 @@ mod lifecycle;
 mod pki;
 mod probe;
 mod profiling;
+mod replicas;
 mod resources;
 mod settings;
 mod spans;
@@ -23,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use trireme_actors::Clock;
 
 use crate::app::App;
+use crate::cluster::{Access, Action};
 use crate::settings::{Invocation, Settings};
 
 #[global_allocator]
@@ -35,6 +38,7 @@ const EXIT_FAILED: u8 = 1;
 fn main() -> ExitCode {
     match settings::read() {
         Ok(Invocation::Serve(settings)) => serve(&settings),
+        Ok(Invocation::Cluster(action, access)) => ask_the_group(&action, &access),
         Ok(Invocation::Version) => {
             println!("trireme {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -46,6 +50,24 @@ fn main() -> ExitCode {
         Err(faults) => {
             eprintln!("{faults}");
             ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+fn ask_the_group(action: &Action, access: &Access) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map(|runtime| runtime.block_on(cluster::run(action, access))) {
+        Ok(Ok(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Ok(Err(error)) => {
+            eprintln!("{error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(EXIT_FAILED)
         }
     }
 }

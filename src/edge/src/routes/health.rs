@@ -26,9 +26,19 @@ struct Check {
     run: Run,
 }
 
+/// What the report of `/readyz` tells without passing judgement.
+#[derive(Clone)]
+struct Notice {
+    name: String,
+    tell: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
 /// The checks of a server. They read published state and never wait.
 #[derive(Clone)]
-pub struct Health(Vec<Check>);
+pub struct Health {
+    checks: Vec<Check>,
+    notices: Vec<Notice>,
+}
 
 impl Default for Health {
     fn default() -> Self {
@@ -39,7 +49,8 @@ impl Default for Health {
 impl Health {
     /// The check that answering itself is.
     pub fn new() -> Self {
-        Self(Vec::new()).check("ping", Probes::All, || Ok(()))
+        let (checks, notices) = (Vec::new(), Vec::new());
+        Self { checks, notices }.check("ping", Probes::All, || Ok(()))
     }
 
     /// Adds a check; it says what is wrong.
@@ -50,7 +61,7 @@ impl Health {
         probes: Probes,
         run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.0.push(Check {
+        self.checks.push(Check {
             name: name.into(),
             probes,
             run: Arc::new(run),
@@ -58,8 +69,18 @@ impl Health {
         self
     }
 
+    /// Adds a line to the reports of `/readyz` that fails nothing.
+    #[must_use]
+    pub fn readyz_notice(mut self, name: impl Into<String>, tell: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.notices.push(Notice {
+            name: name.into(),
+            tell: Arc::new(tell),
+        });
+        self
+    }
+
     fn of(&self, probe: &str) -> impl Iterator<Item = &Check> {
-        self.0.iter().filter(move |check| match check.probes {
+        self.checks.iter().filter(move |check| match check.probes {
             Probes::All => true,
             Probes::ReadyOnly => probe == "readyz",
             Probes::NotLive => probe != "livez",
@@ -85,6 +106,10 @@ impl Health {
                 }
             };
             report.push_str(&line);
+        }
+        for notice in self.notices.iter().filter(|_| probe == "readyz") {
+            // Writing to a string does not fail.
+            let _ = writeln!(report, "[i]{}: {}", notice.name, (notice.tell)());
         }
         let unknown: Vec<String> = excluded
             .iter()
@@ -158,6 +183,22 @@ mod tests {
         assert_eq!(
             health().report("livez", &[]),
             (true, "[+]ping ok\n[+]log ok\nlivez check passed\n".into())
+        );
+    }
+
+    #[test]
+    fn a_notice_is_told_and_fails_nothing() {
+        let health = Health::new().readyz_notice("replica-group", || "no quorum".to_owned());
+        assert_eq!(
+            health.report("readyz", &[]),
+            (
+                true,
+                "[+]ping ok\n[i]replica-group: no quorum\nreadyz check passed\n".into()
+            )
+        );
+        assert_eq!(
+            health.report("livez", &[]),
+            (true, "[+]ping ok\nlivez check passed\n".into())
         );
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod health;
 mod openapi;
 mod plain;
 mod pprof;
+mod replicas;
 mod resources;
 mod review;
 
@@ -53,6 +54,18 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(read_only(web::resource(["/version", "/version/"]), plain::version))
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
+        .service(
+            web::resource("/debug/replicas")
+                .route(web::get().to(replicas::show))
+                .route(web::head().to(replicas::show))
+                .route(web::post().to(replicas::add))
+                .default_service(web::to(refuse_method)),
+        )
+        .service(
+            web::resource("/debug/replicas/{replica}")
+                .route(web::delete().to(replicas::remove))
+                .default_service(web::to(refuse_method)),
+        )
         .service(read_only(web::resource("/debug/pprof/"), pprof::index))
         .service(
             web::resource("/debug/pprof/profile")

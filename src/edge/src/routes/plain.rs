@@ -9,8 +9,9 @@ use serde_json::json;
 use crate::{api::Shared, exchange::Current, negotiation::Format, respond};
 
 /// The paths beside the groups' and versions'.
-const PATHS: [&str; 11] = [
+const PATHS: [&str; 12] = [
     "/debug/actors",
+    "/debug/replicas",
     "/healthz",
     "/healthz/ping",
     "/livez",

@@ -101,6 +101,11 @@ impl Reader {
         self.progress.at_hand(0).is_some()
     }
 
+    /// Up to which revision everything is known; `None` until the resource is loaded.
+    pub fn revision(&self) -> Option<Revision> {
+        self.cache.is_loaded().then(|| self.progress.reached())
+    }
+
     /// Reads one object.
     pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
         let target = &request.target;

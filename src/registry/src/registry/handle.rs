@@ -73,6 +73,11 @@ impl RegistryHandle {
         self.writer.reader.is_ready()
     }
 
+    /// Up to which revision of the store everything about the resource is known here; `None` until it is loaded.
+    pub fn revision(&self) -> Option<trireme_storage::Revision> {
+        self.writer.reader.revision()
+    }
+
     /// Stops the actor for good, when the resource is served no longer.
     pub(crate) async fn stop(&self) {
         self.owned.stop().await;

@@ -1,17 +1,22 @@
 //! The command line: which command, and the flags as text. What the flags mean is read elsewhere.
 
+mod cluster;
+
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::faults::{Fault, Faults};
 use super::keys::{self, KEYS};
 use super::layers::nearest;
+use crate::cluster::{Access, Action};
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// `trireme serve`, with the flags as given and what is wrong with them so far.
     Serve(Vec<(String, String)>, Vec<Fault>),
+    /// `trireme cluster …`.
+    Cluster(Action, Access),
     /// `trireme version`.
     Version,
     /// Help, to print as it is.
@@ -19,11 +24,18 @@ pub(super) enum Asked {
 }
 
 /// Reads the command line. Fails only if no command can be made out.
-pub(super) fn read(args: &[String]) -> Result<Asked, Faults> {
-    let (known, faults) = drop_unknown_flags(args);
+pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<Asked, Faults> {
+    let (known, faults) = match args.get(1).map(String::as_str) {
+        Some("serve") => drop_unknown_flags(args),
+        _ => (args.to_vec(), Vec::new()),
+    };
     match command().try_get_matches_from(known) {
         Ok(matches) => match matches.subcommand() {
             Some(("version", _)) => Ok(Asked::Version),
+            Some((cluster::NAME, given)) => {
+                let (action, access) = cluster::read(given, env);
+                Ok(Asked::Cluster(action, access))
+            }
             Some((_, serve)) => Ok(Asked::Serve(flags(serve), faults)),
             None => Ok(Asked::Help(command().render_help().to_string())),
         },
@@ -56,6 +68,7 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve)
+        .subcommand(cluster::command())
         .subcommand(Command::new("version").about("Print the version"))
 }
 

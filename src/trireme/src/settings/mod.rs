@@ -27,6 +27,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cluster::{Access, Action};
+
 pub(crate) use controllers::Controllers;
 pub(crate) use faults::Faults;
 pub(crate) use values::IpRange;
@@ -36,6 +38,8 @@ pub(crate) use values::IpRange;
 pub(crate) enum Invocation {
     /// Serve with these settings.
     Serve(Box<Settings>),
+    /// Ask a running replica of its group, or to change it.
+    Cluster(Action, Access),
     /// Print the version.
     Version,
     /// Print this help.
@@ -215,7 +219,8 @@ pub(crate) fn read() -> Result<Invocation, Faults> {
 
 /// Reads settings from a command line (program name first) and an environment.
 pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, Faults> {
-    match cli::read(args)? {
+    match cli::read(args, env)? {
+        cli::Asked::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
         cli::Asked::Version => Ok(Invocation::Version),
         cli::Asked::Help(text) => Ok(Invocation::Help(text)),
         cli::Asked::Serve(flags, faults) => {

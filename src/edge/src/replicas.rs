@@ -1,0 +1,93 @@
+//! What `/debug/replicas` shows of the replica group and asks of it. The composition root knows the group; this room
+//! knows how it looks to a client. `trireme cluster` reads the same types back.
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use trireme_machinery::ApiError;
+
+/// The replica group, as this replica can tell of it and have it changed.
+pub trait Replicas: Send + Sync {
+    /// What is known now; never waits.
+    fn view(&self) -> View;
+
+    /// Makes the replica at this address (`host:port` of its peer port) a member.
+    fn add(&self, address: String) -> BoxFuture<'static, Result<(), ApiError>>;
+
+    /// Takes the replica with this id out for good.
+    fn remove(&self, replica: String) -> BoxFuture<'static, Result<(), ApiError>>;
+}
+
+/// The group and this replica's store, as this replica sees them. A follower may be a moment behind the leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct View {
+    /// The group's name; `None` for a replica that is alone.
+    pub group: Option<String>,
+    /// The id of the replica that answers.
+    #[serde(rename = "self")]
+    pub replica: Option<String>,
+    /// Who leads; `None` while nobody is known to, and without a quorum.
+    pub leader: Option<String>,
+    /// Raft's term.
+    pub term: u64,
+    /// Whether a quorum has confirmed a leader to this replica within the ttl of a lease.
+    pub quorum: bool,
+    /// Why this replica takes no part until it is started again, if that is so.
+    pub fault: Option<String>,
+    /// Everybody in the group.
+    pub members: Vec<MemberView>,
+    /// Every duty that somebody would do.
+    pub duties: Vec<DutyView>,
+    /// The store.
+    pub store: StoreView,
+    /// The caches of this replica.
+    pub resources: Vec<ResourceView>,
+}
+
+/// A member of the group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberView {
+    /// Its id, for as long as its Raft directory exists.
+    pub id: String,
+    /// Where its peers reach it.
+    pub address: String,
+    /// Its software version, once it has renewed.
+    pub version: Option<String>,
+    /// Whether it counts for the quorum; if not, it is catching up.
+    pub voter: bool,
+    /// Whether it renews its leases; `None` without a quorum, when nobody knows.
+    pub alive: Option<bool>,
+}
+
+/// A duty and its lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DutyView {
+    /// Its name.
+    pub duty: String,
+    /// The id of who holds the lease; `None` if nobody does, without a quorum, and for a replica that is alone.
+    pub holder: Option<String>,
+    /// The newest fencing token; `None` if none was given out yet.
+    pub token: Option<u64>,
+    /// Whether the replica that answers holds the lease now, by its own clock.
+    pub held: bool,
+}
+
+/// The store of all objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreView {
+    /// Its revision when it was asked last, which happens twice a second; `None` if it has not answered yet.
+    pub revision: Option<i64>,
+}
+
+/// The cache of one resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceView {
+    /// `deployments.apps`
+    pub resource: String,
+    /// Up to which revision of the store the cache knows everything; `None` until it is loaded.
+    pub revision: Option<i64>,
+    /// By how many revisions it is behind the store.
+    pub lag: Option<i64>,
+}
