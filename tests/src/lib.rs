@@ -7,6 +7,7 @@
 //! | module | what it is for |
 //! | --- | --- |
 //! | [`server`] | starts servers and etcd, finds free ports, waits until ready |
+//! | [`group`] | the same for a group of replicas that share an etcd |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
@@ -14,6 +15,7 @@
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
 pub mod bad_input;
+pub mod group;
 pub mod http;
 pub mod kubectl;
 pub mod process;

@@ -102,10 +102,17 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Asks it to end with SIGTERM and waits for it.
-    pub fn terminate(&mut self, patience: Duration) -> Result<String, String> {
-        let sent = Command::new("kill").arg("-TERM").arg(self.id().to_string()).status();
-        sent.map_err(|error| format!("kill: {error}"))?;
+    /// Sends it a signal, such as `TERM`.
+    pub fn signal(&self, name: &str) -> Result<(), String> {
+        let sent = Command::new("kill")
+            .arg(format!("-{name}"))
+            .arg(self.id().to_string())
+            .status();
+        sent.map(drop).map_err(|error| format!("kill: {error}"))
+    }
+
+    /// Waits until it has ended; says how.
+    pub fn wait(&mut self, patience: Duration) -> Result<String, String> {
         let end = Instant::now() + patience;
         loop {
             if let Some(status) = self.ended() {
@@ -120,6 +127,12 @@ impl Process {
             }
             thread::sleep(LOOK_AGAIN);
         }
+    }
+
+    /// Asks it to end with SIGTERM and waits for it.
+    pub fn terminate(&mut self, patience: Duration) -> Result<String, String> {
+        self.signal("TERM")?;
+        self.wait(patience)
     }
 }
 

@@ -66,7 +66,8 @@ impl Server {
         Self::start_over(Some(etcd), flags)
     }
 
-    fn start_over(etcd: Option<Arc<Etcd>>, flags: &[&str]) -> Result<Self, String> {
+    /// Starts a server over an etcd that others may use too, or over a store of its own.
+    pub fn start_over(etcd: Option<Arc<Etcd>>, flags: &[&str]) -> Result<Self, String> {
         let binary = binary()?;
         let dir = TempDir::with_prefix("trireme-test-").map_err(|error| error.to_string())?;
         let tokens = dir.path().join("tokens.csv");

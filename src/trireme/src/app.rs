@@ -119,6 +119,9 @@ impl App {
             .arbiters(arbiters())
             .build()?;
         keep_metrics_small(&system, metrics.clone());
+        if let (Some(membership), Some(group)) = (&membership, &settings.group) {
+            membership.follow_files(&group.certificates, &system)?;
+        }
         if let Some(interval) = settings.store.compaction_interval {
             compaction::start(&system, Arc::clone(&store), interval);
         }

@@ -3,15 +3,16 @@
 //! Whoever serves requests must not hold up elections and renewals, so everything of the group runs in a runtime of its
 //! own. What comes out of it are leases, which duties watch from wherever they run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
-use trireme_actors::{Clock, TaskHandle, Tasks};
-use trireme_cluster::{ChangeError, Group, GroupConfig, PeerCertificates, StartError};
+use trireme_actors::{ActorSystem, Clock, TaskHandle, Tasks};
+use trireme_cluster::{ChangeError, Group, GroupConfig, PeerCertificates, PeerTlsError, StartError};
 
 use crate::app::{BuildError, read_file};
+use crate::reload::Reloader;
 use crate::settings::{GroupSettings, PeerFiles};
 
 /// Duties and leadership get this long to go to others. What is not handed over by then moves when it expires.
@@ -26,6 +27,9 @@ pub(crate) enum GroupError {
     /// The group refused to start.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] PeerTlsError),
     /// It panicked.
     #[error("the replica group could not be started")]
     Panicked(#[source] tokio::task::JoinError),
@@ -72,6 +76,11 @@ pub(crate) struct Membership {
 impl Membership {
     /// Binds the peer port and takes part. Returns whether or not there is a quorum.
     pub(crate) async fn start(settings: &GroupSettings, data_dir: &Path, clock: &Clock) -> Result<Self, BuildError> {
+        let files = paths(&settings.certificates);
+        let contents = files
+            .iter()
+            .map(|file| read_file(file))
+            .collect::<Result<Vec<_>, _>>()?;
         let config = GroupConfig {
             name: settings.name.clone(),
             directory: data_dir.join("raft"),
@@ -79,7 +88,7 @@ impl Membership {
             advertise: settings.advertise.clone(),
             peers: settings.peers.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            certificates: read(&settings.certificates)?,
+            certificates: certificates(&contents),
         };
         Ok(Self::start_with(config, clock).await?)
     }
@@ -109,6 +118,21 @@ impl Membership {
     /// The group's handle.
     pub(crate) fn group(&self) -> &Group {
         &self.group
+    }
+
+    /// Shows peers what the files hold, also when they change.
+    ///
+    /// # Errors
+    /// If what they hold now cannot be used.
+    pub(crate) fn follow_files(&self, files: &PeerFiles, system: &ActorSystem) -> Result<(), BuildError> {
+        let mut reloader = Reloader::default();
+        let group = self.group.clone();
+        reloader.load("peer-certificates", paths(files), move |contents| {
+            let certificates = certificates(contents);
+            Ok(group.exchange_certificates(&certificates).map_err(GroupError::from)?)
+        })?;
+        reloader.start(system);
+        Ok(())
     }
 
     /// For those who look at the group or change it.
@@ -141,12 +165,18 @@ impl Membership {
     }
 }
 
-fn read(files: &PeerFiles) -> Result<PeerCertificates, BuildError> {
-    Ok(PeerCertificates {
-        ca: read_file(&files.ca)?,
-        certificate: read_file(&files.own.certificate)?,
-        key: read_file(&files.own.key)?,
-    })
+fn paths(files: &PeerFiles) -> Vec<PathBuf> {
+    vec![files.ca.clone(), files.own.certificate.clone(), files.own.key.clone()]
+}
+
+/// From the contents of these [`paths`].
+fn certificates(contents: &[Vec<u8>]) -> PeerCertificates {
+    let content = |place: usize| contents.get(place).cloned().unwrap_or_default();
+    PeerCertificates {
+        ca: content(0),
+        certificate: content(1),
+        key: content(2),
+    }
 }
 
 /// Ends its runtime without waiting for it: to drop one waits, which async code must not.

@@ -10,6 +10,7 @@ mod lifecycle;
 mod pki;
 mod probe;
 mod profiling;
+mod reload;
 mod replicas;
 mod resources;
 mod settings;

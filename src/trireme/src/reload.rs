@@ -1,0 +1,208 @@
+//! Files that may change while the replica runs: certificates, CAs, tokens.
+//!
+//! `front` loads them through a [`Reloader`] and uses what is [`Current`]. They are read again once a second. A change
+//! counts when it has stayed the same for two looks, as the first one may have found a file half written or a certificate
+//! without its key. What cannot be used is told once, and what was in use before stays.
+//!
+//! Promise: [`Current`] is never worse than it was. Keys and tokens are not kept beside what is made of them.
+
+use std::collections::hash_map::DefaultHasher;
+use std::error::Error;
+use std::hash::{Hash as _, Hasher as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use trireme_actors::{ActorSystem, Clock};
+
+use crate::app::{BuildError, read_file};
+
+/// Between two looks. A change is in use after twice as long at most.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+const RELOADS: &str = "trireme_file_reloads_total";
+const LAST_RELOAD: &str = "trireme_file_last_reload_timestamp_seconds";
+
+/// What has been made of some files last.
+pub(crate) type Current<T> = Arc<ArcSwap<T>>;
+
+/// The files that are looked at.
+#[derive(Default)]
+pub(crate) struct Reloader(Vec<Source>);
+
+struct Source {
+    /// What the files are together, for the log and for metrics.
+    what: &'static str,
+    files: Vec<PathBuf>,
+    /// The content that is in use, or that was found to be of no use.
+    judged: u64,
+    /// Another content that the last look found.
+    unsettled: Option<u64>,
+    replace: Box<dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send>,
+}
+
+impl Reloader {
+    /// Makes something of the contents of files, now and whenever they change.
+    ///
+    /// # Errors
+    /// If that cannot be done now.
+    pub(crate) fn load<T: Send + Sync + 'static>(
+        &mut self,
+        what: &'static str,
+        files: Vec<PathBuf>,
+        make: impl Fn(&[Vec<u8>]) -> Result<T, BuildError> + Send + 'static,
+    ) -> Result<Current<T>, BuildError> {
+        let contents = read(&files)?;
+        let current = Arc::new(ArcSwap::from_pointee(make(&contents)?));
+        let replaced = Arc::clone(&current);
+        self.0.push(Source {
+            what,
+            judged: fingerprint(Some(&contents)),
+            unsettled: None,
+            files,
+            replace: Box::new(move |contents| {
+                replaced.store(Arc::new(make(contents)?));
+                Ok(())
+            }),
+        });
+        Ok(current)
+    }
+
+    /// Goes on looking, until the system ends.
+    pub(crate) fn start(self, system: &ActorSystem) {
+        let clock = system.clock().clone();
+        let _ = system.tasks().spawn_named("file reload", look_for_ever(self, clock));
+    }
+
+    /// Looks at all files once.
+    fn look(&mut self, clock: &Clock) {
+        for source in &mut self.0 {
+            if let Some(result) = source.look() {
+                tell(source.what, &result, clock);
+            }
+        }
+    }
+}
+
+async fn look_for_ever(mut reloader: Reloader, clock: Clock) {
+    loop {
+        clock.sleep(INTERVAL).await;
+        let now = clock.clone();
+        // A directory may be on a disk far away.
+        let looked = tokio::task::spawn_blocking(move || {
+            reloader.look(&now);
+            reloader
+        });
+        match looked.await {
+            Ok(back) => reloader = back,
+            Err(error) => return tracing::error!(%error, "files are not looked at any more"),
+        }
+    }
+}
+
+impl Source {
+    /// Reads the files; says what came of it if there was anything new to be judged.
+    fn look(&mut self) -> Option<Result<(), BuildError>> {
+        let contents = read(&self.files);
+        let seen = fingerprint(contents.as_ref().ok());
+        if seen == self.judged {
+            self.unsettled = None;
+            return None;
+        }
+        if self.unsettled.replace(seen) != Some(seen) {
+            return None;
+        }
+        self.unsettled = None;
+        self.judged = seen;
+        Some(contents.and_then(|contents| (self.replace)(&contents)))
+    }
+}
+
+fn read(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, BuildError> {
+    files.iter().map(|file| read_file(file)).collect()
+}
+
+/// Tells contents apart without keeping them: some are secret.
+fn fingerprint(contents: Option<&Vec<Vec<u8>>>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn tell(what: &'static str, result: &Result<(), BuildError>, clock: &Clock) {
+    let status = match result {
+        Ok(()) => {
+            tracing::info!(file = what, "loaded anew");
+            "success"
+        }
+        Err(error) => {
+            let error: &(dyn Error + 'static) = error;
+            tracing::error!(
+                file = what,
+                error,
+                "cannot be used; what was loaded before stays in use"
+            );
+            "failure"
+        }
+    };
+    metrics::counter!(RELOADS, "file" => what, "status" => status).increment(1);
+    let now = clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    metrics::gauge!(LAST_RELOAD, "file" => what, "status" => status).set(now.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A reloader of two files that must hold the same, a directory for them, and what is in use.
+    fn of_twins() -> (Reloader, tempfile::TempDir, Current<String>) {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = ["a", "b"].map(|name| dir.path().join(name));
+        for file in &files {
+            fs::write(file, "1").expect("written");
+        }
+        let mut reloader = Reloader::default();
+        let current = reloader.load("twins", files.to_vec(), |contents| match contents {
+            [a, b] if a == b => Ok(String::from_utf8_lossy(a).into_owned()),
+            _ => Err(BuildError::Threads(std::io::Error::other("they differ"))),
+        });
+        (reloader, dir, current.expect("they are the same"))
+    }
+
+    fn look(reloader: &mut Reloader) -> Option<bool> {
+        reloader.0[0].look().map(|result| result.is_ok())
+    }
+
+    #[test]
+    fn a_change_is_used_once_it_has_settled() {
+        let (mut reloader, dir, current) = of_twins();
+        assert_eq!(look(&mut reloader), None);
+        fs::write(dir.path().join("a"), "2").expect("written");
+        assert_eq!(look(&mut reloader), None, "perhaps the other one comes yet");
+        fs::write(dir.path().join("b"), "2").expect("written");
+        assert_eq!(look(&mut reloader), None);
+        assert_eq!(**current.load(), "1");
+        assert_eq!(look(&mut reloader), Some(true));
+        assert_eq!(**current.load(), "2");
+        assert_eq!(look(&mut reloader), None);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_told_once_and_changes_nothing() {
+        let (mut reloader, dir, current) = of_twins();
+        let one = dir.path().join("a");
+        fs::write(&one, "2").expect("written");
+        let looks: Vec<Option<bool>> = (0..5).map(|_| look(&mut reloader)).collect();
+        assert_eq!(looks, [None, Some(false), None, None, None]);
+        fs::remove_file(&one).expect("removed");
+        let looks: Vec<Option<bool>> = (0..5).map(|_| look(&mut reloader)).collect();
+        assert_eq!(looks, [None, Some(false), None, None, None]);
+        assert_eq!(**current.load(), "1");
+        fs::write(&one, "1").expect("written");
+        let looks: Vec<Option<bool>> = (0..3).map(|_| look(&mut reloader)).collect();
+        assert_eq!(looks, [None, Some(true), None], "it is as it was again");
+    }
+}

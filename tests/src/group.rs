@@ -1,0 +1,314 @@
+//! Groups of replicas for tests: real processes over one etcd, with certificates of a CA of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::free_port;
+use crate::server::{ADMIN_TOKEN, Etcd, Server, binary};
+
+/// What certificates of the default group carry.
+const GROUP_NAME: &str = "replica.trireme.trireme";
+/// Between two looks at a condition that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// A CA of replicas.
+pub struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// A CA with a key of its own.
+    pub fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("parameters");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = params.self_signed(&key).expect("a certificate").pem();
+        let issuer = Issuer::new(params, key);
+        Self { pem, issuer }
+    }
+
+    /// The CA's certificate.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// A certificate of a replica and its key.
+    pub fn replica(&self) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![GROUP_NAME.to_owned()]).expect("parameters");
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+        (certificate.pem(), key.serialize_pem())
+    }
+}
+
+impl Default for Authority {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The files of one replica's peer TLS.
+#[derive(Debug, Clone)]
+pub struct PeerFiles {
+    /// Its CA.
+    pub ca: PathBuf,
+    /// Its certificate.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+}
+
+impl PeerFiles {
+    fn new(dir: &Path, port: u16) -> Self {
+        let file = |kind: &str| dir.join(format!("{port}-{kind}.pem"));
+        Self {
+            ca: file("ca"),
+            certificate: file("certificate"),
+            key: file("key"),
+        }
+    }
+
+    /// Writes another certificate and its key.
+    pub fn write_own(&self, authority: &Authority) {
+        let (certificate, key) = authority.replica();
+        fs::write(&self.certificate, certificate).expect("written");
+        fs::write(&self.key, key).expect("written");
+    }
+}
+
+/// One replica, running or not.
+pub struct Replica {
+    /// The process and all that belongs to it.
+    pub server: Server,
+    /// Where its peers reach it.
+    pub address: String,
+    /// What it shows to them.
+    pub files: PeerFiles,
+}
+
+impl Replica {
+    /// What it tells of the group; `None` if it does not answer.
+    pub fn view(&self) -> Option<View> {
+        let answer = self.server.client().get("/debug/replicas").ok()?;
+        (answer.code == 200).then(|| View(serde_json::from_str(&answer.text()).expect("JSON")))
+    }
+
+    /// The sum of a metric over its labels; 0 if it is not there.
+    pub fn metric(&self, name: &str) -> f64 {
+        let Ok(answer) = self.server.client().get("/metrics") else {
+            return 0.0;
+        };
+        let text = answer.text();
+        let samples = text.lines().filter(|line| {
+            let rest = line.strip_prefix(name);
+            rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+        });
+        samples
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
+    }
+
+    /// Runs `trireme cluster` against it, as the administrator.
+    pub fn command(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(binary().expect("the binary is built"));
+        command
+            .arg("cluster")
+            .args(args)
+            .args(["--server", &self.server.url(), "--token", ADMIN_TOKEN])
+            .arg("--certificate-authority")
+            .arg(self.server.ca_file());
+        command.output().expect("it runs")
+    }
+
+    /// Its Raft directory.
+    pub fn raft_dir(&self) -> PathBuf {
+        self.server.data_dir().join("raft")
+    }
+}
+
+/// `/debug/replicas`
+#[derive(Debug, Clone)]
+pub struct View(pub Value);
+
+impl View {
+    fn text(&self, key: &str) -> Option<String> {
+        self.0[key].as_str().map(str::to_owned)
+    }
+
+    /// The id of the replica that told it.
+    pub fn own_id(&self) -> String {
+        self.text("self").expect("it is in a group")
+    }
+
+    /// The leader's id.
+    pub fn leader(&self) -> Option<String> {
+        self.text("leader")
+    }
+
+    /// Whether there is a quorum.
+    pub fn has_quorum(&self) -> bool {
+        self.0["quorum"] == true
+    }
+
+    /// The ids of all members, and whether each is alive.
+    pub fn members(&self) -> BTreeMap<String, bool> {
+        let members = self.0["members"].as_array().expect("a list");
+        let id = |member: &Value| member["id"].as_str().unwrap_or_default().to_owned();
+        members
+            .iter()
+            .map(|member| (id(member), member["alive"] == true))
+            .collect()
+    }
+
+    /// All duties with their newest tokens.
+    pub fn tokens(&self) -> BTreeMap<String, u64> {
+        let token = |duty: &Value| duty["token"].as_u64().unwrap_or_default();
+        self.duties().map(|duty| (name_of(duty), token(duty))).collect()
+    }
+
+    /// Who holds a duty, by the group's state.
+    pub fn holder(&self, duty: &str) -> Option<String> {
+        let found = self.duties().find(|found| found["duty"] == duty)?;
+        found["holder"].as_str().map(str::to_owned)
+    }
+
+    /// The duties that the replica which told it holds, by its own clock.
+    pub fn held(&self) -> BTreeSet<String> {
+        self.duties().filter(|duty| duty["held"] == true).map(name_of).collect()
+    }
+
+    fn duties(&self) -> impl Iterator<Item = &Value> {
+        self.0["duties"].as_array().expect("a list").iter()
+    }
+}
+
+fn name_of(duty: &Value) -> String {
+    duty["duty"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Replicas over one etcd. They are killed when this is dropped, before their etcd.
+pub struct Group {
+    /// The replicas in the order in which they were started.
+    pub replicas: Vec<Replica>,
+    /// Whoever signs their certificates.
+    pub authority: Authority,
+    etcd: Arc<Etcd>,
+    dir: TempDir,
+}
+
+impl Group {
+    /// Starts so many replicas that found a group together, and waits until each serves.
+    pub fn start(size: usize, flags: &[&str]) -> Result<Self, String> {
+        let mut group = Self {
+            replicas: Vec::new(),
+            authority: Authority::new(),
+            etcd: Arc::new(Etcd::start()?),
+            dir: TempDir::with_prefix("trireme-group-").map_err(|error| error.to_string())?,
+        };
+        let ports: Vec<u16> = (0..size).map(|_| free_port()).collect();
+        let peers: Vec<String> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+        let peers = format!("--cluster-peers={}", peers.join(","));
+        for port in ports {
+            group.start_replica(port, &[flags, &[&peers]].concat())?;
+        }
+        Ok(group)
+    }
+
+    /// Starts one more replica, which waits to be added. It is the last of the group's replicas.
+    pub fn start_waiting(&mut self) -> Result<(), String> {
+        self.start_replica(free_port(), &[])
+    }
+
+    fn start_replica(&mut self, port: u16, flags: &[&str]) -> Result<(), String> {
+        let address = format!("127.0.0.1:{port}");
+        let files = PeerFiles::new(self.dir.path(), port);
+        fs::write(&files.ca, self.authority.pem()).map_err(|error| error.to_string())?;
+        files.write_own(&self.authority);
+        let own = [
+            format!("--cluster-listen={address}"),
+            format!("--cluster-advertise={address}"),
+            format!("--cluster-ca-file={}", files.ca.display()),
+            format!("--cluster-cert-file={}", files.certificate.display()),
+            format!("--cluster-key-file={}", files.key.display()),
+        ];
+        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+        let server = Server::start_over(Some(Arc::clone(&self.etcd)), &[&own, flags].concat())?;
+        self.replicas.push(Replica { server, address, files });
+        Ok(())
+    }
+
+    /// What every replica tells that answers, by its place.
+    pub fn views(&self) -> BTreeMap<usize, View> {
+        let views = self.replicas.iter().enumerate();
+        views
+            .filter_map(|(place, replica)| Some((place, replica.view()?)))
+            .collect()
+    }
+
+    /// Waits until each duty is held by exactly one of the replicas at these places, by their own clocks, all in all as
+    /// evenly as can be; gives what each holds.
+    pub fn wait_until_held_by(&self, places: &[usize], patience: Duration) -> BTreeMap<usize, BTreeSet<String>> {
+        let mut held = BTreeMap::new();
+        until("every duty is held once and evenly", patience, || {
+            let views = self.views();
+            held = places
+                .iter()
+                .map(|place| (*place, views.get(place).map(View::held).unwrap_or_default()))
+                .collect();
+            let all = views
+                .values()
+                .next()
+                .map(|view| view.tokens().len())
+                .unwrap_or_default();
+            is_even(&held) && is_all(&held, all)
+        });
+        held
+    }
+
+    /// The place of the replica that leads, once there is one.
+    pub fn leader(&self, patience: Duration) -> usize {
+        let mut found = None;
+        until("a replica leads", patience, || {
+            let views = self.views();
+            found = views
+                .iter()
+                .find(|(_, view)| view.leader() == Some(view.own_id()))
+                .map(|(place, _)| *place);
+            found.is_some()
+        });
+        found.expect("it was waited for")
+    }
+}
+
+/// Whether so many duties are held, each once.
+pub fn is_all(held: &BTreeMap<usize, BTreeSet<String>>, all: usize) -> bool {
+    let names: BTreeSet<&String> = held.values().flatten().collect();
+    let count: usize = held.values().map(BTreeSet::len).sum();
+    all > 0 && count == all && names.len() == all
+}
+
+fn is_even(held: &BTreeMap<usize, BTreeSet<String>>) -> bool {
+    let loads: BTreeSet<usize> = held.values().map(BTreeSet::len).collect();
+    loads.last().unwrap_or(&0) - loads.first().unwrap_or(&0) <= 1
+}
+
+/// Waits until a condition holds; gives how long that took. Panics with `what` when time runs out.
+pub fn until(what: &str, patience: Duration, mut condition: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < patience, "not within {patience:?}: {what}");
+        thread::sleep(LOOK_AGAIN);
+    }
+    begun.elapsed()
+}

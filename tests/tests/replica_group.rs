@@ -1,0 +1,406 @@
+//! What three replicas over one etcd do when something happens to one of them, as their users see it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Output;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trireme_tests::group::{Authority, Group, Replica, View, is_all, until};
+use trireme_tests::http::Client;
+use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
+use trireme_tests::{Server, StoreChoice};
+
+/// Debug builds on a machine that compiles beside them take their time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What a test holds the move of duties to. 3 s are promised, for a machine that does nothing else.
+const MOVED_WITHIN: Duration = Duration::from_secs(10);
+const ALL: [usize; 3] = [0, 1, 2];
+const COLLECTOR: &str = "garbage-collector-controller";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn group(flags: &[&str]) -> Group {
+    Group::start(ALL.len(), flags).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn others(place: usize) -> Vec<usize> {
+    ALL.into_iter().filter(|other| *other != place).collect()
+}
+
+fn view(replica: &Replica) -> View {
+    replica.view().expect("the replica answers")
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+fn assert_all_grew(duties: &BTreeSet<String>, before: &BTreeMap<String, u64>, after: &View) {
+    let after = after.tokens();
+    for duty in duties {
+        assert!(
+            after[duty] > before[duty],
+            "{duty}: {} after {}",
+            after[duty],
+            before[duty]
+        );
+    }
+}
+
+#[test]
+fn duties_are_spread_and_move_when_the_leader_dies() {
+    let mut group = group(&[CONTROLLERS]);
+    let held = group.wait_until_held_by(&ALL, PATIENCE);
+    let leader = group.leader(PATIENCE);
+    let survivors = others(leader);
+    let before = view(&group.replicas[survivors[0]]);
+    let own_id = view(&group.replicas[leader]).own_id();
+
+    let status = group.replicas[survivors[0]].command(&["status"]);
+    let shown = text(&status);
+    println!("{shown}");
+    assert!(status.status.success(), "{shown}");
+    assert!(shown.contains(&format!("Group trireme: 3 of 3 members alive, led by {own_id} in term")));
+    for replica in &group.replicas {
+        assert!(
+            shown.contains(&replica.address),
+            "{} is not in\n{shown}",
+            replica.address
+        );
+    }
+    for (duty, token) in before.tokens() {
+        let row = shown.lines().find(|line| line.starts_with(&format!("{duty} ")));
+        let row = row.unwrap_or_else(|| panic!("{duty} is not in\n{shown}"));
+        let holder = before.holder(&duty).expect("it is held");
+        assert!(row.contains(&holder) && row.ends_with(&token.to_string()), "{row}");
+    }
+
+    group.replicas[leader].server.process().kill();
+    let took = until("the survivors hold every duty", MOVED_WITHIN, || {
+        let views = group.views();
+        let held = views.iter().map(|(place, view)| (*place, view.held())).collect();
+        is_all(&held, before.tokens().len())
+    });
+    println!("the leader was killed; all its duties were held by others after {took:?}");
+    let after = view(&group.replicas[survivors[0]]);
+    assert_all_grew(&held[&leader], &before.tokens(), &after);
+    assert_ne!(after.leader(), Some(own_id.clone()));
+    assert_eq!(
+        after.members().get(&own_id),
+        Some(&false),
+        "a dead member is shown as dead"
+    );
+
+    group.replicas[leader]
+        .server
+        .restart()
+        .unwrap_or_else(|error| panic!("{error}"));
+    group.wait_until_held_by(&ALL, PATIENCE);
+    assert_eq!(view(&group.replicas[leader]).own_id(), own_id, "it is the same member");
+}
+
+#[test]
+fn a_replica_that_is_asked_to_stop_hands_over() {
+    let mut group = group(&[]);
+    let held = group.wait_until_held_by(&ALL, PATIENCE);
+    let leader = group.leader(PATIENCE);
+    let survivors = others(leader);
+    let before = view(&group.replicas[survivors[0]]);
+
+    let process = group.replicas[leader].server.process();
+    process.signal("TERM").expect("sent");
+    let took = until("the survivors hold every duty", MOVED_WITHIN, || {
+        let held = survivors
+            .iter()
+            .filter_map(|place| Some((*place, group.replicas[*place].view()?.held())));
+        is_all(&held.collect(), before.tokens().len())
+    });
+    println!("the leader was asked to stop; all its duties were held by others after {took:?}");
+    assert_all_grew(&held[&leader], &before.tokens(), &view(&group.replicas[survivors[0]]));
+    let process = group.replicas[leader].server.process();
+    let status = process.wait(PATIENCE).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(status, "exit status: 0");
+    let log = process.log();
+    assert!(
+        log.contains("handed over to the other replicas leases=true leadership=true"),
+        "{log}"
+    );
+}
+
+#[test]
+fn without_a_quorum_the_api_is_served_and_duties_stop() {
+    let mut group = group(&[]);
+    group.wait_until_held_by(&ALL, PATIENCE);
+    for place in [1, 2] {
+        group.replicas[place].server.process().kill();
+    }
+    let last = &group.replicas[0];
+    until("the last replica says that there is no quorum", PATIENCE, || {
+        !view(last).has_quorum()
+    });
+    let alone = view(last);
+    assert!(alone.held().is_empty(), "{alone:?}");
+    assert_eq!(alone.leader(), None);
+    let shown = text(&last.command(&["status"]));
+    println!("{shown}");
+    assert!(shown.contains("NO QUORUM of its 3 members"), "{shown}");
+    let refused = last.command(&["remove", &group.replicas[1].address]);
+    assert!(!refused.status.success());
+    assert!(text(&refused).contains("the group has no quorum"), "{}", text(&refused));
+
+    let client = last.server.client();
+    let map = json!({ "metadata": { "name": "written-without-a-quorum" } });
+    assert_eq!(client.json("POST", CONFIG_MAPS, &map).expect("an answer").code, 201);
+    assert_eq!(client.get("/readyz").expect("an answer").code, 200);
+    let verbose = client.get("/readyz?verbose").expect("an answer").text();
+    assert!(
+        verbose.contains("[i]replica-group: no quorum: duties are not done"),
+        "{verbose}"
+    );
+    assert!(verbose.contains("readyz check passed"), "{verbose}");
+    assert_eq!(last.metric("trireme_cluster_has_quorum"), 0.0);
+
+    for place in [1, 2] {
+        let restarted = group.replicas[place].server.restart();
+        restarted.unwrap_or_else(|error| panic!("{error}"));
+    }
+    group.wait_until_held_by(&ALL, PATIENCE);
+    assert_eq!(group.replicas[0].metric("trireme_cluster_has_quorum"), 1.0);
+}
+
+/// Makes config maps whose owner has never been, for the garbage collector to delete.
+fn make_garbage(client: &Client, round: usize, count: usize) {
+    for number in 0..count {
+        let map = json!({ "metadata": {
+            "name": format!("garbage-{round}-{number}"),
+            "ownerReferences": [{ "apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": format!("gone-{round}-{number}") }],
+        } });
+        assert_eq!(client.json("POST", CONFIG_MAPS, &map).expect("an answer").code, 201);
+    }
+}
+
+fn garbage(client: &Client, round: usize) -> usize {
+    let list = client
+        .get(&format!("{CONFIG_MAPS}?resourceVersion=0"))
+        .expect("an answer")
+        .text();
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    let prefix = format!("garbage-{round}-");
+    let items = list["items"].as_array().expect("a list");
+    let is_garbage = |item: &&Value| {
+        item["metadata"]["name"]
+            .as_str()
+            .is_some_and(|name| name.starts_with(&prefix))
+    };
+    items.iter().filter(is_garbage).count()
+}
+
+/// A write is under way at almost any moment while the collector works, but not at each: so a few rounds are allowed.
+const ROUNDS: usize = 8;
+const GARBAGE: usize = 150;
+
+#[test]
+fn a_holder_that_was_stopped_past_its_lease_writes_nothing_any_more() {
+    let mut group = group(&[CONTROLLERS]);
+    let mut refused = 0.0;
+    for round in 0..ROUNDS {
+        group.wait_until_held_by(&ALL, PATIENCE);
+        let by_id = view(&group.replicas[0]).holder(COLLECTOR).expect("it is held");
+        let holder = ALL
+            .into_iter()
+            .find(|place| view(&group.replicas[*place]).own_id() == by_id);
+        let holder = holder.expect("a replica holds it");
+        let witness = others(holder)[0];
+        let token = view(&group.replicas[witness]).tokens()[COLLECTOR];
+        let client = group.replicas[witness].server.client();
+
+        let took = std::thread::scope(|scope| {
+            let maker = scope.spawn(|| make_garbage(&client, round, GARBAGE));
+            until("the collector works", PATIENCE, || garbage(&client, round) > 0);
+            group.replicas[holder].server.process().signal("STOP").expect("sent");
+            let took = until("another replica collects", MOVED_WITHIN, || {
+                let now = view(&group.replicas[witness]);
+                now.tokens()[COLLECTOR] > token && now.holder(COLLECTOR).is_some_and(|now| now != by_id)
+            });
+            maker.join().expect("the garbage is made");
+            took
+        });
+        until("the garbage is gone", PATIENCE, || garbage(&client, round) == 0);
+        group.replicas[holder].server.process().signal("CONT").expect("sent");
+        until("the replica is back", PATIENCE, || {
+            group.replicas[holder].view().is_some_and(|view| view.has_quorum())
+        });
+        refused = group.replicas[holder].metric("trireme_fenced_writes_refused_total");
+        println!("round {round}: the duty was another's after {took:?}; late writes refused: {refused}");
+        if refused > 0.0 {
+            break;
+        }
+    }
+    assert!(refused > 0.0, "no write was under way in {ROUNDS} rounds");
+    group.wait_until_held_by(&ALL, PATIENCE);
+}
+
+#[test]
+fn a_replica_that_lost_its_raft_directory_is_another_member() {
+    let mut group = group(&[]);
+    group.wait_until_held_by(&ALL, PATIENCE);
+    let former = view(&group.replicas[1]).own_id();
+    group.replicas[1].server.process().kill();
+    std::fs::remove_dir_all(group.replicas[1].raft_dir()).expect("removed");
+    group.replicas[1]
+        .server
+        .restart()
+        .unwrap_or_else(|error| panic!("{error}"));
+    group.wait_until_held_by(&ALL, PATIENCE);
+    let now = view(&group.replicas[1]).own_id();
+    assert_ne!(now, former);
+    until("the former member is gone", PATIENCE, || {
+        let members = view(&group.replicas[0]).members();
+        members.len() == 3 && members.contains_key(&now) && !members.contains_key(&former)
+    });
+}
+
+#[test]
+fn members_come_and_go_while_the_group_runs() {
+    let mut group = group(&[]);
+    group.wait_until_held_by(&ALL, PATIENCE);
+    group.start_waiting().unwrap_or_else(|error| panic!("{error}"));
+    let newcomer = group.replicas[3].address.clone();
+    let shown = text(&group.replicas[3].command(&["status"]));
+    assert!(shown.contains("this replica is not a member (yet)"), "{shown}");
+
+    let done = |place: usize, args: &[&str], expected: &str| {
+        let output = group.replicas[place].command(args);
+        println!("trireme cluster {}\n{}", args.join(" "), text(&output));
+        assert!(text(&output).contains(expected), "{args:?}: {}", text(&output));
+        output.status.success()
+    };
+    assert!(done(1, &["add", &newcomer], &format!("replica at {newcomer} added")));
+    let four = [0, 1, 2, 3];
+    group.wait_until_held_by(&four, PATIENCE);
+    assert!(!done(1, &["add", &newcomer], "is in the group already"));
+    assert!(!done(
+        1,
+        &["add", "127.0.0.1:1"],
+        "no replica of this group answers at 127.0.0.1:1"
+    ));
+    assert!(!done(
+        1,
+        &["remove", "00000000000000ff"],
+        "no member of the group has the id or address"
+    ));
+
+    let first = group.replicas[0].address.clone();
+    let id = view(&group.replicas[0]).own_id();
+    assert!(done(3, &["remove", &first], &format!("replica {id} removed")));
+    group.wait_until_held_by(&[1, 2, 3], PATIENCE);
+    until("it is no member any more", PATIENCE, || {
+        !view(&group.replicas[3]).members().contains_key(&id)
+    });
+    assert!(!done(
+        3,
+        &["remove", &id],
+        "no member of the group has the id or address"
+    ));
+    assert!(view(&group.replicas[0]).held().is_empty());
+    assert_eq!(
+        group.replicas[0]
+            .server
+            .client()
+            .get("/readyz")
+            .expect("an answer")
+            .code,
+        200
+    );
+}
+
+#[test]
+fn only_masters_see_and_change_the_group_and_a_lone_replica_says_that_it_is_alone() {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    let user = admin.with_token(USER_TOKEN);
+    let address = json!({ "address": "127.0.0.1:1" });
+    assert_eq!(user.get("/debug/replicas").expect("an answer").code, 403);
+    assert_eq!(
+        user.json("POST", "/debug/replicas", &address).expect("an answer").code,
+        403
+    );
+    assert_eq!(
+        user.json("DELETE", "/debug/replicas/1", &json!({}))
+            .expect("an answer")
+            .code,
+        403
+    );
+
+    let view: Value = serde_json::from_str(&admin.get("/debug/replicas").expect("an answer").text()).expect("JSON");
+    assert_eq!(
+        (&view["self"], &view["group"], &view["quorum"]),
+        (&Value::Null, &Value::Null, &json!(false))
+    );
+    let pods = view["resources"].as_array().expect("a list").iter();
+    let pods = pods
+        .clone()
+        .find(|resource| resource["resource"] == "pods")
+        .expect("pods are served");
+    assert!(pods["revision"].as_i64().is_some_and(|revision| revision > 0), "{pods}");
+    for refused in [
+        admin.json("POST", "/debug/replicas", &address),
+        admin.json("DELETE", "/debug/replicas/00000000000000ff", &json!({})),
+    ] {
+        let refused = refused.expect("an answer");
+        assert_eq!(refused.code, 400);
+        assert!(refused.text().contains("this replica is alone"), "{}", refused.text());
+    }
+    let nothing = admin.json("POST", "/debug/replicas", &json!({})).expect("an answer");
+    assert!(nothing.text().contains("HOST:PORT"), "{}", nothing.text());
+    assert_eq!(
+        admin.json("PUT", "/debug/replicas", &address).expect("an answer").code,
+        405
+    );
+}
+
+#[test]
+fn certificates_and_their_ca_are_exchanged_while_the_group_runs() {
+    let mut group = group(&[]);
+    group.wait_until_held_by(&ALL, PATIENCE);
+    let next = Authority::new();
+    let reloads = |group: &Group, status: &str| {
+        let name = format!("trireme_file_reloads_total{{file=\"peer-certificates\",status=\"{status}\"}}");
+        let count = |replica: &Replica| replica.metric(&name);
+        group.replicas.iter().map(count).fold(f64::INFINITY, f64::min)
+    };
+    let mut expected = 0.0;
+    let mut exchange = |group: &Group, what: &str, change: &dyn Fn(&Replica)| {
+        group.replicas.iter().for_each(change);
+        expected += 1.0;
+        until(what, PATIENCE, || reloads(group, "success") >= expected);
+    };
+    let both = format!("{}{}", group.authority.pem(), next.pem());
+    exchange(&group, "both CAs are believed", &|replica| {
+        std::fs::write(&replica.files.ca, &both).expect("written");
+    });
+    exchange(&group, "certificates are of the next CA", &|replica| {
+        replica.files.write_own(&next)
+    });
+    exchange(&group, "only the next CA is believed", &|replica| {
+        std::fs::write(&replica.files.ca, next.pem()).expect("written");
+    });
+
+    // It has no connections from before, and neither has anybody to it.
+    group.replicas[2]
+        .server
+        .restart()
+        .unwrap_or_else(|error| panic!("{error}"));
+    group.wait_until_held_by(&ALL, PATIENCE);
+
+    std::fs::write(&group.replicas[0].files.key, "no key").expect("written");
+    until("the key is refused", PATIENCE, || {
+        let name = "trireme_file_reloads_total{file=\"peer-certificates\",status=\"failure\"}";
+        group.replicas[0].metric(name) >= 1.0
+    });
+    group.replicas[2]
+        .server
+        .restart()
+        .unwrap_or_else(|error| panic!("{error}"));
+    group.wait_until_held_by(&ALL, PATIENCE);
+}
