@@ -60,6 +60,9 @@ pub(crate) struct Renewal {
     /// Leases that it acts on no more, by their tokens.
     #[serde(default)]
     pub(crate) yields: BTreeMap<String, u64>,
+    /// What the next tokens of these leases must be above, because it is in use outside the group.
+    #[serde(default)]
+    pub(crate) floors: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize, Deserialize)]

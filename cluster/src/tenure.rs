@@ -1,18 +1,21 @@
 //! What a duty sees of its lease: held or not held, and until when.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use tokio::sync::watch;
 use trireme_actors::Clock;
 
-use crate::lease::HeldLease;
+use crate::lease::{FencingToken, HeldLease};
 
 /// A lease while it is held. Clones are the same tenure, and end together.
 #[derive(Clone, Debug)]
 pub struct Tenure {
     lease: HeldLease,
     end: End,
+    /// The greatest token that whoever is written to has seen; 0 if it never refused this tenure's.
+    outbid: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Debug)]
@@ -29,13 +32,15 @@ fn lock(until: &Mutex<Instant>) -> MutexGuard<'_, Instant> {
 impl Tenure {
     /// A tenure that ends with the process.
     pub fn unending(lease: HeldLease) -> Self {
+        let outbid = Arc::default();
         let end = End::Never;
-        Self { lease, end }
+        Self { lease, end, outbid }
     }
 
     pub(crate) fn until(lease: HeldLease, until: Instant, clock: Clock) -> Self {
+        let outbid = Arc::default();
         let end = End::At(Arc::new(Mutex::new(until)), clock);
-        Self { lease, end }
+        Self { lease, end, outbid }
     }
 
     /// The duty and the token that its writes carry.
@@ -51,6 +56,19 @@ impl Tenure {
             End::Never => true,
             End::At(until, clock) => clock.now() < *lock(until),
         }
+    }
+
+    /// Says that this tenure's token is worth nothing where it writes to, because a greater one is in use there. If that
+    /// was not given out by this group (but by a replica that was alone, or by another group), no replica could do
+    /// the duty any more; so a group takes the lease back and gives it out again under a token above.
+    pub fn outbid(&self, greater: FencingToken) {
+        self.outbid.fetch_max(greater.0, Ordering::Relaxed);
+    }
+
+    /// The greater token, if there is one.
+    pub(crate) fn outbid_by(&self) -> Option<u64> {
+        let greater = self.outbid.load(Ordering::Relaxed);
+        (greater > self.lease.token.0).then_some(greater)
     }
 
     /// When it ends if it is not renewed; `None` if never.

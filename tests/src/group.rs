@@ -230,6 +230,11 @@ impl Group {
         self.start_replica(free_port(), &[])
     }
 
+    /// Starts a server over the same etcd that does not know of the group, which nobody should.
+    pub fn start_stranger(&self) -> Result<Server, String> {
+        Server::start_over(Some(Arc::clone(&self.etcd)), &[])
+    }
+
     fn start_replica(&mut self, port: u16, flags: &[&str]) -> Result<(), String> {
         let address = format!("127.0.0.1:{port}");
         let files = PeerFiles::new(self.dir.path(), port);

@@ -261,6 +261,34 @@ fn a_replica_that_lost_its_raft_directory_is_another_member() {
 }
 
 #[test]
+fn duties_go_on_after_a_stranger_over_the_same_etcd_has_done_them() {
+    const DUTY: &str = "kubernetes-service";
+    const SERVICE: &str = "/api/v1/namespaces/default/services/kubernetes";
+    let group = group(&[]);
+    group.wait_until_held_by(&ALL, PATIENCE);
+    let client = group.replicas[0].server.client();
+    let exists = || client.get(SERVICE).expect("an answer").code == 200;
+    until("the service is there", PATIENCE, exists);
+    let before = view(&group.replicas[0]).tokens()[DUTY];
+
+    let mut stranger = group.start_stranger().unwrap_or_else(|error| panic!("{error}"));
+    let seen = stranger.client();
+    until("the stranger has taken the duty", PATIENCE, || {
+        let view: Value = serde_json::from_str(&seen.get("/debug/replicas").expect("an answer").text()).expect("JSON");
+        view["duties"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .any(|duty| duty["duty"] == DUTY && duty["held"] == true)
+    });
+    stranger.process().kill();
+    assert_eq!(client.json("DELETE", SERVICE, &json!({})).expect("an answer").code, 200);
+    until("the group makes the service anew", PATIENCE, exists);
+    let after = view(&group.replicas[0]).tokens()[DUTY];
+    assert!(after > before + 1, "the stranger had {}: {after}", before + 1);
+}
+
+#[test]
 fn members_come_and_go_while_the_group_runs() {
     let mut group = group(&[]);
     group.wait_until_held_by(&ALL, PATIENCE);

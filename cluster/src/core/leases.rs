@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Incarnation, ReplicaId};
 
+/// A greater one is no token of ours, and would leave too few above it.
+const GREATEST_FLOOR: u64 = u64::MAX / 2;
+
 /// One process of one replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Holder {
@@ -68,6 +71,16 @@ impl Leases {
             && lease.token == token
         {
             lease.holder = None;
+        }
+    }
+
+    /// Has the next token of a duty be above `floor`. Not while somebody holds it: the token is that of the holder.
+    pub(crate) fn raise(&mut self, duty: &str, floor: u64) {
+        if let Some(lease) = self.by_duty.get_mut(duty)
+            && lease.holder.is_none()
+            && floor <= GREATEST_FLOOR
+        {
+            lease.token = lease.token.max(floor);
         }
     }
 

@@ -27,6 +27,9 @@ pub(crate) enum Command {
         replica: ReplicaId,
         incarnation: Incarnation,
         duties: BTreeMap<String, u64>,
+        /// What the next tokens of these duties must be above.
+        #[serde(default)]
+        floors: BTreeMap<String, u64>,
     },
     /// A replica stops in good order.
     Leave {
@@ -83,10 +86,14 @@ impl GroupState {
                 replica,
                 incarnation,
                 duties,
+                floors,
             } => {
                 let (replica, incarnation) = (*replica, *incarnation);
                 for (duty, token) in duties {
                     self.leases.release(duty, Holder { replica, incarnation }, *token);
+                }
+                for (duty, floor) in floors {
+                    self.leases.raise(duty, *floor);
                 }
                 Outcome::Done
             }

@@ -47,6 +47,7 @@ fn give_way(state: &mut GroupState) {
             replica: holder.replica,
             incarnation: holder.incarnation,
             duties: BTreeMap::from([(duty, token)]),
+            floors: BTreeMap::new(),
         });
     }
 }
@@ -122,6 +123,28 @@ fn a_group_founded_anew_gives_out_greater_tokens() {
     assert_eq!(held(&state, 1)[0].1, 101);
 }
 
+#[test]
+fn a_lease_whose_token_was_outbid_is_given_out_above() {
+    let mut state = GroupState::default();
+    state.apply(&enter(1, 1));
+    let outbid = |token, floor| Command::Yield {
+        replica: ReplicaId(1),
+        incarnation: Incarnation(1),
+        duties: BTreeMap::from([("a".to_owned(), token)]),
+        floors: BTreeMap::from([("a".to_owned(), floor)]),
+    };
+    state.apply(&outbid(101, 500));
+    assert_eq!(held(&state, 1)[0], ("a".to_owned(), 501));
+    state.apply(&outbid(101, 900));
+    assert_eq!(
+        held(&state, 1)[0],
+        ("a".to_owned(), 501),
+        "it is held under another token by now"
+    );
+    state.apply(&outbid(501, u64::MAX));
+    assert_eq!(held(&state, 1)[0], ("a".to_owned(), 502), "there would be none above");
+}
+
 fn commands() -> impl Strategy<Value = Command> {
     let process = (0..4_u64, 0..3_u64);
     prop_oneof![
@@ -134,10 +157,13 @@ fn commands() -> impl Strategy<Value = Command> {
             replica: ReplicaId(replica),
             incarnation: Incarnation(incarnation),
         }),
-        3 => (process, 0..5_usize, 100..110_u64).prop_map(|((replica, incarnation), duty, token)| Command::Yield {
-            replica: ReplicaId(replica),
-            incarnation: Incarnation(incarnation),
-            duties: BTreeMap::from([(DUTIES[duty].to_owned(), token)]),
+        3 => (process, 0..5_usize, 100..110_u64, 0..120_u64).prop_map(|((replica, incarnation), duty, token, floor)| {
+            Command::Yield {
+                replica: ReplicaId(replica),
+                incarnation: Incarnation(incarnation),
+                duties: BTreeMap::from([(DUTIES[duty].to_owned(), token)]),
+                floors: BTreeMap::from([(DUTIES[duty].to_owned(), floor)]),
+            }
         }),
         1 => (0..4_u64).prop_map(|replica| Command::Retire { replica: ReplicaId(replica) }),
         1 => (0..4_u64).prop_map(|replica| Command::Remove { replica: ReplicaId(replica) }),

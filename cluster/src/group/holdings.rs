@@ -33,6 +33,8 @@ struct Slot {
     yielded: u64,
     /// The leader does not know yet that it was.
     is_yield_unheard: bool,
+    /// A token that somebody outside the group has used: the next one must be greater. 0 if there is none.
+    floor: u64,
 }
 
 impl Slot {
@@ -88,6 +90,7 @@ impl Holdings {
             tenure: watch::Sender::new(None),
             yielded: 0,
             is_yield_unheard: false,
+            floor: 0,
         });
         self.news.notify_one();
         LeaseWatch::new(slot.tenure.subscribe())
@@ -96,6 +99,28 @@ impl Holdings {
     /// The duties that this replica would do.
     pub(crate) fn duties(&self) -> BTreeSet<String> {
         self.slots().keys().map(|duty| (*duty).to_owned()).collect()
+    }
+
+    /// Gives up the leases whose tokens are worth nothing.
+    pub(crate) fn give_up_outbid(&self) {
+        let now = self.clock.now();
+        for slot in self.slots().values_mut() {
+            let tenure = slot.tenure.borrow().clone();
+            let Some(tenure) = tenure else { continue };
+            if let Some(greater) = tenure.outbid_by() {
+                slot.end(now);
+                slot.yielded = tenure.lease().token.0;
+                slot.floor = greater;
+                slot.is_yield_unheard = true;
+            }
+        }
+    }
+
+    /// What the next tokens of the duties in [`yields`](Self::yields) must be above.
+    pub(crate) fn floors(&self) -> BTreeMap<String, u64> {
+        let slots = self.slots();
+        let floors = slots.iter().filter(|(_, slot)| slot.is_yield_unheard && slot.floor > 0);
+        floors.map(|(duty, slot)| ((*duty).to_owned(), slot.floor)).collect()
     }
 
     /// What the leader should take back.

@@ -102,7 +102,7 @@ impl Group {
         if let Some(refusal) = self.enter(&renewal).await? {
             return Ok(refusal);
         }
-        self.take_yields(holder, renewal.yields).await?;
+        self.take_yields(holder, renewal.yields, renewal.floors).await?;
         Ok(Answer::Held(self.grants(holder)))
     }
 
@@ -133,7 +133,12 @@ impl Group {
         })
     }
 
-    async fn take_yields(&self, holder: Holder, yields: BTreeMap<String, u64>) -> Result<(), ProposeError> {
+    async fn take_yields(
+        &self,
+        holder: Holder,
+        yields: BTreeMap<String, u64>,
+        floors: BTreeMap<String, u64>,
+    ) -> Result<(), ProposeError> {
         let applied = self.applied();
         let is_held = applied
             .group
@@ -146,6 +151,7 @@ impl Group {
                 replica,
                 incarnation,
                 duties: yields,
+                floors,
             };
             self.propose(command).await?;
         }

@@ -48,6 +48,7 @@ impl Group {
     }
 
     async fn renew(&self, course: &mut Course) {
+        self.0.holdings.give_up_outbid();
         let sent = self.0.clock.now();
         let renewal = Renewal {
             replica: self.id(),
@@ -58,6 +59,7 @@ impl Group {
                 duties: self.0.holdings.duties(),
             },
             yields: self.0.holdings.yields(),
+            floors: self.0.holdings.floors(),
         };
         let answer = if self.believed_term().is_some() {
             Some(self.answer_renewal(renewal).await)

@@ -6,7 +6,7 @@ use openraft::ServerState;
 use serde::Serialize;
 
 use super::{Group, RaftMetrics};
-use crate::core::directory::Standing;
+use crate::core::directory::Standing as InDirectory;
 use crate::core::{Incarnation, ReplicaId};
 use crate::raft::timing;
 
@@ -64,6 +64,14 @@ pub struct DutyStatus {
     pub revoked: bool,
 }
 
+/// How the group stood when it was looked at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    leader: Option<ReplicaId>,
+    has_quorum: bool,
+    is_faulty: bool,
+}
+
 impl Group {
     /// The group as this replica sees it now.
     pub fn status(&self) -> Status {
@@ -93,7 +101,7 @@ impl Group {
                 replica: *id,
                 address: node.addr.clone(),
                 version: known.map(|known| known.facts.version.clone()),
-                is_live: known.is_some_and(|known| matches!(known.standing, Standing::Live | Standing::Retiring)),
+                is_live: known.is_some_and(|known| matches!(known.standing, InDirectory::Live | InDirectory::Retiring)),
                 is_voter: membership.voter_ids().any(|voter| voter == *id),
             }
         });
@@ -109,6 +117,31 @@ impl Group {
             revoked: lease.revoked,
         });
         leases.collect()
+    }
+
+    /// Logs what has changed in how the group stands since `before`; gives how it stands now.
+    pub(crate) fn tell_changes(&self, before: Standing) -> Standing {
+        let metrics = self.0.raft.metrics();
+        let metrics = metrics.borrow();
+        let has_quorum = self.0.holdings.has_quorum();
+        let leader = metrics.current_leader.filter(|_| has_quorum);
+        let is_faulty = metrics.running_state.is_err();
+        let now = Standing {
+            leader: leader.or(before.leader),
+            has_quorum,
+            is_faulty,
+        };
+        if has_quorum && now != before {
+            let leader = now.leader.map(|leader| leader.to_string());
+            tracing::info!(term = metrics.current_term, leader, "the replica group has a quorum");
+        }
+        if before.has_quorum && !has_quorum && !self.is_leaving() {
+            tracing::warn!("no quorum: nothing is heard from a leader of the replica group, duties stop here");
+        }
+        if let (Err(fault), false) = (&metrics.running_state, before.is_faulty) {
+            tracing::error!(%fault, "Raft has stopped: this replica takes no part until it is started again");
+        }
+        now
     }
 
     pub(crate) fn tell_metrics(&self) {

@@ -11,7 +11,7 @@ use openraft::raft::{
 use openraft::{AnyError, RPCTypes, RaftNetwork, RaftNetworkFactory};
 
 use crate::core::ReplicaId;
-use crate::raft::{Node, RaftTypes};
+use crate::raft::{Node, RaftTypes, timing};
 use crate::rpc::{Answer, Envelope, Request};
 use crate::transport::{CallError, Caller};
 
@@ -57,7 +57,7 @@ impl Peer {
         option: &RPCOption,
     ) -> Result<Answer, CallFailure<E>> {
         let to = Some(self.target);
-        let patience = option.hard_ttl();
+        let patience = timing::call_timeout(option.hard_ttl());
         let envelope = Envelope { to, request };
         let called = self.caller.call(&self.address, &envelope, patience).await;
         called.map_err(|error| match error {

@@ -4,6 +4,8 @@
 //! to the same, and however it draws them, two replicas whose ticks fall together campaign together: they split the
 //! votes, wait equally long, and split them again, without end (the simulation found it with two of three replicas
 //! left). So each tick comes earlier by a random time. Ticks are the only thing that sleeps until an instant.
+//!
+//! And calls to peers may take longer than openraft would let them: see [`timing::CALL_TIMEOUT`].
 
 use std::future::Future;
 use std::time::Duration;
@@ -51,7 +53,7 @@ impl AsyncRuntime for Runtime {
     }
 
     fn timeout<R, F: Future<Output = R> + OptionalSend>(duration: Duration, future: F) -> Self::Timeout<R, F> {
-        TokioRuntime::timeout(duration, future)
+        TokioRuntime::timeout(timing::call_timeout(duration), future)
     }
 
     fn timeout_at<R, F: Future<Output = R> + OptionalSend>(deadline: Self::Instant, future: F) -> Self::Timeout<R, F> {

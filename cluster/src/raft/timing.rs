@@ -1,7 +1,7 @@
 //! How long things take. One place, because the times depend on each other.
 //!
 //! ```text
-//! heartbeat                  150 ms   openraft looks at its timers every 150 .. 225 ms (see raft::runtime)
+//! heartbeat                  150 ms   a call may take 400 ms; openraft looks at its timers every 150 .. 225 ms (see raft::runtime)
 //! follower stays with leader 650 ms   after each heartbeat it grants no vote for this long
 //! follower campaigns after   650 ms + 500..650 ms of silence = 1.15 .. 1.3 s, seen up to 225 ms later
 //! lease ttl                 1100 ms   renewed every 250 ms
@@ -20,6 +20,12 @@ const HEARTBEAT_MS: u64 = 150;
 const ELECTION_MIN_MS: u64 = 500;
 const ELECTION_MAX_MS: u64 = 650;
 
+/// What openraft gives a call for its time limit.
+pub(crate) const HEARTBEAT: Duration = Duration::from_millis(HEARTBEAT_MS);
+/// What a call may take. openraft takes the time between heartbeats, which a busy machine, a slow disk or a link between
+/// cities exceeds at times, and calls that are given up are elections in the end. Two still fit into the time after
+/// which a follower campaigns.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(400);
 /// For how long a follower that has heard of a leader grants nobody a vote.
 pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(ELECTION_MAX_MS);
 /// How often leases are renewed.
@@ -34,6 +40,11 @@ pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(1);
 pub(crate) const PROPOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a member that joins may take to catch up, and a change of members to be agreed on.
 pub(crate) const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a call may take that openraft would give up after `limit`.
+pub(crate) fn call_timeout(limit: Duration) -> Duration {
+    if limit == HEARTBEAT { CALL_TIMEOUT } else { limit }
+}
 
 /// How long leases are good for.
 pub(crate) const LEASES: Timing = Timing {

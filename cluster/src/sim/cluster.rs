@@ -327,6 +327,7 @@ async fn start_replica(
         file,
         identity,
         wire: Arc::new(SimWire),
+        tls: None,
         as_holder,
         as_leader,
     };

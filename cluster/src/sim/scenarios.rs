@@ -56,6 +56,26 @@ fn the_leases_of_a_leader_that_crashes_move_within_three_seconds() {
     assert!(median <= 3 * SECOND, "{moves:?}");
 }
 
+/// openraft would give calls up after the time between heartbeats, 150 ms.
+#[test]
+fn round_trips_longer_than_a_heartbeat_set_off_no_election() {
+    let mut cluster = settled(8);
+    let (leader, hosts) = (cluster.leader(), cluster.up());
+    for (place, one) in hosts.iter().enumerate() {
+        for other in &hosts[place + 1..] {
+            let latency = Duration::from_millis(90);
+            cluster
+                .network()
+                .set_link_latency(one.as_str(), other.as_str(), latency);
+        }
+    }
+    for _ in 0..20 {
+        cluster.run(SECOND).expect("nothing is violated");
+        assert_eq!(cluster.leader(), leader);
+        assert!(cluster.is_balanced(), "{:?}", cluster.holders());
+    }
+}
+
 #[test]
 fn a_cut_off_leader_holds_nothing_when_others_do_and_comes_back() {
     let mut cluster = settled(5);

@@ -74,9 +74,12 @@ fn wire(group: &str, certificates: &PeerCertificates) -> Arc<dyn Wire> {
 
 /// An echo service of `group`; gives its address.
 async fn start(authority: &Authority, group: &str) -> SocketAddr {
+    start_on(&*wire(group, &authority.replica(group))).await
+}
+
+async fn start_on(wire: &dyn Wire) -> SocketAddr {
     // The listener does not tell its port, so one is found by binding it before.
     let address = free_address().await;
-    let wire = wire(group, &authority.replica(group));
     let listener = wire.listen(&address.to_string()).await.expect("the port is free");
     let clock = Clock::system();
     let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
@@ -217,4 +220,24 @@ async fn a_peer_that_cannot_be_reached_is_not_dialled_at_once_again() {
     assert!(matches!(first, CallError::Unreachable { .. }), "{first}");
     let second = ask(&caller, address, "anybody").await.expect_err("nobody is there");
     assert!(second.to_string().contains("waiting"), "{second}");
+}
+
+#[tokio::test]
+async fn new_connections_are_made_with_the_certificates_of_now() {
+    let (old, new) = (Authority::new(), Authority::new());
+    let server = TlsWire::new("blue", &old.replica("blue")).expect("the certificates fit");
+    let address = start_on(&server).await;
+    let kept = caller("blue", &old.replica("blue"));
+    ask(&kept, address, "before").await.expect("it is the group's CA");
+    server.exchange(&new.replica("blue")).expect("the certificates fit");
+    ask(&kept, address, "kept").await.expect("open connections stay");
+    let mut broken = new.replica("blue");
+    broken.key = b"no key".to_vec();
+    assert!(server.exchange(&broken).is_err());
+    let newcomer = caller("blue", &new.replica("blue"));
+    ask(&newcomer, address, "after")
+        .await
+        .expect("it is the group's CA now");
+    let late = caller("blue", &old.replica("blue"));
+    assert!(ask(&late, address, "late").await.is_err(), "it was the group's CA");
 }

@@ -22,7 +22,7 @@ use futures_util::{
 };
 use metrics::Gauge;
 use trireme_actors::{ActorSystem, Clock};
-use trireme_cluster::{Duty, HeldLease, LeaseWatch};
+use trireme_cluster::{Duty, FencingToken, HeldLease, LeaseWatch, Tenure};
 use trireme_machinery::ApiError;
 use trireme_registry::{Fence, FenceError, Fences, RegistryHandle};
 
@@ -114,7 +114,7 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
         while let Some(tenure) = leases.held().await {
             let lease = tenure.lease();
             let until_deposed = async {
-                while let Some(term) = begin(&fences, lease, &clock).await {
+                while let Some(term) = begin(&fences, &tenure, &clock).await {
                     let _shown = Shown::of(lease);
                     tokio::select! {
                         biased;
@@ -135,13 +135,17 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
 }
 
 /// Raises the duty's fence; `None` if a later holder was there first.
-async fn begin(fences: &Fences, lease: HeldLease, clock: &Clock) -> Option<Term> {
+async fn begin(fences: &Fences, tenure: &Tenure, clock: &Clock) -> Option<Term> {
+    let lease = tenure.lease();
     let mut wait = FIRST_RETRY;
     loop {
         match fences.raise(lease.duty.name(), lease.token.0).await {
             Ok(fence) => return Some(Term { lease, fence }),
             Err(error @ (FenceError::Deposed { .. } | FenceError::Unreadable(_))) => {
                 tracing::error!(duty = %lease.duty, %error, "a duty is not done here any more");
+                if let FenceError::Deposed { stored, .. } = error {
+                    tenure.outbid(FencingToken(stored));
+                }
                 return None;
             }
             Err(error) => {

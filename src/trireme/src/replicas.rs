@@ -164,10 +164,11 @@ impl Observed {
 
     async fn add(self, address: String) -> Result<(), ApiError> {
         let (changes, status) = self.changes()?;
+        // One that is known and silent may be about to come back under another id.
         let there = status
             .members
             .iter()
-            .find(|member| member.address == address && member.is_live);
+            .find(|member| member.address == address && (member.is_live || member.version.is_none()));
         if let Some(member) = there {
             let text = format!("{address} is in the group already, as replica {}", member.replica);
             return Err(ApiError::new(Reason::AlreadyExists, text));
