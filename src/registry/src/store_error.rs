@@ -3,6 +3,9 @@
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::StorageError;
 
+/// Room is made by a person or by the next compaction, not within a second.
+const FULL_RETRY_S: u32 = 10;
+
 /// Maps a store's error to what the client is told. The store's own words go to the log, not to the client.
 pub fn store_error(error: StorageError) -> ApiError {
     tracing::debug!(%error, "the store refused");
@@ -34,6 +37,14 @@ pub fn store_error(error: StorageError) -> ApiError {
             Reason::ServiceUnavailable,
             "another holder of the lease has taken over, nothing was written",
         ),
+        StorageError::Full(_) => {
+            tracing::error!(%error, "the store is full");
+            ApiError::new(
+                Reason::ServiceUnavailable,
+                "the store is out of space, nothing was written; objects can still be read and deleted",
+            )
+            .with_retry_after(FULL_RETRY_S)
+        }
         StorageError::LeaseNotFound => ApiError::internal("the object's lease has expired"),
         StorageError::Failed(_) => {
             tracing::error!(%error, "the store failed");

@@ -179,7 +179,10 @@ pub enum StorageError {
     /// The lease does not exist (any more).
     #[error("lease not found")]
     LeaseNotFound,
-    /// The store is damaged, full or misconfigured. Nothing was written.
+    /// The store has no room left. Nothing was written; reads and deletions go on.
+    #[error("store is full: {0}")]
+    Full(String),
+    /// The store is damaged or misconfigured. Nothing was written.
     #[error("store failed: {0}")]
     Failed(String),
 }

@@ -38,6 +38,8 @@ pub struct EtcdTls {
 pub struct EtcdSetup {
     /// Serve TLS.
     pub tls: Option<EtcdTls>,
+    /// Where to serve clients and other members; free ports if it is not given.
+    pub ports: Option<(u16, u16)>,
     /// Further command-line arguments.
     pub args: Vec<String>,
 }
@@ -64,7 +66,8 @@ impl EtcdProcess {
     pub async fn start_with(setup: EtcdSetup) -> Result<Self, StorageError> {
         let dir = data_dir().map_err(|error| failed("cannot make a data directory", &error))?;
         let scheme = if setup.tls.is_some() { "https" } else { "http" };
-        let (port, peer_port) = free_ports().map_err(|error| failed("no free port", &error))?;
+        let ports = setup.ports.map_or_else(free_ports, Ok);
+        let (port, peer_port) = ports.map_err(|error| failed("no free port", &error))?;
         let client_url = format!("{scheme}://127.0.0.1:{port}");
         let peer_url = format!("http://127.0.0.1:{peer_port}");
         let mut args = vec![
@@ -181,7 +184,7 @@ impl EtcdProcess {
     /// Reads one of etcd's metrics without labels. Only without TLS.
     pub async fn metric(&self, name: &str) -> Result<f64, StorageError> {
         let page = self
-            .metrics_page()
+            .exchange("GET /metrics HTTP/1.0\r\n\r\n")
             .await
             .map_err(|error| failed("cannot read etcd's metrics", &error))?;
         let mut values = page
@@ -191,12 +194,25 @@ impl EtcdProcess {
         value.ok_or_else(|| StorageError::Failed(format!("etcd has no metric {name}")))
     }
 
-    async fn metrics_page(&self) -> std::io::Result<String> {
+    /// Asks etcd's JSON gateway to do something. Only without TLS.
+    pub async fn post(&self, path: &str, body: &str) -> Result<String, StorageError> {
+        let length = body.len();
+        let request = format!("POST {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}");
+        let answer = self.exchange(&request).await;
+        let answer = answer.map_err(|error| failed("cannot ask etcd", &error))?;
+        if answer.starts_with("HTTP/1.0 200") {
+            Ok(answer)
+        } else {
+            Err(StorageError::Failed(answer))
+        }
+    }
+
+    async fn exchange(&self, request: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
-        let mut page = String::new();
-        stream.read_to_string(&mut page).await?;
-        Ok(page)
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
     }
 }
 
@@ -216,6 +232,48 @@ fn data_dir() -> std::io::Result<TempDir> {
         tempfile::tempdir_in(MEMORY_DIR)
     } else {
         tempfile::tempdir()
+    }
+}
+
+/// A cluster of etcd members on this machine, with etcd's own times for elections.
+#[derive(Debug)]
+pub struct EtcdCluster {
+    /// The members.
+    pub members: Vec<EtcdProcess>,
+}
+
+impl EtcdCluster {
+    /// Starts three members and waits until they have a leader and answer `store`, which is made of their endpoints.
+    pub async fn start(options: impl FnOnce(Vec<String>) -> EtcdOptions) -> Result<(Self, EtcdStore), StorageError> {
+        let ports: std::io::Result<Vec<_>> = (0..3).map(|_| free_ports()).collect();
+        let ports = ports.map_err(|error| failed("no free port", &error))?;
+        let named = |(number, (_, peer)): (usize, &(u16, u16))| format!("m{number}=http://127.0.0.1:{peer}");
+        let all = ports.iter().enumerate().map(named).collect::<Vec<_>>().join(",");
+        let mut members = Vec::new();
+        for (number, ports) in ports.iter().enumerate() {
+            let args = [format!("--name=m{number}"), format!("--initial-cluster={all}")];
+            let setup = EtcdSetup {
+                ports: Some(*ports),
+                args: args.into(),
+                ..EtcdSetup::default()
+            };
+            members.push(EtcdProcess::start_with(setup).await?);
+        }
+        let store = EtcdStore::connect(options(members.iter().map(EtcdProcess::endpoint).collect())).await?;
+        for member in &mut members {
+            member.wait_for(&store).await?;
+        }
+        Ok((Self { members }, store))
+    }
+
+    /// Which member leads now. Asks all of them, so none may be frozen.
+    pub async fn leader(&self) -> Result<usize, StorageError> {
+        for (number, member) in self.members.iter().enumerate() {
+            if member.metric("etcd_server_is_leader").await? > 0.0 {
+                return Ok(number);
+            }
+        }
+        Err(StorageError::Unavailable("no member leads".to_owned()))
     }
 }
 

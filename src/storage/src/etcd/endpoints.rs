@@ -1,38 +1,95 @@
 //! The members of the cluster, and how a request gets an answer from one of them.
 //!
-//! One member is in use at a time; when it does not answer, the next one is. A read is tried again
-//! until its time is over. A write is tried again only while it surely had no effect: once it may
-//! have been sent, its outcome is unknown, and the caller, whose write names the revision it
-//! replaces, finds out by reading.
+//! One member is in use at a time. One that leaves an attempt without an answer, or whose connection breaks, is left and
+//! is the last choice for a while. A request is tried again until its time is over, with a short pause between attempts
+//! that differs from request to request, so that the requests which a dead member leaves behind do not all come back at
+//! once. How a write bears being tried twice is the matter of [`transaction`](super::transaction).
+//!
+//! What a member hands on to a leader that is gone is never answered, while an etcd that is merely slow answers in the
+//! end. So attempts are patient, and end early when the [scout](super::scout) says that there was an election:
+//!
+//! ```text
+//!  leader freezes          a follower stands for election after 1 to 2 s
+//!  attempt 1 ── 0.6 s ──┤                  │
+//!           attempt 2 ── 0.6 s ──┤         ▼
+//!                    attempt 3 ── up to 1.2 s ─┤ the scout has had an answer
+//!                                    attempt 4 ─ answer
+//! ```
 
 use std::{
     future::Future,
-    hash::{BuildHasher, Hasher, RandomState},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use etcd_client::{Client, Error};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{EtcdOptions, errors::Failure};
+use super::{
+    EtcdOptions,
+    errors::Failure,
+    keys::resource,
+    scout::{Headed, Scout},
+};
 use crate::StorageError;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// An election takes about a second: pauses beyond a quarter of it only add to the gap.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+/// So long a member that failed is used only if all others have failed, too.
+const REST: Duration = Duration::from_secs(5);
+/// Answers that may be large get so many times the usual time.
+const LARGE: u32 = 4;
 
-/// A request's name for metrics, and whether it changes anything.
+/// What is asked, for metrics and for patience.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) name: &'static str,
     pub(super) resource: &'a str,
+    /// It changes something: when it stays without an answer, nobody knows whether it did.
     pub(super) writes: bool,
+    /// The answer may be large.
+    pub(super) large: bool,
+}
+
+impl<'a> Operation<'a> {
+    /// Reads, or does what may be done twice; at a key or under a prefix.
+    pub(super) fn read(name: &'static str, key: &'a str) -> Self {
+        Self {
+            name,
+            resource: resource(key),
+            writes: false,
+            large: false,
+        }
+    }
+
+    /// Changes something.
+    pub(super) fn write(name: &'static str, key: &'a str) -> Self {
+        Self {
+            writes: true,
+            ..Self::read(name, key)
+        }
+    }
+}
+
+/// An answer from etcd.
+#[derive(Debug)]
+pub(super) struct Answer<T> {
+    pub(super) value: T,
+    /// Attempts before this one were not answered: they may have taken effect, or may yet.
+    pub(super) repeated: bool,
 }
 
 pub(super) struct Endpoints {
     clients: Vec<Client>,
+    /// Which member is in use, and how often that has changed: see [`Self::current`].
     current: AtomicUsize,
+    /// Until when each member is the last choice.
+    rests: Mutex<Vec<Instant>>,
+    scout: Scout,
     attempt_timeout: Duration,
     request_timeout: Duration,
 }
@@ -50,12 +107,14 @@ impl Endpoints {
             clients.push(Client::connect([endpoint], Some(connect)).await.map_err(wrong)?);
         }
         // Replicas with the same list must not all lean on its first member.
-        let anywhere = RandomState::new().build_hasher().finish();
-        let current = AtomicUsize::new(usize::try_from(anywhere % 1024).unwrap_or(0));
+        let current = AtomicUsize::new(rand::random_range(0..clients.len()));
+        let rests = Mutex::new(vec![Instant::now(); clients.len()]);
         let (attempt_timeout, request_timeout) = (options.attempt_timeout, options.request_timeout);
         Ok(Self {
             clients,
             current,
+            rests,
+            scout: Scout::default(),
             attempt_timeout,
             request_timeout,
         })
@@ -71,33 +130,44 @@ impl Endpoints {
         (number, client)
     }
 
-    /// Goes on to the next member, unless someone else already did.
+    /// Goes on to another member, unless someone else already did.
     pub(super) fn give_up_on(&self, number: usize) {
-        let next = number.wrapping_add(1);
-        // A failed exchange is the wanted state, brought about by another request.
-        let _ = self
-            .current
-            .compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
+        let members = self.clients.len();
+        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.current.load(Ordering::Relaxed) != number {
+            return;
+        }
+        let next = next_member(&mut rests, number % members, Instant::now());
+        // The change count in front tells this use of the member from earlier ones.
+        let changes = (number / members).wrapping_add(1);
+        self.current
+            .store(changes.wrapping_mul(members).wrapping_add(next), Ordering::Relaxed);
     }
 
     pub(super) fn attempt_timeout(&self) -> Duration {
         self.attempt_timeout
     }
 
-    /// Gets an answer to a request, and counts it. `request` is to take from the client what it needs: a client is eight
-    /// of them, and a clone of it costs as much as a small request.
+    /// When a request that begins now must have its answer.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.request_timeout
+    }
+
+    /// Gets an answer to a request by `deadline`, and counts it. `request` is told whether an attempt before may have
+    /// taken effect. It is to take from the client what it needs: a client is eight of them, and a clone of it costs as
+    /// much as a small request.
     pub(super) async fn call<T, F>(
         &self,
         operation: Operation<'_>,
-        request: impl Fn(&Client) -> F,
-    ) -> Result<T, Failure>
+        deadline: Instant,
+        request: impl Fn(&Client, bool) -> F,
+    ) -> Result<Answer<T>, Failure>
     where
+        T: Headed,
         F: Future<Output = Result<T, Error>>,
     {
         let started = Instant::now();
-        let result = self
-            .persist(operation.writes, started + self.request_timeout, request)
-            .await;
+        let result = self.persist(operation, deadline, request).await;
         let labels = [
             ("operation", operation.name.to_owned()),
             ("type", operation.resource.to_owned()),
@@ -110,34 +180,132 @@ impl Endpoints {
         result
     }
 
-    async fn persist<T, F>(&self, writes: bool, deadline: Instant, request: impl Fn(&Client) -> F) -> Result<T, Failure>
+    async fn persist<T, F>(
+        &self,
+        operation: Operation<'_>,
+        deadline: Instant,
+        request: impl Fn(&Client, bool) -> F,
+    ) -> Result<Answer<T>, Failure>
     where
+        T: Headed,
         F: Future<Output = Result<T, Error>>,
     {
-        let mut pause = FIRST_PAUSE;
+        let mut patience = Patience::new(self.attempt_timeout, operation.large);
+        let mut repeated = false;
         loop {
             let (number, client) = self.current();
-            let time = self
-                .attempt_timeout
-                .min(deadline.saturating_duration_since(Instant::now()));
-            let failure = match timeout(time, request(client)).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) => Failure::of(&error),
-                Err(_) if writes => Failure::Unknown(format!("no answer in {} ms", time.as_millis())),
-                Err(_) => Failure::Refused(StorageError::Timeout),
+            let time = patience.time().min(deadline.saturating_duration_since(Instant::now()));
+            let sent = Instant::now();
+            let attempt = timeout(time, request(client, repeated));
+            let failure = match self.scout.unless_overtaken(&self.clients, attempt).await {
+                Some(Ok(Ok(value))) => {
+                    self.scout.heard(&value);
+                    return Ok(Answer { value, repeated });
+                }
+                Some(Ok(Err(error))) => Failure::of(&error),
+                Some(Err(_)) | None => {
+                    patience.silence();
+                    Failure::Silence(sent.elapsed())
+                }
             };
-            let again = match &failure {
-                Failure::NoEffect(_) | Failure::Refused(StorageError::Timeout) => true,
-                Failure::Unknown(_) => !writes,
-                _ => return Err(failure),
-            };
-            self.give_up_on(number);
-            tracing::debug!(?failure, again, "an etcd member did not answer");
-            if !again || Instant::now() + pause >= deadline {
-                return Err(failure);
+            repeated |= failure.leaves_open();
+            let again = failure.may_be_tried_again();
+            if again {
+                self.give_up_on(number);
+                tracing::debug!(?failure, operation = operation.name, "an etcd member did not answer");
             }
+            let pause = patience.pause();
+            if !again || Instant::now() + pause >= deadline {
+                return Err(if repeated && operation.writes {
+                    Failure::Unknown(failure.to_string())
+                } else {
+                    failure
+                });
+            }
+            metrics::counter!("trireme_etcd_attempts_repeated_total", "operation" => operation.name).increment(1);
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// The next member after `failed` that does not rest, else the one whose rest ends first.
+fn next_member(rests: &mut [Instant], failed: usize, now: Instant) -> usize {
+    if let Some(rest) = rests.get_mut(failed) {
+        *rest = now + REST;
+    }
+    let members = rests.len();
+    let others = (1..members).map(|step| (failed + step) % members);
+    let until = |member: &usize| rests.get(*member).map(|until| (*until).max(now));
+    // The first of several with the same time: the next in the ring.
+    others.min_by_key(until).unwrap_or(failed)
+}
+
+/// How long a request waits for an attempt, and before the next.
+struct Patience {
+    usual: Duration,
+    silent: u32,
+    pause: Duration,
+}
+
+impl Patience {
+    fn new(usual: Duration, large: bool) -> Self {
+        Self {
+            usual: if large { usual * LARGE } else { usual },
+            silent: 0,
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// The same for the first two attempts, since an election often needs the second; more for those after, since etcd
+    /// may just be slow.
+    fn time(&self) -> Duration {
+        self.usual * self.silent.max(1)
+    }
+
+    fn silence(&mut self) {
+        self.silent += 1;
+    }
+
+    fn pause(&mut self) -> Duration {
+        let pause = self.pause.mul_f64(rand::random_range(0.5..=1.0));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_that_failed_is_the_last_choice() {
+        let start = Instant::now();
+        let mut rests = vec![start; 3];
+        assert_eq!(next_member(&mut rests, 0, start), 1);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(next_member(&mut rests, 1, later), 2);
+        assert_eq!(
+            next_member(&mut rests, 2, later),
+            0,
+            "all rest: the one that failed first"
+        );
+        let rested = later + REST;
+        assert_eq!(next_member(&mut rests, 0, rested), 1);
+        let mut alone = vec![start];
+        assert_eq!(next_member(&mut alone, 0, start), 0);
+    }
+
+    #[test]
+    fn patience_grows_with_silence() {
+        let mut patience = Patience::new(Duration::from_millis(600), false);
+        let mut times = Vec::new();
+        for _ in 0..4 {
+            times.push(patience.time().as_millis());
+            patience.silence();
+        }
+        assert_eq!(times, [600, 600, 1_200, 1_800]);
+        for _ in 0..20 {
+            assert!(patience.pause() <= LONGEST_PAUSE);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an error of the client library says about the fate of the request.
 
-use std::error::Error as _;
+use std::{error::Error as _, fmt, time::Duration};
 
 use etcd_client::Error;
 use tonic::{Code, ConnectError, Status};
@@ -20,9 +20,33 @@ pub(super) enum Failure {
     NoEffect(String),
     /// It may or may not have, or may yet take, effect.
     Unknown(String),
+    /// As [`Self::Unknown`]: no answer came in this time.
+    Silence(Duration),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error) => error.fmt(f),
+            Self::Compacted => f.write_str("the revision has been compacted"),
+            Self::Future => f.write_str("the revision is yet to come"),
+            Self::NoEffect(why) | Self::Unknown(why) => f.write_str(why),
+            Self::Silence(time) => write!(f, "no answer in {} ms", time.as_millis()),
+        }
+    }
 }
 
 impl Failure {
+    /// Another attempt may get an answer.
+    pub(super) fn may_be_tried_again(&self) -> bool {
+        matches!(self, Self::NoEffect(_) | Self::Unknown(_) | Self::Silence(_))
+    }
+
+    /// The attempt may have taken effect, or may yet.
+    pub(super) fn leaves_open(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::Silence(_))
+    }
+
     pub(super) fn of(error: &Error) -> Self {
         match error {
             Error::GRpcStatus(status) => Self::of_status(status),
@@ -64,7 +88,7 @@ impl Failure {
             | Code::Unimplemented
             | Code::DataLoss => Self::Refused(StorageError::Failed(text.to_owned())),
             // What is left of this code is a full database.
-            Code::ResourceExhausted => Self::Refused(StorageError::Failed(text.to_owned())),
+            Code::ResourceExhausted => Self::Refused(StorageError::Full(text.to_owned())),
             _ => Self::Unknown(text.to_owned()),
         }
     }
@@ -124,7 +148,10 @@ mod tests {
             refused(StorageError::LeaseNotFound)
         );
         let full = "etcdserver: mvcc: database space exceeded";
-        assert_eq!(fate(Code::ResourceExhausted, full), failed(full));
+        assert_eq!(
+            fate(Code::ResourceExhausted, full),
+            refused(StorageError::Full(full.to_owned()))
+        );
         let denied = "etcdserver: permission denied";
         assert_eq!(fate(Code::PermissionDenied, denied), failed(denied));
     }

@@ -1,10 +1,11 @@
 //! The store that is an etcd cluster, version 3.4 or newer.
 //!
 //! Who calls it: the composition root connects it when etcd servers are configured; everyone else
-//! sees [`Storage`]. Promises: what etcd promises, with bounded times, and with the fate of every
-//! request told truthfully: a write whose answer was lost is [`StorageError::UnknownOutcome`], never
-//! a plain failure. Connections are made when needed and made again by themselves; a watch whose
-//! connection breaks ends, and its reader opens another one from where it was.
+//! sees [`Storage`]. Promises: what etcd promises, in bounded time, through the loss of members and
+//! connections. A write whose answer is lost is tried again, and made once ([`transaction`]); what cannot
+//! be found out in time is [`StorageError::UnknownOutcome`], never a plain failure. Connections are made
+//! when needed and made again by themselves; a watch whose connection breaks ends, and its reader opens
+//! another one from where it was.
 //!
 //! What is not here: progress notifications. Those of etcd before 3.4.31 and 3.5.13 can name a
 //! revision before its events are sent, so no reader's clock is moved by them.
@@ -13,19 +14,25 @@ mod endpoints;
 mod errors;
 mod keys;
 mod options;
+mod scout;
+mod session;
+mod transaction;
 mod watch;
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use etcd_client::{Compare as EtcdCompare, CompareOp, GetOptions, KvClient, ResponseHeader, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{GetOptions, KvClient, ResponseHeader, TxnOp};
 use futures_util::future::BoxFuture;
 
 pub use self::options::EtcdOptions;
 use self::{
     endpoints::{Endpoints, Operation},
     errors::Failure,
-    keys::{entry, range_end, range_start, resource},
+    keys::{entry, range_end, range_start},
+    scout::Headed,
+    session::Sessions,
+    transaction::{Then, Write},
 };
 use crate::{
     Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
@@ -35,6 +42,7 @@ use crate::{
 /// A [`Storage`] in an etcd cluster.
 pub struct EtcdStore {
     endpoints: Arc<Endpoints>,
+    sessions: Sessions,
 }
 
 impl std::fmt::Debug for EtcdStore {
@@ -49,6 +57,7 @@ impl EtcdStore {
     pub async fn connect(options: EtcdOptions) -> Result<Self, StorageError> {
         Ok(Self {
             endpoints: Arc::new(Endpoints::new(&options).await?),
+            sessions: Sessions::default(),
         })
     }
 
@@ -57,8 +66,9 @@ impl EtcdStore {
         match failure {
             Failure::Refused(error) => error,
             Failure::NoEffect(why) => StorageError::Unavailable(why),
-            Failure::Unknown(why) if writes => StorageError::UnknownOutcome(why),
+            Failure::Unknown(_) | Failure::Silence(_) if writes => StorageError::UnknownOutcome(failure.to_string()),
             Failure::Unknown(why) => StorageError::Unavailable(why),
+            Failure::Silence(_) => StorageError::Timeout,
             Failure::Compacted => match watch::compact_revision(&self.endpoints).await {
                 Some(oldest) => StorageError::Compacted { oldest },
                 None => StorageError::Unavailable("etcd does not say what it has compacted".to_owned()),
@@ -66,121 +76,47 @@ impl EtcdStore {
             Failure::Future => match self.newest_revision().await {
                 Ok(current) => StorageError::Future { current },
                 Err(Failure::Refused(error)) => error,
-                Err(other) => StorageError::Unavailable(format!("{other:?}")),
+                Err(other) => StorageError::Unavailable(other.to_string()),
             },
         }
     }
 
-    async fn read<T, F>(
+    async fn ask<T, F>(
         &self,
-        name: &'static str,
-        key: &str,
+        operation: Operation<'_>,
         request: impl Fn(&etcd_client::Client) -> F,
     ) -> Result<T, StorageError>
     where
+        T: Headed,
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        let operation = Operation {
-            name,
-            resource: resource(key),
-            writes: false,
-        };
-        match self.endpoints.call(operation, request).await {
-            Ok(answer) => Ok(answer),
-            Err(failure) => Err(self.explain(failure, false).await),
-        }
-    }
-
-    async fn write<T, F>(
-        &self,
-        name: &'static str,
-        key: &str,
-        request: impl Fn(&etcd_client::Client) -> F,
-    ) -> Result<T, StorageError>
-    where
-        F: Future<Output = Result<T, etcd_client::Error>>,
-    {
-        let operation = Operation {
-            name,
-            resource: resource(key),
-            writes: true,
-        };
-        match self.endpoints.call(operation, request).await {
-            Ok(answer) => Ok(answer),
-            Err(failure) => Err(self.explain(failure, true).await),
-        }
-    }
-
-    /// Makes `then` happen if the key is as wanted and the fence holds, else reads both.
-    async fn compare_and(
-        &self,
-        name: &'static str,
-        key: &str,
-        wanted: Revision,
-        fence: Option<Fence>,
-        then: TxnOp,
-    ) -> Result<WriteOutcome, StorageError> {
-        let compared: Vec<(&str, Revision)> = [(key, wanted)]
-            .into_iter()
-            .chain(fence.iter().map(|fence| (&*fence.key, fence.mod_revision)))
-            .collect();
-        let is_at = |(key, revision): &(&str, Revision)| EtcdCompare::mod_revision(*key, CompareOp::Equal, *revision);
-        let answer = self.write(name, key, |client| {
-            let transaction = Txn::new()
-                .when(compared.iter().map(is_at).collect::<Vec<_>>())
-                .and_then([then.clone()])
-                .or_else(
-                    compared
-                        .iter()
-                        .map(|(key, _)| TxnOp::get(*key, None))
-                        .collect::<Vec<_>>(),
-                );
-            let mut client = kv(client);
-            async move { client.txn(transaction).await }
-        });
-        let answer = answer.await?;
-        let mut responses = answer.op_responses().into_iter();
-        match responses.next() {
-            // A deletion of nothing, as of revision 0: no write was made.
-            Some(TxnOpResponse::Delete(deleted)) if deleted.deleted() == 0 => Ok(WriteOutcome::Conflict(None)),
-            Some(TxnOpResponse::Get(found)) => {
-                let is_now = responses.next().and_then(first_entry);
-                let is_now = is_now.map_or(0, |entry| entry.mod_revision);
-                if fence.is_some_and(|fence| fence.mod_revision != is_now) {
-                    return Err(StorageError::Fenced);
-                }
-                Ok(WriteOutcome::Conflict(first_entry(TxnOpResponse::Get(found))))
-            }
-            _ => Ok(WriteOutcome::Committed(revision_of(answer.header()))),
+        let deadline = self.endpoints.deadline();
+        match self
+            .endpoints
+            .call(operation, deadline, |client, _| request(client))
+            .await
+        {
+            Ok(answer) => Ok(answer.value),
+            Err(failure) => Err(self.explain(failure, operation.writes).await),
         }
     }
 
     /// Asks a quorum.
     async fn newest_revision(&self) -> Result<Revision, Failure> {
-        let operation = Operation {
-            name: "readIndex",
-            resource: "all",
-            writes: false,
-        };
-        let answer = self.endpoints.call(operation, |client| {
-            let mut client = kv(client);
-            async move { client.get([0], Some(GetOptions::new().with_count_only())).await }
-        });
-        Ok(revision_of(answer.await?.header()))
+        let deadline = self.endpoints.deadline();
+        let answer = self
+            .endpoints
+            .call(Operation::read("readIndex", ""), deadline, |client, _| {
+                let mut client = kv(client);
+                async move { client.get([0], Some(GetOptions::new().with_count_only())).await }
+            });
+        Ok(revision_of(answer.await?.value.header()))
     }
 }
 
 /// Answers may be as large as etcd makes them.
 fn kv(client: &etcd_client::Client) -> KvClient {
     client.kv_client().max_decoding_message_size(usize::MAX)
-}
-
-/// What a read within a transaction has found.
-fn first_entry(response: TxnOpResponse) -> Option<KeyValue> {
-    match response {
-        TxnOpResponse::Get(mut found) => found.take_kvs().into_iter().next().and_then(entry),
-        _ => None,
-    }
 }
 
 fn revision_of(header: Option<&ResponseHeader>) -> Revision {
@@ -195,7 +131,7 @@ impl Storage for EtcdStore {
     ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
         Box::pin(async move {
             let options = GetOptions::new().with_revision(revision.unwrap_or(0));
-            let answer = self.read("get", key, |client| {
+            let answer = self.ask(Operation::read("get", key), |client| {
                 let (mut client, options) = (kv(client), options.clone());
                 async move { client.get(key, Some(options)).await }
             });
@@ -217,7 +153,11 @@ impl Storage for EtcdStore {
                 .with_range(range_end(&request.prefix))
                 .with_limit(limit)
                 .with_revision(request.revision.unwrap_or(0));
-            let answer = self.read("list", &request.prefix, |client| {
+            let operation = Operation {
+                large: true,
+                ..Operation::read("list", &request.prefix)
+            };
+            let answer = self.ask(operation, |client| {
                 let (mut client, start, options) = (kv(client), range_start(start), options.clone());
                 async move { client.get(start, Some(options)).await }
             });
@@ -246,8 +186,14 @@ impl Storage for EtcdStore {
             .lease
             .map(|lease| etcd_client::PutOptions::new().with_lease(lease));
         Box::pin(async move {
-            let put = TxnOp::put(key, value, lease);
-            self.compare_and(name, key, wanted, options.fence, put).await
+            let write = Write {
+                name,
+                key,
+                wanted,
+                fence: options.fence,
+                then: Then::Put(TxnOp::put(key, value, lease)),
+            };
+            self.commit(&write).await
         })
     }
 
@@ -257,7 +203,14 @@ impl Storage for EtcdStore {
         revision: Revision,
         fence: Option<Fence>,
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        Box::pin(self.compare_and("delete", key, revision, fence, TxnOp::delete(key, None)))
+        let write = Write {
+            name: "delete",
+            key,
+            wanted: revision,
+            fence,
+            then: Then::Delete,
+        };
+        Box::pin(async move { self.commit(&write).await })
     }
 
     fn watch<'a>(&'a self, prefix: &'a str, after: Revision) -> BoxFuture<'a, Result<WatchStream, StorageError>> {
@@ -280,7 +233,8 @@ impl Storage for EtcdStore {
         Box::pin(async move {
             let whole = ttl.as_secs().saturating_add(u64::from(ttl.subsec_nanos() > 0)).max(1);
             let ttl_s = i64::try_from(whole).unwrap_or(i64::MAX);
-            let answer = self.write("grantLease", "", |client| {
+            // One too many has no effect and expires.
+            let answer = self.ask(Operation::read("grantLease", ""), |client| {
                 let mut client = client.lease_client();
                 async move { client.grant(ttl_s, None).await }
             });
@@ -290,7 +244,7 @@ impl Storage for EtcdStore {
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.write("revokeLease", "", |client| {
+            let answer = self.ask(Operation::write("revokeLease", ""), |client| {
                 let mut client = client.lease_client();
                 async move { client.revoke(lease).await }
             });
@@ -300,7 +254,7 @@ impl Storage for EtcdStore {
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let answer = self.write("compact", "", |client| {
+            let answer = self.ask(Operation::write("compact", ""), |client| {
                 let mut client = kv(client);
                 async move { client.compact(revision, None).await }
             });

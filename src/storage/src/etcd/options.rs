@@ -17,10 +17,9 @@ pub struct EtcdOptions {
     pub cert_pem: Option<Vec<u8>>,
     /// Its private key.
     pub key_pem: Option<Vec<u8>>,
-    /// For a TCP and TLS handshake. Below the attempt's time, so that a write that fails for want of
-    /// a connection is known not to have been sent.
+    /// For a TCP and TLS handshake.
     pub connect_timeout: Duration,
-    /// For one attempt at one endpoint.
+    /// For the first attempts of a request, each at one endpoint; later ones get more.
     pub attempt_timeout: Duration,
     /// For all attempts at a request.
     pub request_timeout: Duration,
@@ -38,8 +37,8 @@ impl EtcdOptions {
             ca_pem: None,
             cert_pem: None,
             key_pem: None,
-            connect_timeout: Duration::from_secs(1),
-            attempt_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_millis(500),
+            attempt_timeout: Duration::from_millis(600),
             request_timeout: Duration::from_secs(5),
             keepalive_interval: Duration::from_secs(1),
             keepalive_timeout: Duration::from_secs(1),

@@ -17,6 +17,7 @@ use super::{
     endpoints::Endpoints,
     errors::Failure,
     keys::{range_end, range_start},
+    session,
 };
 use crate::{Event, KeyValue, Revision, StorageError, WatchBatch};
 
@@ -113,10 +114,11 @@ impl Watch {
     }
 
     fn events(&self, answer: &WatchResponse) -> Vec<Event> {
-        let new = answer
-            .events()
-            .iter()
-            .filter(|event| event.kv().is_some_and(|kv| kv.mod_revision() > self.after));
+        let new = answer.events().iter().filter(|event| {
+            event
+                .kv()
+                .is_some_and(|kv| kv.mod_revision() > self.after && !kv.key().starts_with(session::ROOT.as_bytes()))
+        });
         new.filter_map(event).collect()
     }
 

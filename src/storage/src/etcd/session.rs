@@ -1,0 +1,182 @@
+//! Sessions: how a write that is repeated is told from a first one.
+//!
+//! A connection that breaks, or a leader that dies, takes the answer to a write with it. To repeat such a write is safe
+//! only if etcd itself can tell that it has been made. So every write also writes a key of its own, its *slot*, and
+//! compares the revision that the slot had before. Nobody else writes the slot; so if its revision has moved, our write
+//! did it, and where the slot is now is where the write was committed.
+//!
+//! A slot is in use by one write at a time and goes to the next when the fate of that one is known. A write whose fate
+//! stays unknown takes its slot with it. All slots of a session hang on a lease of etcd, under whose id they stand:
+//!
+//! ```text
+//!  opened ──── in use for 30 s ────┤ (next session) ──── the lease and all slots expire after 60 s
+//!                          the last writes: 5 s ──┤
+//! ```
+//! With the lease gone etcd refuses what is attached to it. Hence an attempt that was held up somewhere cannot take
+//! effect after its slot has been forgotten. Nothing renews leases: a session is opened when a write finds none.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    endpoints::{Endpoints, Operation},
+    errors::Failure,
+};
+use crate::{LeaseId, Revision};
+
+/// Where the slots are. Nobody else's keys start with this.
+pub(super) const ROOT: &str = "/trireme/writes/";
+/// The lease's time to live, in seconds.
+const TTL_S: i64 = 60;
+/// A session that is older takes no more writes.
+const IN_USE: Duration = Duration::from_secs(30);
+
+/// The sessions of one store.
+#[derive(Default)]
+pub(super) struct Sessions {
+    current: Mutex<Option<Arc<Session>>>,
+    opening: tokio::sync::Mutex<()>,
+}
+
+struct Session {
+    lease: LeaseId,
+    opened: Instant,
+    slots: Mutex<Slots>,
+}
+
+/// No more slots than writes were ever under way at a time.
+#[derive(Default)]
+struct Slots {
+    made: u32,
+    /// Each with the revision of its last write, 0 if it does not exist yet.
+    idle: Vec<(u32, Revision)>,
+}
+
+/// One write's place in a session. Dropping it gives the place up.
+pub(super) struct Slot {
+    session: Arc<Session>,
+    number: u32,
+    revision: Revision,
+    key: String,
+}
+
+impl Sessions {
+    /// A slot of the session in use. Opens one if there is none; the others wait for that.
+    pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<Slot, Failure> {
+        if let Some(session) = self.in_use() {
+            return Ok(session.slot());
+        }
+        let _opening = self.opening.lock().await;
+        if let Some(session) = self.in_use() {
+            return Ok(session.slot());
+        }
+        let session = Arc::new(Session::open(endpoints, deadline).await?);
+        *self.current() = Some(session.clone());
+        Ok(session.slot())
+    }
+
+    /// Takes no more slots of the session that this one is of: etcd does not know it any more.
+    pub(super) fn forget(&self, slot: &Slot) {
+        let mut current = self.current();
+        if current.as_ref().is_some_and(|session| session.lease == slot.lease()) {
+            *current = None;
+        }
+    }
+
+    fn in_use(&self) -> Option<Arc<Session>> {
+        let session = self.current().clone();
+        session.filter(|session| session.opened.elapsed() < IN_USE)
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Session {
+    async fn open(endpoints: &Endpoints, deadline: Instant) -> Result<Self, Failure> {
+        // One too many harms nobody and expires.
+        let operation = Operation::read("openSession", "");
+        let opened = Instant::now();
+        let granted = endpoints.call(operation, deadline, |client, _| {
+            let mut client = client.lease_client();
+            async move { client.grant(TTL_S, None).await }
+        });
+        Ok(Self {
+            lease: granted.await?.value.id(),
+            opened,
+            slots: Mutex::default(),
+        })
+    }
+
+    fn slot(self: Arc<Self>) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, revision) = slots.idle.pop().unwrap_or_else(|| {
+            slots.made += 1;
+            (slots.made, 0)
+        });
+        drop(slots);
+        Slot {
+            key: format!("{ROOT}{:x}/{number}", self.lease),
+            session: self,
+            number,
+            revision,
+        }
+    }
+}
+
+impl Slot {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The revision of the slot's last write, 0 if there was none.
+    pub(super) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// What the slot hangs on.
+    pub(super) fn lease(&self) -> LeaseId {
+        self.session.lease
+    }
+
+    /// The write's fate is known and the slot's revision is this: the next write may have it.
+    pub(super) fn give_back(self, revision: Revision) {
+        let mut slots = self.session.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.idle.push((self.number, revision));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session() -> Arc<Session> {
+        Arc::new(Session {
+            lease: 0x1f,
+            opened: Instant::now(),
+            slots: Mutex::default(),
+        })
+    }
+
+    #[test]
+    fn a_slot_serves_one_write_at_a_time() {
+        let session = session();
+        let (one, two) = (session.clone().slot(), session.clone().slot());
+        assert_eq!((one.key(), one.revision()), ("/trireme/writes/1f/1", 0));
+        assert_eq!(two.key(), "/trireme/writes/1f/2");
+        one.give_back(7);
+        let again = session.clone().slot();
+        assert_eq!((again.key(), again.revision()), ("/trireme/writes/1f/1", 7));
+        drop(two);
+        assert_eq!(
+            session.slot().key(),
+            "/trireme/writes/1f/3",
+            "the fate of the second's write is unknown"
+        );
+    }
+}

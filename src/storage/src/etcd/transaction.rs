@@ -1,0 +1,243 @@
+//! Writes, each made at most once and answered with what became of it, whatever happens to connections and members.
+//!
+//! A write is a transaction on three keys: its own, the fence's if it has one, and its [slot](super::session):
+//!
+//! ```text
+//!  if    key at its wanted revision, fence at its revision, slot at its revision
+//!  then  put or delete the key; put "made" into the slot
+//!  else  get the key, the fence and the slot; when repeated: if the slot is at its revision, put "refused" into it
+//! ```
+//! What comes of it. "Open" are earlier attempts that were not answered.
+//!
+//! | answer | the slot | open | the write |
+//! | --- | --- | --- | --- |
+//! | then | | | is committed at this revision |
+//! | else | holds "made" | | was committed by an earlier attempt, at the revision where the slot is now |
+//! | else | holds "refused", or has not moved | | is refused for good: [`StorageError::Fenced`] if the fence is elsewhere, else a conflict |
+//! | else | is gone | no | is made again with another slot: the session has expired |
+//! | else | is gone | yes | is of unknown outcome |
+//! | refused by etcd | | no | is refused for good |
+//! | refused by etcd | | yes | is of unknown outcome |
+//! | none in time | | | is of unknown outcome |
+//!
+//! "For good" takes the last line of the transaction: it moves the slot, so an open attempt that comes late finds nothing
+//! that it compares with. Without it a late create could succeed when the key that was in its way is deleted.
+//!
+//! A full etcd refuses all that puts anything. So that room can be made, deletes go without a slot then; an open one has
+//! an unknown outcome.
+
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, Txn, TxnOp, TxnOpResponse};
+use tokio::time::Instant;
+
+use super::{
+    EtcdStore,
+    endpoints::{Answer, Operation},
+    errors::Failure,
+    keys::entry,
+    kv, revision_of,
+    session::Slot,
+};
+use crate::{Fence, KeyValue, Revision, StorageError, WriteOutcome};
+
+/// No key is ever there.
+const NOWHERE: Revision = -1;
+const MADE: &str = "made";
+const REFUSED: &str = "refused";
+
+/// A write that holds if keys are where they are expected.
+pub(super) struct Write<'a> {
+    /// For metrics.
+    pub(super) name: &'static str,
+    pub(super) key: &'a str,
+    /// The key's revision, 0 if it must not exist.
+    pub(super) wanted: Revision,
+    pub(super) fence: Option<Fence>,
+    pub(super) then: Then,
+}
+
+/// What a write does.
+pub(super) enum Then {
+    Put(TxnOp),
+    Delete,
+}
+
+/// etcd's answer to a write.
+#[derive(Debug)]
+struct Reply {
+    /// etcd's revision after the transaction.
+    revision: Revision,
+    /// What was found if the comparison failed.
+    refused: Option<Found>,
+    /// Attempts before the answered one are open.
+    repeated: bool,
+}
+
+/// What the else branch has read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Found {
+    key: Option<KeyValue>,
+    fence: Revision,
+    slot: Option<KeyValue>,
+}
+
+impl EtcdStore {
+    /// Makes a write, at most once.
+    pub(super) async fn commit(&self, write: &Write<'_>) -> Result<WriteOutcome, StorageError> {
+        let deadline = self.endpoints.deadline();
+        let deletes = matches!(write.then, Then::Delete);
+        let mut slot = self.slot(deletes, deadline).await?;
+        let mut may_reopen = true;
+        loop {
+            let failure = match self.send(write, slot.as_ref(), deadline).await {
+                Ok(reply) => return write.judge(slot, reply),
+                Err(failure) => failure,
+            };
+            slot = match (failure, slot) {
+                // It is the session's lease that etcd does not know, or the caller's.
+                (Failure::Refused(StorageError::LeaseNotFound), Some(lost)) if may_reopen => {
+                    may_reopen = false;
+                    self.sessions.forget(&lost);
+                    self.slot(deletes, deadline).await?
+                }
+                (Failure::Refused(StorageError::Full(_)), Some(_)) if deletes => None,
+                (failure, slot) => {
+                    if let Some(slot) = slot.filter(|_| !failure.leaves_open()) {
+                        let unmoved = slot.revision();
+                        slot.give_back(unmoved);
+                    }
+                    return Err(self.explain(failure, true).await);
+                }
+            };
+        }
+    }
+
+    /// A slot for a write, or none for a deletion in a full etcd.
+    async fn slot(&self, deletes: bool, deadline: Instant) -> Result<Option<Slot>, StorageError> {
+        match self.sessions.take(&self.endpoints, deadline).await {
+            Ok(slot) => Ok(Some(slot)),
+            Err(Failure::Refused(StorageError::Full(_))) if deletes => Ok(None),
+            // Nothing was sent of the write itself.
+            Err(Failure::Refused(error)) => Err(error),
+            Err(other) => Err(StorageError::Unavailable(other.to_string())),
+        }
+    }
+
+    async fn send(&self, write: &Write<'_>, slot: Option<&Slot>, deadline: Instant) -> Result<Reply, Failure> {
+        let operation = Operation::write(write.name, write.key);
+        let answer = self.endpoints.call(operation, deadline, |client, repeated| {
+            let transaction = write.transaction(slot, repeated);
+            let mut client = kv(client);
+            async move { client.txn(transaction).await }
+        });
+        let Answer { value, repeated } = answer.await?;
+        let reply = Reply {
+            revision: revision_of(value.header()),
+            refused: (!value.succeeded()).then(|| write.found(value.op_responses())),
+            repeated,
+        };
+        let slot_was_there = slot.is_some_and(|slot| slot.revision() > 0);
+        match &reply.refused {
+            // The lease has expired, and the slots with it.
+            Some(found) if slot_was_there && found.slot.is_none() => Err(if repeated {
+                Failure::Unknown("the session has expired".to_owned())
+            } else {
+                Failure::Refused(StorageError::LeaseNotFound)
+            }),
+            _ => Ok(reply),
+        }
+    }
+}
+
+impl Write<'_> {
+    fn transaction(&self, slot: Option<&Slot>, repeated: bool) -> Txn {
+        let is_at = |key: &str, revision| Compare::mod_revision(key, CompareOp::Equal, revision);
+        let where_is = |key: &str| TxnOp::get(key, Some(GetOptions::new().with_keys_only()));
+        let wanted = match self.then {
+            // To delete nothing is a conflict, not a write.
+            Then::Delete if self.wanted <= 0 => NOWHERE,
+            _ => self.wanted,
+        };
+        let mut when = vec![is_at(self.key, wanted)];
+        let mut then = vec![match &self.then {
+            Then::Put(put) => put.clone(),
+            Then::Delete => TxnOp::delete(self.key, None),
+        }];
+        let mut or_else = vec![TxnOp::get(self.key, None)];
+        if let Some(fence) = &self.fence {
+            when.push(is_at(&fence.key, fence.mod_revision));
+            or_else.push(where_is(&fence.key));
+        }
+        if let Some(slot) = slot {
+            let unmoved = is_at(slot.key(), slot.revision());
+            let mark = |fate| TxnOp::put(slot.key(), fate, Some(PutOptions::new().with_lease(slot.lease())));
+            when.push(unmoved.clone());
+            then.push(mark(MADE));
+            or_else.push(TxnOp::get(slot.key(), None));
+            if repeated {
+                or_else.push(TxnOp::txn(Txn::new().when([unmoved]).and_then([mark(REFUSED)])));
+            }
+        }
+        Txn::new().when(when).and_then(then).or_else(or_else)
+    }
+
+    /// The table in the header.
+    fn judge(&self, slot: Option<Slot>, reply: Reply) -> Result<WriteOutcome, StorageError> {
+        let Reply {
+            revision: now,
+            refused,
+            repeated,
+        } = reply;
+        let Some(found) = refused else {
+            if let Some(slot) = slot {
+                slot.give_back(now);
+            }
+            return Ok(WriteOutcome::Committed(now));
+        };
+        let Some(slot) = slot else {
+            if repeated {
+                return Err(StorageError::UnknownOutcome(
+                    "it was repeated without a slot".to_owned(),
+                ));
+            }
+            return self.refusal(found);
+        };
+        let before = slot.revision();
+        let moved = found.slot.as_ref().filter(|entry| entry.mod_revision != before);
+        let made = moved
+            .filter(|entry| entry.value == MADE)
+            .map(|entry| entry.mod_revision);
+        slot.give_back(match moved {
+            Some(entry) => entry.mod_revision,
+            None if repeated => now,
+            None => before,
+        });
+        if let Some(revision) = made {
+            tracing::debug!(key = self.key, revision, "an earlier attempt was committed");
+            metrics::counter!("trireme_etcd_writes_resolved_total", "operation" => self.name).increment(1);
+            return Ok(WriteOutcome::Committed(revision));
+        }
+        self.refusal(found)
+    }
+
+    fn refusal(&self, found: Found) -> Result<WriteOutcome, StorageError> {
+        match &self.fence {
+            Some(fence) if fence.mod_revision != found.fence => Err(StorageError::Fenced),
+            _ => Ok(WriteOutcome::Conflict(found.key)),
+        }
+    }
+
+    fn found(&self, responses: Vec<TxnOpResponse>) -> Found {
+        let mut entries = responses.into_iter().map(|response| match response {
+            TxnOpResponse::Get(mut found) => found.take_kvs().into_iter().next().and_then(entry),
+            _ => None,
+        });
+        let mut next = || entries.next().flatten();
+        let key = next();
+        let fence = self.fence.as_ref().and_then(|_| next());
+        Found {
+            key,
+            fence: fence.map_or(0, |entry| entry.mod_revision),
+            slot: next(),
+        }
+    }
+}
