@@ -1,9 +1,8 @@
 //! The one place that writes to the store.
 //!
-//! A write has three outcomes: committed, surely not committed, unknown. An unknown create is looked up once: our bytes
-//! at the key, which hold a new uid, mean that it was committed. The same bytes after an update may be another writer's,
-//! so there the client hears that the outcome is unknown. What was reserved for a write of unknown outcome stays
-//! reserved, since the object may hold it; the repair duty finds out.
+//! A write has three outcomes: committed, surely not committed, unknown. The store itself tries again and finds out as
+//! much as it can in its time, so nothing is looked up here: what it calls unknown, the client hears to be unknown. What
+//! was reserved for such a write stays reserved, since the object may hold it; the repair duty finds out.
 
 use std::sync::Arc;
 
@@ -103,13 +102,7 @@ impl Writer {
         };
         let written = self.store.put(key, bytes.clone(), compare, options).await;
         Fence::note(fence, &written);
-        let outcome = match written {
-            Err(StorageError::UnknownOutcome(why)) if compare == Compare::Absent => {
-                self.look_up_create(key, &bytes, why).await?
-            }
-            other => other?,
-        };
-        match outcome {
+        match written? {
             WriteOutcome::Committed(revision) => {
                 let item = Item::from_stored(&self.info, key, bytes, revision);
                 Ok(Put::Committed(Arc::new(
@@ -117,13 +110,6 @@ impl Writer {
                 )))
             }
             WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
-        }
-    }
-
-    async fn look_up_create(&self, key: &str, bytes: &Bytes, why: String) -> Result<WriteOutcome, Fault> {
-        match self.store.get(key, None).await {
-            Ok((Some(entry), _)) if entry.value == *bytes => Ok(WriteOutcome::Committed(entry.mod_revision)),
-            _ => Err(StorageError::UnknownOutcome(why).into()),
         }
     }
 
