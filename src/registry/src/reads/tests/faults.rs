@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -26,11 +26,14 @@ use trireme_storage::{
 use super::support::{STATE, events, open, truth, until_error};
 use crate::fixtures::{ReadSide, configmaps, get, open_store, put, watch};
 
-/// A real store whose watches break when the test says so.
+/// A real store whose watches break or stand still when the test says so, and which counts what it is asked.
 struct Breaking {
     inner: Arc<dyn Storage>,
     cut: channel::Sender<Option<StorageError>>,
     refuse: AtomicBool,
+    stands: channel::Sender<bool>,
+    objects_read: AtomicUsize,
+    revisions_read: AtomicUsize,
 }
 
 impl Breaking {
@@ -39,6 +42,9 @@ impl Breaking {
             inner,
             cut: channel::Sender::new(None),
             refuse: AtomicBool::new(false),
+            stands: channel::Sender::new(false),
+            objects_read: AtomicUsize::new(0),
+            revisions_read: AtomicUsize::new(0),
         })
     }
 }
@@ -52,13 +58,17 @@ impl Storage for Breaking {
             let inner = self.inner.watch(prefix, after).await?;
             let mut cut = self.cut.subscribe();
             cut.mark_unchanged();
-            let stream = futures_util::stream::unfold((inner, cut), |(mut inner, mut cut)| async move {
+            let state = (inner, cut, self.stands.subscribe());
+            let stream = futures_util::stream::unfold(state, |(mut inner, mut cut, mut stands)| async move {
                 let next = tokio::select! {
                     biased;
                     _ = cut.changed() => cut.borrow_and_update().clone().map(Err),
-                    batch = inner.next() => batch,
+                    batch = inner.next() => {
+                        stands.wait_for(|stands| !stands).await.expect("the store lives");
+                        batch
+                    }
                 };
-                next.map(|next| (next, (inner, cut)))
+                next.map(|next| (next, (inner, cut, stands)))
             });
             Ok(Box::pin(stream) as WatchStream)
         })
@@ -69,10 +79,12 @@ impl Storage for Breaking {
         key: &'a str,
         revision: Option<Revision>,
     ) -> BoxFuture<'a, Result<(Option<KeyValue>, Revision), StorageError>> {
+        self.objects_read.fetch_add(1, Ordering::SeqCst);
         self.inner.get(key, revision)
     }
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangePage, StorageError>> {
+        self.objects_read.fetch_add(1, Ordering::SeqCst);
         self.inner.range(request)
     }
 
@@ -96,7 +108,12 @@ impl Storage for Breaking {
     }
 
     fn read_index(&self) -> BoxFuture<'_, Result<Revision, StorageError>> {
-        self.inner.read_index()
+        Box::pin(async {
+            // As over a network: never at once.
+            tokio::task::yield_now().await;
+            self.revisions_read.fetch_add(1, Ordering::SeqCst);
+            self.inner.read_index().await
+        })
     }
 
     fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
@@ -233,5 +250,61 @@ fn a_late_resource_is_loaded_and_followed() {
         assert!(reader.get(get("ns/a")).await.is_ok(), "what was there before is loaded");
         let later = put(&*side.store, &widgets, "ns/a", json!({"spec": {"x": 2}})).await;
         assert_eq!(reader.get(get("ns/a")).await.expect("it is there").revision, later);
+    });
+}
+
+const CROWD: usize = 200;
+
+/// A store whose watch stands still behind a write; the revision of that write.
+async fn lagging(kit: &TestKit) -> (tempfile::TempDir, Arc<Breaking>, ReadSide, Revision) {
+    let (dir, store) = open_store();
+    let breaking = Breaking::over(store.clone());
+    let side = ReadSide::start_over(&kit.system, breaking.clone(), vec![configmaps()]).await;
+    let info = configmaps();
+    put(&*store, &info, "ns/a", json!({"data": {"n": "old"}})).await;
+    side.reader("configmaps").get(get("ns/a")).await.expect("it is there");
+    breaking.stands.send_replace(true);
+    let written = put(&*store, &info, "ns/a", json!({"data": {"n": "new"}})).await;
+    breaking.objects_read.store(0, Ordering::SeqCst);
+    breaking.revisions_read.store(0, Ordering::SeqCst);
+    (dir, breaking, side, written)
+}
+
+#[test]
+fn a_crowd_of_readers_waits_for_a_cache_that_lags_and_leaves_the_store_alone() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, breaking, side, written) = lagging(&kit).await;
+        let reader = side.reader("configmaps");
+        let crowd = futures_util::future::join_all((0..CROWD).map(|_| reader.get(get("ns/a"))));
+        let any = async {
+            let mut any = get("ns/a");
+            any.freshness = crate::request::Freshness::Any;
+            let old = reader.get(any).await.expect("what is there is good enough");
+            assert!(old.revision < written, "it does not wait for the others");
+            breaking.stands.send_replace(false);
+        };
+        let (answers, ()) = tokio::join!(crowd, any);
+        for answer in answers {
+            assert_eq!(answer.expect("the cache has caught up").revision, written);
+        }
+        assert_eq!(breaking.objects_read.load(Ordering::SeqCst), 0);
+        let rounds = breaking.revisions_read.load(Ordering::SeqCst);
+        assert!(rounds <= 3, "{CROWD} readers shared {rounds} reads of the revision");
+    });
+}
+
+#[test]
+fn readers_of_a_cache_that_stays_behind_are_told_so_and_leave_the_store_alone() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, breaking, side, _) = lagging(&kit).await;
+        let reader = side.reader("configmaps");
+        let crowd = futures_util::future::join_all((0..CROWD).map(|_| reader.get(get("ns/a"))));
+        for answer in while_time_passes(&kit, crowd).await {
+            let error = answer.expect_err("the cache is behind");
+            assert_eq!(error.reason, Reason::Timeout);
+            assert!(error.details.is_some_and(|details| details.retry_after_seconds == 1));
+        }
+        assert_eq!(breaking.objects_read.load(Ordering::SeqCst), 0);
+        assert!(breaking.revisions_read.load(Ordering::SeqCst) <= 3);
     });
 }
