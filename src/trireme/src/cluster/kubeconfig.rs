@@ -216,7 +216,7 @@ current-context: x
         };
         assert!(fault("{").contains("is no kubeconfig"));
         assert!(fault("current-context: none").contains("it has no context \"none\""));
-        assert!(fault(&FILE.replace("Q0E=", "!")).contains("certificate-authority-data is not base64"));
+        assert!(fault(&FILE.replace("Q0E=", "a-b")).contains("certificate-authority-data is not base64"));
         assert!(fault(&FILE.replace("key.pem", "none.pem")).contains("none.pem"));
         assert!(fault(&FILE.replace("certificate-authority-data: Q0E=", "x: y")).contains("--certificate-authority"));
         assert!(fault(&FILE.replace("client-key", "x")).contains("nothing says who asks"));
