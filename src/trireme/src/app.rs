@@ -142,7 +142,7 @@ impl App {
             root_ca: root_ca(settings, &pki)?,
         };
         let duties = duties.start()?;
-        let probe = StoreProbe::start(&system, Arc::clone(&store));
+        let probe = StoreProbe::start(&system, director.clone());
         let replicas = Observed::start(
             &system,
             Facts {

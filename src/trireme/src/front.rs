@@ -25,7 +25,7 @@ use crate::spans::OtlpSpans;
 
 /// What health depends on beside the resources.
 pub(crate) struct Watched {
-    /// Whether the store answers.
+    /// Whether the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
     /// Whether the end has begun.
     pub(crate) lifecycle: Lifecycle,
@@ -61,7 +61,7 @@ pub(crate) fn start(
         authorizer: Arc::new(MastersOnly),
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
-        health: health(director, watched),
+        health: health(watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
         profiler: settings.profiling.then(|| Arc::new(CpuProfiler) as Arc<dyn Profiler>),
@@ -104,23 +104,17 @@ fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Au
 }
 
 /// The names are those of kube-apiserver's checks, so that probes of a single one work.
-fn health(director: &DirectorHandle, watched: Watched) -> Health {
+fn health(watched: Watched) -> Health {
     let Watched {
         store,
         lifecycle,
         replicas,
     } = watched;
-    let (director, readiness) = (director.clone(), store.clone());
+    let (readiness, caches) = (store.clone(), store.clone());
     let health = Health::new()
-        .check("etcd", Probes::NotLive, move || store.check())
-        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check())
-        .check("informer-sync", Probes::ReadyOnly, move || {
-            if director.is_ready() {
-                Ok(())
-            } else {
-                Err("a watch cache is not loaded".to_owned())
-            }
-        })
+        .check("etcd", Probes::NotLive, move || store.check_store())
+        .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
+        .check("informer-sync", Probes::ReadyOnly, move || caches.check_caches())
         .check("shutdown", Probes::ReadyOnly, move || {
             if lifecycle.has(Moment::ShutdownInitiated) {
                 Err("the process is shutting down".to_owned())

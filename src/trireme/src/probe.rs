@@ -1,59 +1,108 @@
-//! Whether the store can be reached, looked at in the background so that probes of health never wait.
+//! Whether requests would be answered, looked at in the background so that probes of health never wait.
+//!
+//! A look takes the way of a consistent read: it asks the store's leader, which asks a quorum, how far the store is, and
+//! waits until every watch cache is there. A quorum that answers would also take a write. A check fails as soon as the
+//! last look that went well began too long ago, so it also fails when looks end no more, for whatever reason.
+//!
+//! ```text
+//!  looks   ok ─ 0.25 s ─ ok ─ 0.25 s ─ ok ──X the store freezes
+//!  check   well ───────────────────────┤ 1.75 s later: failed
+//! ```
+//! An election of etcd takes 1 to 2 s, in which no replica can write. Most pass unnoticed: a replica that is taken out
+//! for them is out for longer than they take, and all replicas would be out at once. What lasts longer is told within 2 s.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_storage::{Revision, Storage};
+use trireme_registry::DirectorHandle;
+use trireme_storage::Revision;
 
-/// Twice this and the store's deadline is the time in which `/readyz` tells the truth.
-const INTERVAL: Duration = Duration::from_millis(500);
-const DEADLINE: Duration = Duration::from_millis(1000);
+const INTERVAL: Duration = Duration::from_millis(250);
+/// What takes longer is not well: a client's write would take as long.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// So old may the beginning of the last good look be.
+const STALE: Duration = Duration::from_millis(1_750);
 
-/// Whether the store answered the last linearizable read in time, and where it was. Cheap to clone.
-#[derive(Clone, Default)]
-pub(crate) struct StoreProbe(Arc<Seen>);
+/// What the looks have found. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct StoreProbe {
+    clock: Clock,
+    good: Arc<Mutex<Good>>,
+}
 
-#[derive(Default)]
-struct Seen {
-    answers: AtomicBool,
-    /// 0 before the first answer.
-    revision: AtomicI64,
+/// When the last looks began that went well.
+#[derive(Debug, Clone, Copy, Default)]
+struct Good {
+    store: Option<Instant>,
+    caches: Option<Instant>,
+    /// Where the store was.
+    revision: Option<Revision>,
 }
 
 impl StoreProbe {
     /// Starts looking; until the first answer the store counts as away.
-    pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>) -> Self {
-        let probe = Self::default();
-        let (clock, seen) = (system.clock().clone(), Arc::clone(&probe.0));
-        let _ = system.tasks().spawn_named("store probe", look(store, clock, seen));
+    pub(crate) fn start(system: &ActorSystem, director: DirectorHandle) -> Self {
+        let probe = Self {
+            clock: system.clock().clone(),
+            good: Arc::default(),
+        };
+        let _ = system
+            .tasks()
+            .spawn_named("store probe", probe.clone().look_for_ever(director));
         probe
     }
 
     /// The store's revision when it answered last; `None` if it has not yet.
     pub(crate) fn revision(&self) -> Option<Revision> {
-        let revision = self.0.revision.load(Ordering::Relaxed);
-        (revision > 0).then_some(revision)
+        self.good().revision
     }
 
-    /// For a health check.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        if self.0.answers.load(Ordering::Relaxed) {
-            Ok(())
-        } else {
-            Err("the store does not answer".to_owned())
+    /// Whether the store answers.
+    pub(crate) fn check_store(&self) -> Result<(), String> {
+        self.check(self.good().store, "the store does not answer")
+    }
+
+    /// Whether the watch caches keep up with the store. They cannot be blamed while it does not answer.
+    pub(crate) fn check_caches(&self) -> Result<(), String> {
+        let good = self.good();
+        if good.caches.is_some() && self.check(good.store, "").is_err() {
+            return Ok(());
+        }
+        self.check(good.caches, "a watch cache is not loaded or lags behind the store")
+    }
+
+    fn check(&self, good: Option<Instant>, what: &str) -> Result<(), String> {
+        match good {
+            Some(began) if self.clock.now().saturating_duration_since(began) < STALE => Ok(()),
+            _ => Err(what.to_owned()),
         }
     }
-}
 
-async fn look(store: Arc<dyn Storage>, clock: Clock, seen: Arc<Seen>) {
-    loop {
-        let read = clock.timeout_at(clock.now() + DEADLINE, store.read_index()).await;
-        seen.answers.store(matches!(read, Some(Ok(_))), Ordering::Relaxed);
-        if let Some(Ok(revision)) = read {
-            seen.revision.store(revision, Ordering::Relaxed);
+    fn good(&self) -> std::sync::MutexGuard<'_, Good> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn look_for_ever(self, director: DirectorHandle) {
+        loop {
+            self.look(&director).await;
+            self.clock.sleep(INTERVAL).await;
         }
-        clock.sleep(INTERVAL).await;
+    }
+
+    async fn look(&self, director: &DirectorHandle) {
+        let began = self.clock.now();
+        let deadline = began + DEADLINE;
+        let Ok(revision) = director.read_index().revision(deadline).await else {
+            return;
+        };
+        {
+            let mut good = self.good();
+            good.store = Some(began);
+            good.revision = Some(revision);
+        }
+        if director.reaches(revision, deadline).await {
+            self.good().caches = Some(began);
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! The public face of the director.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology::TopologyError};
 use trireme_machinery::GroupVersionKind;
-use trireme_storage::Storage;
+use trireme_storage::{Revision, Storage};
 
 use super::{
     actor::Director,
@@ -124,6 +124,16 @@ impl DirectorHandle {
     /// Whether all resources are loaded and have caught up with where the store was then.
     pub fn is_ready(&self) -> bool {
         self.routes().registries().all(RegistryHandle::is_ready)
+    }
+
+    /// Whether all resources can be read as of a revision by `deadline`; waits for those that are behind.
+    pub async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
+        for registry in self.routes().registries() {
+            if !registry.reaches(revision, deadline).await {
+                return false;
+            }
+        }
+        true
     }
 
     /// The revision clock of the store.

@@ -106,6 +106,11 @@ impl Reader {
         self.cache.is_loaded().then(|| self.progress.reached())
     }
 
+    /// Whether the cache is at a revision by `deadline`; waits for it.
+    pub(crate) async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
+        self.progress.wait(revision, deadline).await.is_ok()
+    }
+
     /// Reads one object.
     pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
         let target = &request.target;

@@ -1,11 +1,11 @@
 //! What callers hold of a registry.
 
-use std::{collections::HashSet, future::Future, sync::Arc};
+use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
 
 use serde_json::Value;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned};
 use trireme_machinery::{ApiError, GroupVersionKind, Reason};
-use trireme_storage::Storage;
+use trireme_storage::{Revision, Storage};
 
 use super::{
     actor::Registry,
@@ -76,6 +76,11 @@ impl RegistryHandle {
     /// Up to which revision of the store everything about the resource is known here; `None` until it is loaded.
     pub fn revision(&self) -> Option<trireme_storage::Revision> {
         self.writer.reader.revision()
+    }
+
+    /// Whether reads can be answered as of a revision by `deadline`; waits for it.
+    pub(crate) async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
+        self.writer.reader.reaches(revision, deadline).await
     }
 
     /// Stops the actor for good, when the resource is served no longer.
