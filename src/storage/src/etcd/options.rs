@@ -40,7 +40,7 @@ impl EtcdOptions {
             connect_timeout: Duration::from_millis(500),
             attempt_timeout: Duration::from_millis(600),
             request_timeout: Duration::from_secs(5),
-            keepalive_interval: Duration::from_secs(1),
+            keepalive_interval: Duration::from_millis(500),
             keepalive_timeout: Duration::from_secs(1),
         }
     }
