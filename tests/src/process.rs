@@ -102,13 +102,17 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Sends it a signal, such as `TERM`.
+    /// Sends a signal: `STOP` freezes the process, `CONT` lets it go on.
     pub fn signal(&self, name: &str) -> Result<(), String> {
         let sent = Command::new("kill")
             .arg(format!("-{name}"))
             .arg(self.id().to_string())
             .status();
-        sent.map(drop).map_err(|error| format!("kill: {error}"))
+        match sent {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("kill -{name}: {status}")),
+            Err(error) => Err(format!("kill -{name}: {error}")),
+        }
     }
 
     /// Waits until it has ended; says how.

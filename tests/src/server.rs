@@ -163,6 +163,11 @@ impl Server {
         self.dir.path().join("data")
     }
 
+    /// The etcd that it keeps its objects in, if it is over one.
+    pub fn etcd(&self) -> Option<&Arc<Etcd>> {
+        self.etcd.as_ref()
+    }
+
     /// The process, to signal it or to read its log.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
@@ -190,7 +195,7 @@ pub fn binary() -> Result<PathBuf, String> {
 /// An etcd process of its own, in a fresh directory.
 #[derive(Debug)]
 pub struct Etcd {
-    _process: Process,
+    process: Process,
     _dir: TempDir,
     port: u16,
 }
@@ -228,10 +233,15 @@ impl Etcd {
         let mut process = Process::start("etcd", &mut command, dir.path()).map_err(|error| error.to_string())?;
         process.wait_until("healthy", START_PATIENCE, || is_healthy(port))?;
         Ok(Self {
-            _process: process,
+            process,
             _dir: dir,
             port,
         })
+    }
+
+    /// The process, to signal it.
+    pub fn process(&self) -> &Process {
+        &self.process
     }
 
     /// Where it serves clients.

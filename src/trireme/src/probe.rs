@@ -31,7 +31,7 @@ pub(crate) struct StoreProbe {
     good: Arc<Mutex<Good>>,
 }
 
-/// When the last looks began that went well.
+/// When the last looks began that went well, and what they saw.
 #[derive(Debug, Clone, Copy, Default)]
 struct Good {
     store: Option<Instant>,

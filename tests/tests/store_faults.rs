@@ -1,0 +1,86 @@
+//! What clients and load balancers see while etcd is away.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use trireme_tests::http::{Answer, Client};
+use trireme_tests::{Server, StoreChoice};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What is promised is 2 s; the machine may be busy with other tests.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
+/// A write waits 5 s for its store, a consistent read 3 s.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(8);
+const CONFIGMAPS: &str = "/api/v1/namespaces/kube-system/configmaps";
+
+fn until_ready(server: &mut Server, wanted: bool) -> Duration {
+    let (client, started) = (server.client().anonymous(), Instant::now());
+    let ready = || client.get("/readyz").is_ok_and(|answer| answer.code == 200);
+    let waited = server
+        .process()
+        .wait_until("as ready as wanted", PATIENCE, || ready() == wanted);
+    waited.unwrap_or_else(|error| panic!("{error}"));
+    started.elapsed()
+}
+
+fn create(client: &Client, name: &str) -> Answer {
+    let object = json!({ "metadata": { "name": name } });
+    client.json("POST", CONFIGMAPS, &object).expect("an answer")
+}
+
+/// The answer is a Status of a timeout or of a server that is not available, in time.
+fn assert_told(what: &str, ask: impl FnOnce() -> Answer) -> Value {
+    let started = Instant::now();
+    let answer = ask();
+    assert!(
+        started.elapsed() < ANSWERED_WITHIN,
+        "{what} took {:?}",
+        started.elapsed()
+    );
+    assert!(matches!(answer.code, 503 | 504), "{what}: {}", answer.text());
+    let status: Value = serde_json::from_str(&answer.text()).expect("JSON");
+    assert_eq!(status["kind"], "Status", "{what}");
+    status
+}
+
+#[test]
+fn while_etcd_is_frozen_caches_are_read_and_all_else_is_told() {
+    let mut server = Server::start(StoreChoice::Etcd);
+    let client = server.client();
+    // The namespace is made in the background.
+    let made = server
+        .process()
+        .wait_until("writable", PATIENCE, || create(&client, "before").code == 201);
+    made.unwrap_or_else(|error| panic!("{error}"));
+    let etcd = server.etcd().expect("it is over an etcd").clone();
+    let before = format!("{CONFIGMAPS}/before");
+    assert_eq!(client.get(&before).expect("an answer").code, 200);
+
+    etcd.process().signal("STOP").expect("etcd is frozen");
+    let told = until_ready(&mut server, false);
+    assert!(told < TOLD_WITHIN, "not ready after {told:?}");
+    assert_eq!(
+        client.get("/livez").expect("an answer").code,
+        200,
+        "to restart it would not help"
+    );
+    let cached = |path: &str| {
+        client
+            .get(&format!("{path}?resourceVersion=0"))
+            .expect("an answer")
+            .code
+    };
+    assert_eq!((cached(&before), cached(CONFIGMAPS)), (200, 200));
+    let read = assert_told("a consistent read", || client.get(&before).expect("an answer"));
+    assert_eq!(read["details"]["retryAfterSeconds"], 1, "{read}");
+    let write = assert_told("a write", || create(&client, "during"));
+    assert_eq!(write["reason"], "Timeout", "nobody knows what becomes of it: {write}");
+
+    etcd.process().signal("CONT").expect("etcd goes on");
+    let told = until_ready(&mut server, true);
+    assert!(told < TOLD_WITHIN, "ready after {told:?}");
+    assert_eq!(create(&client, "after").code, 201);
+    assert_eq!(client.get(&before).expect("an answer").code, 200);
+    let during = create(&client, "during").code;
+    assert!(matches!(during, 201 | 409), "it was made or it was not: {during}");
+}
