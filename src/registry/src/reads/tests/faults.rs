@@ -32,6 +32,8 @@ struct Breaking {
     cut: channel::Sender<Option<StorageError>>,
     refuse: AtomicBool,
     stands: channel::Sender<bool>,
+    /// Reads of the revision wait for this.
+    answers: channel::Sender<bool>,
     objects_read: AtomicUsize,
     revisions_read: AtomicUsize,
 }
@@ -43,6 +45,7 @@ impl Breaking {
             cut: channel::Sender::new(None),
             refuse: AtomicBool::new(false),
             stands: channel::Sender::new(false),
+            answers: channel::Sender::new(true),
             objects_read: AtomicUsize::new(0),
             revisions_read: AtomicUsize::new(0),
         })
@@ -112,6 +115,8 @@ impl Storage for Breaking {
             // As over a network: never at once.
             tokio::task::yield_now().await;
             self.revisions_read.fetch_add(1, Ordering::SeqCst);
+            let mut answers = self.answers.subscribe();
+            answers.wait_for(|answers| *answers).await.expect("the store lives");
             self.inner.read_index().await
         })
     }
@@ -265,6 +270,7 @@ async fn lagging(kit: &TestKit) -> (tempfile::TempDir, Arc<Breaking>, ReadSide, 
     side.reader("configmaps").get(get("ns/a")).await.expect("it is there");
     breaking.stands.send_replace(true);
     let written = put(&*store, &info, "ns/a", json!({"data": {"n": "new"}})).await;
+    breaking.answers.send_replace(false);
     breaking.objects_read.store(0, Ordering::SeqCst);
     breaking.revisions_read.store(0, Ordering::SeqCst);
     (dir, breaking, side, written)
@@ -281,6 +287,7 @@ fn a_crowd_of_readers_waits_for_a_cache_that_lags_and_leaves_the_store_alone() {
             any.freshness = crate::request::Freshness::Any;
             let old = reader.get(any).await.expect("what is there is good enough");
             assert!(old.revision < written, "it does not wait for the others");
+            breaking.answers.send_replace(true);
             breaking.stands.send_replace(false);
         };
         let (answers, ()) = tokio::join!(crowd, any);
@@ -296,15 +303,23 @@ fn a_crowd_of_readers_waits_for_a_cache_that_lags_and_leaves_the_store_alone() {
 #[test]
 fn readers_of_a_cache_that_stays_behind_are_told_so_and_leave_the_store_alone() {
     run(Topology::trireme(), |kit| async move {
-        let (_dir, breaking, side, _) = lagging(&kit).await;
+        let (_dir, breaking, side, written) = lagging(&kit).await;
         let reader = side.reader("configmaps");
         let crowd = futures_util::future::join_all((0..CROWD).map(|_| reader.get(get("ns/a"))));
-        for answer in while_time_passes(&kit, crowd).await {
+        let all_have_asked = async { breaking.answers.send_replace(true) };
+        let told = async { tokio::join!(crowd, all_have_asked).0 };
+        for answer in while_time_passes(&kit, told).await {
             let error = answer.expect_err("the cache is behind");
             assert_eq!(error.reason, Reason::Timeout);
             assert!(error.details.is_some_and(|details| details.retry_after_seconds == 1));
         }
         assert_eq!(breaking.objects_read.load(Ordering::SeqCst), 0);
         assert!(breaking.revisions_read.load(Ordering::SeqCst) <= 3);
+
+        let within = || kit.system.clock().now() + Duration::from_secs(1);
+        let reaches = while_time_passes(&kit, reader.reaches(written, within())).await;
+        assert!(!reaches, "this is what readiness looks at");
+        breaking.stands.send_replace(false);
+        assert!(reader.reaches(written, within()).await);
     });
 }
