@@ -1,4 +1,4 @@
-//! The simplest authorizer: one group may do everything.
+//! The simplest authorizer: one group may do everything, another may look at how the server is.
 
 use crate::{
     MASTERS,
@@ -6,12 +6,17 @@ use crate::{
     authorizer::{Attributes, Authorizer, Decision, Wanted},
 };
 
-/// Members of `system:masters` may do everything; everybody may see the public paths; nobody else may do anything.
+/// Members of `system:masters` may do everything; those of `system:monitoring` may read metrics and probes, as
+/// Kubernetes' default policy says; everybody may see the public paths; nobody else may do anything.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct MastersOnly;
 
 /// What load balancers and probes ask without credentials, and what tells clients the server's version.
 const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
+
+/// Who reads metrics.
+const MONITORING: &str = "system:monitoring";
+const PROBES: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
 impl MastersOnly {
     /// Whether a path may be read by everybody, even without credentials.
@@ -20,14 +25,26 @@ impl MastersOnly {
     }
 
     fn decide(attributes: &Attributes<'_>) -> Decision {
-        if attributes.user.groups.iter().any(|group| group == MASTERS) {
+        let is_in = |wanted| attributes.user.groups.iter().any(|group| group == wanted);
+        if is_in(MASTERS) {
             return Decision::Allow;
         }
         match attributes.wanted {
-            Wanted::Path(path) if Self::is_public(path) && attributes.verb == "get" => Decision::Allow,
+            Wanted::Path(path) if attributes.verb == "get" => {
+                if Self::is_public(path) || is_monitored(path) && is_in(MONITORING) {
+                    Decision::Allow
+                } else {
+                    Decision::NoOpinion(String::new())
+                }
+            }
             _ => Decision::NoOpinion(String::new()),
         }
     }
+}
+
+fn is_monitored(path: &str) -> bool {
+    let is_below = |probe: &&str| path.strip_prefix(*probe).is_some_and(|rest| rest.starts_with('/'));
+    path == "/metrics" || PROBES.iter().any(|probe| is_below(&probe))
 }
 
 impl Authorizer for MastersOnly {
@@ -58,6 +75,24 @@ mod tests {
     #[test]
     fn masters_may_do_everything() {
         assert!(may(&["a", MASTERS], "delete", "/anything"));
+    }
+
+    #[test]
+    fn monitoring_may_read_metrics_and_probes_and_no_more() {
+        for path in ["/metrics", "/readyz/etcd", "/livez/ping", "/healthz/etcd", "/readyz"] {
+            assert!(may(&[MONITORING], "get", path), "{path}");
+            assert!(!may(&[MONITORING], "post", path), "{path}");
+        }
+        for path in [
+            "/debug/actors",
+            "/metrics/",
+            "/metricsandmore",
+            "/readyzandmore",
+            "/api",
+            "/",
+        ] {
+            assert!(!may(&[MONITORING], "get", path), "{path}");
+        }
     }
 
     #[test]
