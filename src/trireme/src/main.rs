@@ -27,7 +27,7 @@ use trireme_actors::Clock;
 
 use crate::app::App;
 use crate::cluster::{Access, Action};
-use crate::settings::{Invocation, Settings};
+use crate::settings::{Invocation, PkiInit, Settings};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     match settings::read() {
         Ok(Invocation::Serve(settings)) => serve(&settings),
         Ok(Invocation::Cluster(action, access)) => ask_the_group(&action, &access),
+        Ok(Invocation::PkiInit(asked)) => pki_init(&asked),
         Ok(Invocation::Version) => {
             println!("trireme {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -81,6 +82,20 @@ fn serve(settings: &Settings) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(error = %chain(error.as_ref()), "the replica could not serve");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn pki_init(asked: &PkiInit) -> ExitCode {
+    let now = Clock::system().wall();
+    match pki::init(&pki::InitWanted { asked, now }) {
+        Ok(()) => {
+            announce(&asked.dir.join("admin.kubeconfig"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("trireme pki init: {}", chain(&error));
             ExitCode::from(EXIT_FAILED)
         }
     }

@@ -55,9 +55,9 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// A new CA.
-    pub(super) fn make(now: SystemTime) -> Result<Self, CertificateError> {
-        let mut params = params("trireme-ca", None, now, AUTHORITY_LIFE);
+    /// A new CA of this name.
+    pub(super) fn make(common_name: &str, now: SystemTime) -> Result<Self, CertificateError> {
+        let mut params = params(common_name, None, now, AUTHORITY_LIFE);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
@@ -110,7 +110,7 @@ impl Authority {
         params.not_after = about.not_after;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-        params.extended_key_usages = vec![leaf.usage.clone()];
+        params.extended_key_usages.clone_from(&leaf.usages);
         Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
     }
 }
@@ -120,7 +120,7 @@ pub(super) struct Leaf {
     common_name: &'static str,
     organization: Option<&'static str>,
     names: Vec<String>,
-    usage: ExtendedKeyUsagePurpose,
+    usages: Vec<ExtendedKeyUsagePurpose>,
 }
 
 impl Leaf {
@@ -130,17 +130,37 @@ impl Leaf {
             common_name: "kube-apiserver",
             organization: None,
             names,
-            usage: ExtendedKeyUsagePurpose::ServerAuth,
+            usages: vec![ExtendedKeyUsagePurpose::ServerAuth],
         }
     }
 
-    /// The administrator's client certificate: the user is the common name, the group the organization.
+    /// The administrator's client certificate.
     pub(super) fn admin() -> Self {
+        Self::client("kubernetes-admin", "system:masters")
+    }
+
+    /// The client certificate of what reads metrics and may do nothing else.
+    pub(super) fn monitoring() -> Self {
+        Self::client("trireme-monitoring", "system:monitoring")
+    }
+
+    /// What a replica shows to its peers, whom it calls and who call it. The group's name stands for its address.
+    pub(super) fn peer(group_name: String) -> Self {
         Self {
-            common_name: "kubernetes-admin",
-            organization: Some("system:masters"),
+            common_name: "trireme-replica",
+            organization: None,
+            names: vec![group_name],
+            usages: vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth],
+        }
+    }
+
+    /// A client certificate: the user is the common name, the group the organization.
+    fn client(user: &'static str, group: &'static str) -> Self {
+        Self {
+            common_name: user,
+            organization: Some(group),
             names: Vec::new(),
-            usage: ExtendedKeyUsagePurpose::ClientAuth,
+            usages: vec![ExtendedKeyUsagePurpose::ClientAuth],
         }
     }
 

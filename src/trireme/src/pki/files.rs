@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// Mode of keys and of what carries one.
 pub(super) const PRIVATE: u32 = 0o600;
+/// Mode of a key whose reader is another user than its owner and shares a group with it.
+pub(super) const GROUP: u32 = 0o640;
 /// Mode of certificates and public keys.
 pub(super) const PUBLIC: u32 = 0o644;
 
@@ -29,11 +31,17 @@ fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> Fil
 
 /// Makes a directory for its owner alone. One that is there keeps its mode: it may be shared on purpose.
 pub(super) fn make_private_dir(path: &Path) -> Result<(), FileError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(failed("make directory", path))
+    make_dir(path, 0o700)
+}
+
+/// Makes a directory that all may look into. One that is there keeps its mode.
+pub(super) fn make_public_dir(path: &Path) -> Result<(), FileError> {
+    make_dir(path, 0o755)
+}
+
+fn make_dir(path: &Path, mode: u32) -> Result<(), FileError> {
+    let made = DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.map_err(failed("make directory", path))
 }
 
 /// The text of a file.

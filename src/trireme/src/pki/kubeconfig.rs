@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// A kubeconfig for the replica on this machine. All values are base64 or plain words, so no YAML quoting is needed.
-pub(super) fn render(port: u16, ca: &str, certificate: &str, key: &str) -> String {
+/// A kubeconfig for the API at `server`. All values are base64, plain words or URLs, so no YAML quoting is needed.
+pub(super) fn render(server: &str, ca: &str, certificate: &str, key: &str) -> String {
     let (ca, certificate, key) = (STANDARD.encode(ca), STANDARD.encode(certificate), STANDARD.encode(key));
     format!(
         "apiVersion: v1
@@ -12,7 +12,7 @@ kind: Config
 clusters:
 - name: trireme
   cluster:
-    server: https://127.0.0.1:{port}
+    server: {server}
     certificate-authority-data: {ca}
 users:
 - name: kubernetes-admin

@@ -12,9 +12,12 @@
 //!   sa.key  sa.pub                                   service-account tokens are signed with this (ECDSA P-256)
 //!   admin.crt  admin.key                             user kubernetes-admin, group system:masters
 //! ```
+//!
+//! Replicas that serve one cluster need one CA: [`init`] makes the files of all of them, once and elsewhere.
 
 mod certificates;
 mod files;
+mod init;
 mod kubeconfig;
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ use std::time::SystemTime;
 pub(crate) use certificates::CertificateError;
 use certificates::{Authority, Leaf};
 pub(crate) use files::FileError;
+pub(crate) use init::{InitWanted, init};
 
 /// Where everything is, and the CA's certificate itself.
 #[derive(Debug, Clone)]
@@ -74,10 +78,10 @@ pub(crate) enum PkiError {
         source: CertificateError,
     },
     /// The CA has expired; only the owner can decide to replace it.
-    #[error("the CA in {0} has expired; move the directory away to have a new one made")]
+    #[error("the CA {0} has expired; move its directory away to have a new one made")]
     Expired(PathBuf),
     /// The CA's certificate is there without its key; clients may still trust it.
-    #[error("the CA in {0} has lost its key; put it back, or move the directory away to have a new CA made")]
+    #[error("the CA {0} has lost its key; put it back, or move its directory away to have a new CA made")]
     NoKey(PathBuf),
 }
 
@@ -92,31 +96,34 @@ pub(crate) fn ensure(wanted: &Wanted<'_>) -> Result<Pki, PkiError> {
         serving_key: dir.join("apiserver.key"),
         kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
     };
-    let authority = authority(&dir, wanted.now)?;
+    let authority = authority(&dir, "ca", wanted.now)?;
     let serving = Leaf::serving(names(wanted));
     leaf(&dir, "apiserver", &authority, &serving, wanted.now)?;
     leaf(&dir, "admin", &authority, &Leaf::admin(), wanted.now)?;
     service_account_key(&dir)?;
-    write_kubeconfig(&pki, &dir, wanted)?;
+    let server = format!("https://127.0.0.1:{}", wanted.port);
+    let trusted = wanted.foreign_serving_certificate.unwrap_or(&pki.ca_file);
+    write_kubeconfig(&pki.kubeconfig, &server, trusted, &dir)?;
     Ok(pki)
 }
 
-fn authority(dir: &Path, now: SystemTime) -> Result<Authority, PkiError> {
-    let (certificate_file, key_file) = (dir.join("ca.crt"), dir.join("ca.key"));
+/// The CA in `NAME.crt` and `NAME.key`.
+fn authority(dir: &Path, name: &str, now: SystemTime) -> Result<Authority, PkiError> {
+    let (certificate_file, key_file) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
     let wrap = |source| PkiError::Certificate {
         path: certificate_file.clone(),
         source,
     };
     let (certificate, key) = (files::read_opt(&certificate_file)?, files::read_opt(&key_file)?);
     if let Some(certificate) = certificate {
-        let key = key.ok_or_else(|| PkiError::NoKey(dir.to_owned()))?;
+        let key = key.ok_or_else(|| PkiError::NoKey(certificate_file.clone()))?;
         let authority = Authority::load(&certificate, &key).map_err(wrap)?;
         if authority.is_expired(now).map_err(wrap)? {
-            return Err(PkiError::Expired(dir.to_owned()));
+            return Err(PkiError::Expired(certificate_file));
         }
         return Ok(authority);
     }
-    let authority = Authority::make(now).map_err(wrap)?;
+    let authority = Authority::make(&format!("trireme-{name}"), now).map_err(wrap)?;
     // The key first: a certificate is never there without its key.
     files::write(&key_file, authority.key_pem().as_bytes(), files::PRIVATE)?;
     files::write(&certificate_file, authority.certificate_pem().as_bytes(), files::PUBLIC)?;
@@ -124,6 +131,18 @@ fn authority(dir: &Path, now: SystemTime) -> Result<Authority, PkiError> {
 }
 
 fn leaf(dir: &Path, name: &str, authority: &Authority, leaf: &Leaf, now: SystemTime) -> Result<(), PkiError> {
+    leaf_with_mode(dir, name, authority, leaf, now, files::PRIVATE)
+}
+
+/// The certificate in `NAME.crt` and its key in `NAME.key`, which gets `key_mode` when it is made.
+fn leaf_with_mode(
+    dir: &Path,
+    name: &str,
+    authority: &Authority,
+    leaf: &Leaf,
+    now: SystemTime,
+    key_mode: u32,
+) -> Result<(), PkiError> {
     let (certificate_file, key_file) = (dir.join(format!("{name}.crt")), dir.join(format!("{name}.key")));
     let (certificate, key) = (files::read_opt(&certificate_file)?, files::read_opt(&key_file)?);
     if let (Some(certificate), Some(key)) = (certificate, key)
@@ -135,7 +154,7 @@ fn leaf(dir: &Path, name: &str, authority: &Authority, leaf: &Leaf, now: SystemT
         path: certificate_file.clone(),
         source,
     })?;
-    files::write(&key_file, key.as_bytes(), files::PRIVATE)?;
+    files::write(&key_file, key.as_bytes(), key_mode)?;
     files::write(&certificate_file, certificate.as_bytes(), files::PUBLIC)?;
     Ok(())
 }
@@ -161,23 +180,25 @@ fn service_account_key(dir: &Path) -> Result<(), PkiError> {
     )?)
 }
 
-fn write_kubeconfig(pki: &Pki, dir: &Path, wanted: &Wanted<'_>) -> Result<(), PkiError> {
-    let trusted = wanted.foreign_serving_certificate.unwrap_or(&pki.ca_file);
+/// Writes the kubeconfig of the administrator, whose certificate is in `dir`, for the API at `server`.
+fn write_kubeconfig(file: &Path, server: &str, trusted: &Path, dir: &Path) -> Result<(), PkiError> {
     let text = kubeconfig::render(
-        wanted.port,
+        server,
         &files::read(trusted)?,
         &files::read(&dir.join("admin.crt"))?,
         &files::read(&dir.join("admin.key"))?,
     );
-    Ok(files::write_if_different(
-        &pki.kubeconfig,
-        text.as_bytes(),
-        files::PRIVATE,
-    )?)
+    Ok(files::write_if_different(file, text.as_bytes(), files::PRIVATE)?)
 }
 
 /// Every name under which a client may reach this replica.
 fn names(wanted: &Wanted<'_>) -> Vec<String> {
+    let bound = (!wanted.bind_address.is_unspecified()).then(|| wanted.bind_address.to_string());
+    serving_names(&wanted.service_addresses, wanted.hostname.iter().cloned().chain(bound))
+}
+
+/// The names that every serving certificate carries, and `more`.
+fn serving_names(service_addresses: &[IpAddr], more: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = [
         "localhost",
         "127.0.0.1",
@@ -189,11 +210,8 @@ fn names(wanted: &Wanted<'_>) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    names.extend(wanted.hostname.clone());
-    names.extend(wanted.service_addresses.iter().map(IpAddr::to_string));
-    if !wanted.bind_address.is_unspecified() {
-        names.push(wanted.bind_address.to_string());
-    }
+    names.extend(service_addresses.iter().map(IpAddr::to_string));
+    names.extend(more);
     names.sort();
     names.dedup();
     names

@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::faults::{Fault, Faults};
 use super::keys::{self, KEYS};
 use super::layers::nearest;
+use super::pki_init;
 use crate::cluster::{Access, Action};
 
 /// What the command line asks for.
@@ -17,6 +18,8 @@ pub(super) enum Asked {
     Serve(Vec<(String, String)>, Vec<Fault>),
     /// `trireme cluster …`.
     Cluster(Action, Access),
+    /// `trireme pki init`.
+    PkiInit(pki_init::Words),
     /// `trireme version`.
     Version,
     /// Help, to print as it is.
@@ -36,6 +39,7 @@ pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<Asked, F
                 let (action, access) = cluster::read(given, env);
                 Ok(Asked::Cluster(action, access))
             }
+            Some(("pki", pki)) => Ok(Asked::PkiInit(pki_init::words(pki))),
             Some((_, serve)) => Ok(Asked::Serve(flags(serve), faults)),
             None => Ok(Asked::Help(command().render_help().to_string())),
         },
@@ -69,6 +73,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand(serve)
         .subcommand(cluster::command())
+        .subcommand(pki_init::command())
         .subcommand(Command::new("version").about("Print the version"))
 }
 

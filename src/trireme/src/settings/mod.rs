@@ -15,6 +15,7 @@ mod controllers;
 mod faults;
 mod keys;
 mod layers;
+mod pki_init;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,9 @@ use crate::cluster::{Access, Action};
 
 pub(crate) use controllers::Controllers;
 pub(crate) use faults::Faults;
+pub(crate) use pki_init::PkiInit;
+#[cfg(test)]
+pub(crate) use pki_init::ReplicaHosts;
 pub(crate) use values::IpRange;
 
 /// What `trireme` was asked to do.
@@ -40,6 +44,8 @@ pub(crate) enum Invocation {
     Serve(Box<Settings>),
     /// Ask a running replica of its group, or to change it.
     Cluster(Action, Access),
+    /// Make the certificates and keys of these replicas.
+    PkiInit(PkiInit),
     /// Print the version.
     Version,
     /// Print this help.
@@ -221,6 +227,7 @@ pub(crate) fn read() -> Result<Invocation, Faults> {
 pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, Faults> {
     match cli::read(args, env)? {
         cli::Asked::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
+        cli::Asked::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
         cli::Asked::Version => Ok(Invocation::Version),
         cli::Asked::Help(text) => Ok(Invocation::Help(text)),
         cli::Asked::Serve(flags, faults) => {

@@ -397,3 +397,71 @@ fn durations_and_ranges() {
         assert!(values::port_range(bad).is_none(), "{bad}");
     }
 }
+
+#[test]
+fn pki_init_knows_its_replicas_and_the_host_of_its_server() {
+    let line =
+        "trireme pki init --dir d --replica a=a.example,192.0.2.7 --replica=b=::1 --server https://[2001:DB8::1]:443/";
+    let Invocation::PkiInit(asked) = read_line(line, &[]).expect("the words are good") else {
+        panic!("not pki init")
+    };
+    let hosts: Vec<&[String]> = asked.replicas.iter().map(|replica| replica.hosts.as_slice()).collect();
+    assert_eq!(
+        hosts,
+        [
+            &["a.example".to_owned(), "192.0.2.7".to_owned()][..],
+            &["::1".to_owned()]
+        ]
+    );
+    assert_eq!(
+        (asked.server.as_str(), asked.server_host.as_str()),
+        ("https://[2001:DB8::1]:443", "2001:db8::1")
+    );
+    assert_eq!(
+        (asked.cluster_name.as_str(), asked.service_address.to_string().as_str()),
+        ("trireme", "10.96.0.1")
+    );
+}
+
+#[test]
+fn all_that_is_wrong_with_pki_init_is_told() {
+    check_faults(
+        "trireme pki init --dir d --replica a --replica monitoring=h --replica b=h --replica b=i --replica c=h_ --server \
+         http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/8",
+        &[],
+        expect![[r#"
+            7 faults in the settings
+              --replica: "a": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
+              --replica: "monitoring=h": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
+              --replica: "b=i": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
+              --replica: "c=h_": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
+              --server: "http://h": give the URL that clients use, https://HOST[:PORT], such as that of the load balancer
+              --cluster-name: "A": give a DNS name, such as trireme or blue.example
+              --service-cluster-ip-range: "10.0.0.1/8": give one range such as 10.96.0.0/12"#]],
+    );
+    for server in [
+        "https://",
+        "https://h:0",
+        "https://h/path",
+        "https://a b",
+        "https://2001:db8::1",
+        "https://[h]:1",
+        "h:6443",
+    ] {
+        let args = ["trireme", "pki", "init", "--dir=d", "--replica=a=h", "--server", server].map(str::to_owned);
+        read_from(&args, &[]).expect_err(server);
+    }
+    check_faults(
+        "trireme pki init --dir d --replica a=h --sever https://h",
+        &[],
+        expect![[r#"
+            1 fault in the settings
+              command line: unexpected argument '--sever' found
+
+              tip: a similar argument exists: '--server'
+
+            Usage: trireme pki init --dir <DIR> --replica <NAME=HOST[,HOST…]> --server <URL>
+
+            For more information, try '--help'."#]],
+    );
+}
