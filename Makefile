@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz verify fix bench tools
+.PHONY: run test fuzz verify fix bench images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -30,6 +30,7 @@ test:
 	scripts/install-tools build test fuzz
 	cargo build --locked -p trireme
 	cargo test --workspace --locked --no-fail-fast
+	tests/compose.sh target/debug/trireme
 	FUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)
 
 # Each fuzz target for so long, with other random numbers each time: make fuzz FUZZ_SECONDS=600.
@@ -47,6 +48,13 @@ bench:
 	cargo build --release --locked -p trireme -p trireme-bench
 	cargo build --release --locked -p trireme-edge --example floor
 	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
+
+# The images of docker-compose.yml where no registry is reachable, from Debian packages. PROFILE=dev: a debug build.
+PROFILE ?= release
+images:
+	scripts/install-tools build images
+	cargo build --profile $(PROFILE) --locked -p trireme
+	scripts/images target/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))/trireme
 
 # Everything that is needed beside a Rust toolchain.
 tools:
