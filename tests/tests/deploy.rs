@@ -1,0 +1,157 @@
+//! What `deploy/` names is what a real server has: its settings and its metrics. Whether the whole of it works together is
+//! for `tests/compose.sh`, where there is a Docker engine.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+use serde_json::{Value, json};
+use trireme_tests::process::free_port;
+use trireme_tests::server::{Etcd, binary};
+use trireme_tests::{Server, StoreChoice};
+
+/// Gauges are told of once in a while, and a debug build beside a compiler takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+fn text(path: &str) -> String {
+    let path = trireme_tests::folder().join("..").join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// All that the first group of the pattern matches.
+fn found(pattern: &str, text: &str) -> BTreeSet<String> {
+    let pattern = Regex::new(pattern).expect("a pattern");
+    pattern.captures_iter(text).map(|found| found[1].to_owned()).collect()
+}
+
+fn run(args: &[&str]) -> Output {
+    let binary = binary().unwrap_or_else(|error| panic!("{error}"));
+    Command::new(binary).args(args).output().expect("it starts")
+}
+
+/// Makes the certificates of a group of one in `dir` and says with which flags a server joins it.
+fn group_of_one(dir: &Path) -> Vec<String> {
+    let dir_flag = format!("--dir={}", dir.display());
+    let made = run(&[
+        "pki",
+        "init",
+        &dir_flag,
+        "--replica=one=127.0.0.1",
+        "--server=https://127.0.0.1:6443",
+    ]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let address = format!("127.0.0.1:{}", free_port());
+    let file = |flag: &str, name: &str| format!("--{flag}={}", dir.join(name).display());
+    vec![
+        format!("--cluster-peers={address}"),
+        format!("--cluster-advertise={address}"),
+        format!("--cluster-listen={address}"),
+        file("cluster-ca-file", "one/cluster-ca.crt"),
+        file("cluster-cert-file", "one/cluster.crt"),
+        file("cluster-key-file", "one/cluster.key"),
+    ]
+}
+
+/// The names that a page of metrics has.
+fn told(page: &str) -> BTreeSet<String> {
+    found(r"(?m)^([a-z][a-z0-9_]*)[{ ]", page)
+}
+
+fn etcd_page(url: &str) -> String {
+    let address = url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).expect("etcd listens");
+    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").expect("sent");
+    let mut page = String::new();
+    stream.read_to_string(&mut page).expect("etcd answers");
+    page
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
+    let dashboard: Value = serde_json::from_str(&text("deploy/grafana/dashboards/trireme.json")).expect("JSON");
+    let expressions = format!("{dashboard} {}", text("deploy/prometheus/alerts.yml"));
+    let named = found(r"\b((?:trireme|apiserver|etcd)_[a-z0-9_]+)", &expressions);
+    assert!(named.len() > 15, "the pattern finds too little: {named:?}");
+
+    let dir = tempfile::tempdir().expect("a directory");
+    let flags = group_of_one(dir.path());
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let server = Server::try_start(StoreChoice::Etcd, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    let made = client.json("POST", "/api/v1/namespaces", &json!({"metadata": {"name": "deploy"}}));
+    assert_eq!(made.expect("it answers").code, 201);
+    let etcd = Etcd::start().unwrap_or_else(|error| panic!("{error}"));
+    let of_etcd = told(&etcd_page(&etcd.url()));
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let page = client.get("/metrics").expect("it answers");
+        let missing: Vec<&String> = named.difference(&(&told(&page.text()) | &of_etcd)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < end, "no server tells of {missing:?}");
+        thread::sleep(LOOK_AGAIN);
+    }
+}
+
+#[test]
+fn the_files_name_settings_that_exist() {
+    let help = run(&["serve", "--help"]);
+    let known = found(r"(?m)^\s+--([a-z-]+)", &String::from_utf8_lossy(&help.stdout));
+    let check = |file: &str, named: BTreeSet<String>| {
+        assert!(named.len() > 5, "the pattern finds too little in {file}: {named:?}");
+        let unknown: Vec<&String> = named.difference(&known).collect();
+        assert!(unknown.is_empty(), "{file} names {unknown:?}");
+    };
+    let path = "deploy/systemd/trireme.yaml";
+    check(path, found(r"(?m)^([a-z-]+):", &text(path)));
+    let path = "deploy/static-pod/trireme.yaml";
+    check(path, found(r"--([a-z-]+)=", &text(path)));
+    let path = "docker-compose.yml";
+    let variables = found(r"(?m)^ +TRIREME_([A-Z_]+):", &text(path));
+    let flags = variables.iter().map(|name| name.to_ascii_lowercase().replace('_', "-"));
+    check(path, flags.collect());
+}
+
+#[test]
+fn monitoring_reads_metrics_with_its_certificate_and_nothing_else() {
+    let dir = tempfile::tempdir().expect("a directory");
+    group_of_one(dir.path());
+    let file = |name: &str| dir.path().join(name).display().to_string();
+    let flag = format!("--client-ca-file={}", file("one/ca.crt"));
+    let server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
+    let kubectl = trireme_tests::process::find_program("kubectl").expect("scripts/install-tools test brings kubectl");
+    let get = |path: &str| {
+        let output = Command::new(&kubectl)
+            .args([
+                "get",
+                "--raw",
+                path,
+                "--kubeconfig=/dev/null",
+                "--server",
+                &server.url(),
+            ])
+            .arg("--certificate-authority")
+            .arg(server.ca_file())
+            .args(["--client-certificate", &file("monitoring/client.crt")])
+            .args(["--client-key", &file("monitoring/client.key")])
+            .output()
+            .expect("kubectl starts");
+        let (out, error) = (&output.stdout, &output.stderr);
+        (
+            output.status.success(),
+            format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(error)),
+        )
+    };
+    let (is_good, page) = get("/metrics");
+    assert!(is_good && told(&page).contains("apiserver_request_total"), "{page}");
+    let (is_good, refusal) = get("/api/v1/namespaces");
+    assert!(!is_good && refusal.contains("trireme-monitoring"), "{refusal}");
+}
