@@ -40,6 +40,8 @@ cleanup() {
     if [[ -n "$ENGINE" ]]; then
         kill "$ENGINE" 2>/dev/null || true
         wait "$ENGINE" 2>/dev/null || true
+        # What it leaves mounted.
+        umount "$SCRATCH"/exec/netns/* 2>/dev/null || true
     fi
     rm -rf "$SCRATCH"
     exit "$status"
