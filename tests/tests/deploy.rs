@@ -92,7 +92,8 @@ fn the_dashboard_and_the_alerts_name_metrics_that_exist() {
     let end = Instant::now() + PATIENCE;
     loop {
         let page = client.get("/metrics").expect("it answers");
-        let missing: Vec<&String> = named.difference(&(&told(&page.text()) | &of_etcd)).collect();
+        let all = &told(&page.text()) | &of_etcd;
+        let missing: Vec<&String> = named.difference(&all).collect();
         if missing.is_empty() {
             break;
         }
