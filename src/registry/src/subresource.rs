@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, field::ErrorList};
 
@@ -49,7 +50,8 @@ pub struct CommandBody {
     pub type_name: &'static str,
 }
 
-/// A subresource that takes a POST of an object of another kind and does what it says; success is told by a `Status`.
+/// A subresource that takes a POST of an object of another kind and does what it says; success is told by a `Status`, or
+/// by the object as it was carried out.
 ///
 /// Order: the body is decoded → admission may change it → [`check`](Self::check) → admission may refuse it →
 /// [`run`](Self::run).
@@ -63,8 +65,9 @@ pub trait Command: Send + Sync {
     /// What the client is told.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError>;
 
-    /// Does it. Goes on to its end even if the client is gone.
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>>;
+    /// Does it. Goes on to its end even if the client is gone. What it gives back is the answer; nothing, if success is
+    /// all there is to tell.
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>>;
 }
 
 /// A command under way.
@@ -77,8 +80,19 @@ pub struct CommandCall {
     pub target: Target,
     /// The body, checked.
     pub body: Value,
+    /// The wall clock.
+    pub now: Timestamp,
     /// Nothing is to be stored.
     pub dry_run: bool,
+}
+
+/// What became of a command.
+#[derive(Debug)]
+pub struct Commanded {
+    /// What to answer with, if it is more than success.
+    pub object: Option<Value>,
+    /// What to warn of.
+    pub warnings: Vec<String>,
 }
 
 /// POST to a command.

@@ -11,7 +11,7 @@ use crate::{
     respond::{self, Answered},
 };
 
-/// Does what the body says and tells of it by a `Status`.
+/// Does what the body says and tells of it by what was made of it, or by a `Status`.
 pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) -> Answered {
     let accept = negotiate_view(call.exchange.accept.as_deref())?;
     let body = call.body(payload).await?;
@@ -22,12 +22,13 @@ pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) ->
         options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
         routes: call.api.director.routes(),
     };
-    call.warn(call.route.registry.command(request).await?);
-    let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let done = call.route.registry.command(request).await?;
+    call.warn(done.warnings);
+    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(respond::value(
         &call.exchange,
         accept.format,
         StatusCode::CREATED,
-        &done,
+        &done.object.unwrap_or_else(success),
     ))
 }

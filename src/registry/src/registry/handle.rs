@@ -22,7 +22,7 @@ use crate::{
         PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     strategy::WriteContext,
-    subresource::{CommandCall, CommandRequest, command},
+    subresource::{CommandCall, CommandRequest, Commanded, command},
     trace::TraceStep,
     write::Writer,
 };
@@ -194,11 +194,11 @@ impl RegistryHandle {
         .await
     }
 
-    /// Does to an object what a POST to one of its subresources says. Gives back what to warn of.
+    /// Does to an object what a POST to one of its subresources says.
     ///
     /// # Errors
     /// What the command says, and all that can be wrong with its body.
-    pub async fn command(&self, request: CommandRequest) -> Result<Vec<String>, ApiError> {
+    pub async fn command(&self, request: CommandRequest) -> Result<Commanded, ApiError> {
         let registry = self.clone();
         to_the_end(async move {
             let CommandRequest {
@@ -215,14 +215,17 @@ impl RegistryHandle {
                 .decode_command(command, &name, target, &body, &options)
                 .await?;
             let call = CommandCall {
+                now: registry.writer.now(),
                 registry,
                 routes,
                 target: decoded.target,
                 body: decoded.body,
                 dry_run: options.dry_run,
             };
-            command.run(&call).await?;
-            Ok(decoded.warnings)
+            Ok(Commanded {
+                object: command.run(&call).await?,
+                warnings: decoded.warnings,
+            })
         })
         .await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
-use trireme_machinery::{ApiError, field::quote, names};
+use trireme_machinery::{ApiError, field::quote, names, schema};
 
 use super::{
     Writer,
@@ -43,15 +43,17 @@ impl Writer {
     ) -> Result<DecodedCommand, ApiError> {
         let of = command.body();
         let type_id = self.info.types.find(of.type_name);
+        let type_id = type_id.ok_or_else(|| ApiError::internal("the command's type is not loaded"))?;
         let wanted = Wanted {
             types: self.info.types,
-            type_id: type_id.ok_or_else(|| ApiError::internal("the command's type is not loaded"))?,
+            type_id,
             kind: of.kind.clone(),
             known_kinds: &self.known_kinds,
         };
         let decoded = wanted.decode(body, options.field_validation)?;
         target.trace.pass(TraceStep::Decoded);
         let (mut body, mut warnings) = (decoded.object, decoded.warnings);
+        schema::apply_defaults(self.info.types, type_id, &mut body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;

@@ -41,7 +41,7 @@ impl Command for Binding {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let binding = call.body.clone();
             let key = call
@@ -53,7 +53,7 @@ impl Command for Binding {
                 bind(context, pod, &binding)
             };
             call.registry.change(call.target.clone(), call.dry_run, rule).await?;
-            Ok(())
+            Ok(None)
         })
     }
 }

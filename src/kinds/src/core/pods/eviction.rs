@@ -42,11 +42,12 @@ impl Command for Eviction {
         delete_options::read(body.get("deleteOptions")).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let mut options = delete_options::read(call.body.get("deleteOptions"))?;
             options.dry_run |= call.dry_run;
-            evict(call, options).await
+            evict(call, options).await?;
+            Ok(None)
         })
     }
 }

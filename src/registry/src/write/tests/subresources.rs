@@ -74,7 +74,7 @@ impl Command for Count {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let rule = |_: &WriteContext, object: &mut Value| {
                 let count = object.pointer("/spec/count").and_then(Value::as_i64).unwrap_or(0);
@@ -87,7 +87,7 @@ impl Command for Count {
             call.registry
                 .change(call.target.clone(), call.dry_run, rule)
                 .await
-                .map(drop)
+                .map(|_| call.dry_run.then(|| call.body.clone()))
         })
     }
 }
@@ -163,7 +163,8 @@ fn commands_without_a_name_are_for_what_the_body_names() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
         let call = |body| bench.registry.command(count("", body, WriteOptions::default()));
-        call(scale("a")).await.expect("the body names it");
+        let done = call(scale("a")).await.expect("the body names it");
+        assert!(done.object.is_none(), "{done:?}");
         assert_eq!(bench.now("a").await.expect("it is there")["spec"]["count"], 1);
         assert_eq!(
             refused(call(scale("../a")).await),
@@ -201,7 +202,9 @@ fn commands_are_checked_before_anything_is_done() {
             refused(call(labelled, WriteOptions::default()).await),
             (Reason::Forbidden, "refused by a plugin".to_owned())
         );
-        call(scale("a"), dry_run()).await.expect("it would be done");
+        let done = call(scale("a"), dry_run()).await.expect("it would be done");
+        let object = done.object.expect("this command tells what it would do");
+        assert_eq!(object["spec"]["replicas"], 1);
         assert_eq!(bench.now("a").await, before);
     });
 }
