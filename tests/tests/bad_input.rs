@@ -241,7 +241,7 @@ fn without_credentials_there_is_nothing_but_health_and_version() {
                 (true, "GET") => answer.code == 200,
                 (true, "HEAD") => matches!(answer.code, 200 | 401 | 403),
                 (true, _) => matches!(answer.code, 401 | 403),
-                (false, _) => answer.code == 401 && (*method == "HEAD" || answer.text().contains("\"Unauthorized\"")),
+                (false, _) => answer.code == 403 && (*method == "HEAD" || answer.text().contains("\"Forbidden\"")),
             };
             if !fits {
                 faults.push(format!("{method} {path}: {} {}", answer.code, answer.text()));

@@ -5,7 +5,7 @@ use trireme_tests::recorded::{load, replay};
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
-/// - `api/apply`, `api/managed-fields`: server-side apply; `api/auth`, `groups/rbac_rolebindings`: RBAC and reviews;
+/// - `api/apply`, `api/managed-fields`: server-side apply; `api/auth`: RBAC and reviews;
 /// - custom resources: `groups/apiextensions_*`.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
@@ -53,6 +53,7 @@ const IN_SCOPE: &[&str] = &[
     "groups/policy_poddisruptionbudgets",
     "groups/rbac_clusterrolebindings",
     "groups/rbac_clusterroles",
+    "groups/rbac_rolebindings",
     "groups/rbac_roles",
     "groups/resource_deviceclasses",
     "groups/resource_resourceclaims",

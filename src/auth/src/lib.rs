@@ -6,14 +6,14 @@
 
 mod authenticator;
 mod authorizer;
-mod masters;
+mod bootstrap;
 mod token_file;
 mod union;
 mod x509;
 
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
-pub use masters::MastersOnly;
+pub use bootstrap::BootstrapPolicy;
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
 pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};

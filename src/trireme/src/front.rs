@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
-use trireme_auth::{Authenticator, CertificateAuthenticator, MastersOnly, TokenFile, Union};
+use trireme_auth::{Authenticator, BootstrapPolicy, CertificateAuthenticator, TokenFile, Union};
 use trireme_edge::profiling::Profiler;
 use trireme_edge::server::{Running, tls_from_pem};
 use trireme_edge::spans::Spans;
@@ -58,7 +58,7 @@ pub(crate) fn start(
     let rooms = Rooms {
         director: director.clone(),
         authenticator: authenticator(settings, system)?,
-        authorizer: Arc::new(MastersOnly),
+        authorizer: Arc::new(BootstrapPolicy),
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),

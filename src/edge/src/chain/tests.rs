@@ -12,7 +12,7 @@ use actix_web::{
 };
 use serde_json::Value;
 use trireme_actors::ManualClock;
-use trireme_auth::{Authenticator, BoxFuture, Credentials, MASTERS, MastersOnly, Rejected};
+use trireme_auth::{Authenticator, BootstrapPolicy, BoxFuture, Credentials, MASTERS, Rejected};
 use trireme_flow::{Limiter, Limits, RequestKind};
 use trireme_registry::request::UserInfo;
 
@@ -69,7 +69,7 @@ impl Fixture {
         let state = ChainState {
             clock: clock.clone().into(),
             authenticator: Arc::new(TwoUsers),
-            authorizer: Arc::new(MastersOnly),
+            authorizer: Arc::new(BootstrapPolicy),
             limiter: Limiter::new(Limits {
                 read_only: 1,
                 mutating: 1,
@@ -142,7 +142,21 @@ async fn only_the_public_paths_answer_without_credentials() {
     }
     for path in ["/", "/api", "/metrics", "/healthz/ping", "/api/v1/pods", "/nope"] {
         let seen = fixture.get(path, None).await;
-        assert_eq!((seen.code, seen.message().as_str()), (401, "Unauthorized"), "{path}");
+        assert_eq!(seen.code, 403, "{path}");
+        assert!(
+            seen.message().contains(r#"User "system:anonymous" cannot "#),
+            "{path}: {}",
+            seen.message()
+        );
+    }
+}
+
+/// What was offered to show who asks is never taken for nothing.
+#[tokio::test]
+async fn credentials_of_no_known_kind_are_refused() {
+    for header in ["", "Bearer", "Basic YTpi", "Token admin"] {
+        let request = request("/healthz", None).insert_header(("Authorization", header));
+        assert_eq!(Fixture::new().send(request).await.code, 401, "{header:?}");
     }
 }
 
@@ -171,7 +185,7 @@ async fn a_websocket_may_bring_its_token_as_a_subprotocol() {
     let watch = "/api/v1/pods?watch=1";
     assert_eq!(code(watch, &format!("{admin}, v1")).await, 200);
     assert_eq!(code(watch, &format!("{guess}, v1")).await, 401);
-    assert_eq!(code(watch, "v1").await, 401);
+    assert_eq!(code(watch, "v1").await, 403);
     // A token that cannot be taken is no reason to go on without, not even where none is needed.
     assert_eq!(code("/healthz", admin).await, 401);
     assert_eq!(code("/healthz", "v1").await, 200);
@@ -273,7 +287,7 @@ async fn errors_are_written_as_the_client_asks() {
         .send(request("/x", None).insert_header(("Accept", "application/yaml")))
         .await;
     assert_eq!(yaml.header("content-type"), "application/yaml");
-    assert!(yaml.body.starts_with("apiVersion: v1\ncode: 401\n"));
+    assert!(yaml.body.starts_with("apiVersion: v1\ncode: 403\n"));
     let other = fixture
         .send(request("/x", None).insert_header(("Accept", "text/html")))
         .await;

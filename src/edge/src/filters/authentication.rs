@@ -2,7 +2,7 @@
 
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header;
-use trireme_auth::{Credentials, MastersOnly, anonymous};
+use trireme_auth::{Credentials, anonymous};
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
@@ -14,9 +14,11 @@ use crate::{
 /// Sets the exchange's user.
 ///
 /// # Errors
-/// 401 for bad credentials everywhere, and for none everywhere but on the public paths.
+/// 401 for credentials that are bad or of no known kind. A request with none at all comes from nobody: what that may do
+/// is the authorizer's business.
 pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
     let authorization = header_text(request.headers(), header::AUTHORIZATION);
+    let offers_nothing = !request.headers().contains_key(header::AUTHORIZATION);
     let in_header = authorization.as_deref().and_then(bearer_token);
     let in_protocol = match in_header {
         Some(_) => Ok(None),
@@ -28,8 +30,7 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,
-        Ok(None) if in_protocol.is_err() => return Err(unauthorized()),
-        Ok(None) if MastersOnly::is_public(exchange.info.path()) => anonymous(),
+        Ok(None) if offers_nothing && matches!(in_protocol, Ok(None)) => anonymous(),
         Ok(None) => return Err(unauthorized()),
         Err(why) => {
             tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");
