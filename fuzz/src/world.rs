@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
-use trireme_kinds::Settings;
+use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::GroupVersionKind;
 use trireme_registry::{
     LateObjects, ResourceInfo, ServedVersion, WriteContext,
@@ -40,6 +40,10 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
             "30000-32767".parse().expect("a range of ports"),
         ),
         endpoints: LateObjects::default(),
+        tokens: TokenIssuer {
+            audiences: Vec::new(),
+            sign: Arc::new(|claims| Ok(claims.to_string())),
+        },
     })
 });
 

@@ -90,6 +90,7 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
         "settings are read in one place; take what you need as an argument",
     ),
     ("rcgen", &["trireme"], "certificates are made in one place"),
+    ("jsonwebtoken", &["auth"], "tokens are signed and checked in one place"),
     (
         "pprof",
         &["trireme"],

@@ -30,6 +30,8 @@ pub struct Settings {
     pub ports: PortAllocator,
     /// What goes with a service when it goes.
     pub endpoints: LateObjects,
+    /// Whom service accounts' tokens come from.
+    pub tokens: core::serviceaccounts::TokenIssuer,
 }
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
@@ -104,7 +106,7 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("", "pods") => core::pods::kind(),
         ("", "podtemplates") => core::podtemplates::kind(),
         ("", "secrets") => core::secrets::kind(),
-        ("", "serviceaccounts") => core::serviceaccounts::kind(),
+        ("", "serviceaccounts") => core::serviceaccounts::kind(&settings.tokens),
         ("", "services") => core::services::kind(settings),
         ("", "endpoints") => core::endpoints::kind(),
         ("", "limitranges") => core::limitranges::kind(),

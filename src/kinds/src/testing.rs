@@ -18,7 +18,7 @@ use trireme_registry::{
 };
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
-use crate::{builtin::Settings, data, kind::Kind};
+use crate::{TokenIssuer, builtin::Settings, data, kind::Kind};
 
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
@@ -236,6 +236,10 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             "30000-30002".parse().expect("a range"),
         ),
         endpoints: LateObjects::default(),
+        tokens: TokenIssuer {
+            audiences: Vec::new(),
+            sign: Arc::new(|claims| Ok(claims.to_string())),
+        },
     };
     (dir, settings)
 }

@@ -30,6 +30,7 @@ use crate::replicas::{Facts, Observed};
 use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Store, StoreKind};
 use crate::spans::OtlpSpans;
+use crate::tokens::TokenKeys;
 use crate::{compaction, front};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
@@ -91,6 +92,14 @@ pub(crate) enum BuildError {
         /// Why.
         source: trireme_auth::TokenFileError,
     },
+    /// A key for service-account tokens cannot be used.
+    #[error("the key {path} cannot be used for service-account tokens")]
+    TokenKey {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: trireme_auth::TokenKeyError,
+    },
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),
@@ -110,7 +119,6 @@ impl App {
         metrics: PrometheusHandle,
     ) -> Result<Self, BuildError> {
         let lifecycle = Lifecycle::start(clock.clone());
-        say_what_is_missing(settings);
         let pki = certificates(settings, &clock)?;
         let store = open_store(&settings.store, &settings.data_dir).await?;
         let membership = membership(settings, &clock).await?;
@@ -125,7 +133,8 @@ impl App {
         if let Some(interval) = settings.store.compaction_interval {
             compaction::start(&system, Arc::clone(&store), interval);
         }
-        let director = resources::start(&system, &store, settings).await?;
+        let tokens = TokenKeys::read(settings, &pki)?;
+        let director = resources::start(&system, &store, settings, tokens.issuer()).await?;
         let spans = settings
             .tracing
             .as_ref()
@@ -154,7 +163,10 @@ impl App {
         );
         let edge = front::start(
             settings,
-            &pki,
+            front::Keys {
+                pki: &pki,
+                tokens: &tokens,
+            },
             &system,
             &director,
             front::Watched {
@@ -227,13 +239,6 @@ impl App {
         while !self.director.is_ready() {
             self.clock.sleep(READINESS_POLL).await;
         }
-    }
-}
-
-/// Settings that are understood but have nothing to act on yet.
-fn say_what_is_missing(settings: &Settings) {
-    if !settings.service_account_key_files.is_empty() {
-        tracing::warn!("--service-account-key-file has no effect yet: service-account tokens are not accepted");
     }
 }
 

@@ -22,6 +22,7 @@ use crate::profiling::CpuProfiler;
 use crate::replicas::Observed;
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
+use crate::tokens::TokenKeys;
 
 /// What health depends on beside the resources.
 pub(crate) struct Watched {
@@ -33,10 +34,18 @@ pub(crate) struct Watched {
     pub(crate) replicas: Observed,
 }
 
+/// What shows who the server is and who its clients are.
+pub(crate) struct Keys<'a> {
+    /// Certificates.
+    pub(crate) pki: &'a Pki,
+    /// Keys of service-account tokens.
+    pub(crate) tokens: &'a TokenKeys,
+}
+
 /// Binds the port and serves.
 pub(crate) fn start(
     settings: &Settings,
-    pki: &Pki,
+    keys: Keys<'_>,
     system: &ActorSystem,
     director: &DirectorHandle,
     watched: Watched,
@@ -48,7 +57,7 @@ pub(crate) fn start(
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
-        ..EdgeConfig::new(listen, tls_settings(settings, pki)?)
+        ..EdgeConfig::new(listen, tls_settings(settings, keys.pki)?)
     };
     let limits = Limits {
         read_only: settings.limits.requests_inflight.unwrap_or(usize::MAX),
@@ -57,7 +66,7 @@ pub(crate) fn start(
     let actors = system.clone();
     let rooms = Rooms {
         director: director.clone(),
-        authenticator: authenticator(settings, system)?,
+        authenticator: authenticator(settings, system, keys.tokens, director)?,
         authorizer: Arc::new(BootstrapPolicy),
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
@@ -90,7 +99,12 @@ fn tls_settings(settings: &Settings, pki: &Pki) -> Result<Arc<rustls::ServerConf
     )?))
 }
 
-fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Authenticator>, BuildError> {
+fn authenticator(
+    settings: &Settings,
+    system: &ActorSystem,
+    tokens: &TokenKeys,
+    director: &DirectorHandle,
+) -> Result<Arc<dyn Authenticator>, BuildError> {
     let mut ways: Vec<Arc<dyn Authenticator>> = vec![Arc::new(CertificateAuthenticator::new(system.clock().clone()))];
     if let Some(path) = &settings.token_auth_file {
         let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
@@ -100,6 +114,7 @@ fn authenticator(settings: &Settings, system: &ActorSystem) -> Result<Arc<dyn Au
         })?;
         ways.push(Arc::new(tokens));
     }
+    ways.push(Arc::new(tokens.authenticator(director, system.clock().clone())?));
     Ok(Arc::new(Union::new(ways)))
 }
 

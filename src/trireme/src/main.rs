@@ -16,6 +16,7 @@ mod resources;
 mod settings;
 mod spans;
 mod telemetry;
+mod tokens;
 
 use std::error::Error;
 use std::num::NonZeroUsize;

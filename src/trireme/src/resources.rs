@@ -5,7 +5,7 @@ use std::sync::Arc;
 use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
 use trireme_aggregation::{LocalService, LocalServices};
-use trireme_kinds::Settings as KindSettings;
+use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
     DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
@@ -37,12 +37,13 @@ pub(crate) async fn start(
     system: &ActorSystem,
     store: &Arc<dyn Storage>,
     settings: &Settings,
+    tokens: TokenIssuer,
 ) -> Result<DirectorHandle, ResourcesError> {
     trireme_kinds::allow_privileged(settings.allow_privileged);
     let lifecycle = NamespaceLifecycle::default();
     let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
     let admission = Chain::new(vec![Arc::new(lifecycle.clone()), Arc::new(admin_access)]);
-    let kind_settings = kind_settings(system, store, settings)?;
+    let kind_settings = kind_settings(system, store, settings, tokens)?;
     let resources = trireme_kinds::resources(&kind_settings);
     let director = Registries {
         system: system.clone(),
@@ -79,6 +80,7 @@ fn kind_settings(
     system: &ActorSystem,
     store: &Arc<dyn Storage>,
     settings: &Settings,
+    tokens: TokenIssuer,
 ) -> Result<KindSettings, ResourcesError> {
     let range = settings.service_cluster_ip_range.to_string();
     let addresses = range
@@ -95,6 +97,7 @@ fn kind_settings(
         storage_root: root.clone(),
         event_ttl: settings.event_ttl,
         endpoints: LateObjects::default(),
+        tokens,
         addresses: AddressAllocator::new(
             Arc::clone(store),
             system.clock().clone(),

@@ -1,7 +1,12 @@
 //! ServiceAccounts (`pkg/registry/core/serviceaccount`).
 
+mod token;
+
 use serde_json::Value;
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext, subresource::SubresourceRole};
+
+pub use token::TokenIssuer;
+use token::TokenRequest;
 
 use crate::{
     columns,
@@ -12,11 +17,16 @@ use crate::{
 const ENFORCE_MOUNTABLE: &str = "kubernetes.io/enforce-mountable-secrets";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new(ServiceAccounts).columns(vec![columns::name(), columns::age()])
+pub(crate) fn kind(tokens: &TokenIssuer) -> Kind {
+    let accounts = ServiceAccounts {
+        token: TokenRequest(tokens.clone()),
+    };
+    Kind::new(accounts).columns(vec![columns::name(), columns::age()])
 }
 
-struct ServiceAccounts;
+struct ServiceAccounts {
+    token: TokenRequest,
+}
 
 impl Strategy for ServiceAccounts {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -37,6 +47,10 @@ impl Strategy for ServiceAccounts {
             )];
         }
         Vec::new()
+    }
+
+    fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
+        (name == "token").then_some(SubresourceRole::Command(&self.token))
     }
 
     fn returns_deleted_object(&self) -> bool {

@@ -40,6 +40,8 @@ pub(crate) struct Pki {
     pub(crate) serving_certificate: PathBuf,
     /// Its key, PKCS#8 PEM.
     pub(crate) serving_key: PathBuf,
+    /// What signs service-account tokens unless the settings name another key, PKCS#8 PEM.
+    pub(crate) service_account_key: PathBuf,
     /// What a user points `KUBECONFIG` at.
     pub(crate) kubeconfig: PathBuf,
 }
@@ -94,6 +96,7 @@ pub(crate) fn ensure(wanted: &Wanted<'_>) -> Result<Pki, PkiError> {
         ca_file: dir.join("ca.crt"),
         serving_certificate: dir.join("apiserver.crt"),
         serving_key: dir.join("apiserver.key"),
+        service_account_key: dir.join("sa.key"),
         kubeconfig: wanted.data_dir.join("admin.kubeconfig"),
     };
     let authority = authority(&dir, "ca", wanted.now)?;
@@ -178,6 +181,11 @@ fn service_account_key(dir: &Path) -> Result<(), PkiError> {
         key.public_key_pem().as_bytes(),
         files::PUBLIC,
     )?)
+}
+
+/// The public key, PEM, that belongs to a private one; `None` if this is no PEM of a private key.
+pub(crate) fn public_key(private_pem: &str) -> Option<String> {
+    Some(certificates::read_key(private_pem).ok()?.public_key_pem())
 }
 
 /// Writes the kubeconfig of the administrator, whose certificate is in `dir`, for the API at `server`.

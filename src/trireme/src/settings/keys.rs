@@ -66,7 +66,10 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
-    "service-account-key-file" FILES None, "Keys that service-account tokens will be checked with; no such tokens are accepted yet";
+    "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";
+    "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
+    "service-account-issuer" URL Some("https://kubernetes.default.svc"), "In whose name service-account tokens are signed";
+    "api-audiences" NAMES None, "Whom tokens must be for, separated by commas; absent: --service-account-issuer";
     "controllers" NAMES None, "Which of kube-controller-manager's controllers run here: *, or names, -name leaves one out; default * with the embedded store, none with etcd";
     "root-ca-file" FILE None, "CAs for the ConfigMap kube-root-ca.crt; absent: whoever signed the serving certificate";
     "service-cluster-ip-range" CIDRS Some("10.96.0.0/12"), "Where service IPs come from";

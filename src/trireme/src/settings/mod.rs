@@ -73,8 +73,14 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
-    /// Keys for service-account tokens, beside our own.
+    /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
+    /// What signs service-account tokens, if not our own key.
+    pub(crate) service_account_signing_key_file: Option<PathBuf>,
+    /// In whose name they are signed.
+    pub(crate) service_account_issuer: String,
+    /// Whom they must be for, if not for the issuer.
+    pub(crate) api_audiences: Vec<String>,
     /// Which of kube-controller-manager's controllers run here, if it was said.
     pub(crate) controllers: Option<Controllers>,
     /// What pods are told to trust, if not whoever signed the serving certificate.

@@ -56,6 +56,15 @@ impl Reader {
                     list(text).map(readable).collect()
                 })
                 .unwrap_or_default(),
+            service_account_signing_key_file: self.optional("service-account-signing-key-file", FILE, readable),
+            service_account_issuer: self.value("service-account-issuer", "give a name or an https URL", |text| {
+                (!text.is_empty()).then(|| text.to_owned())
+            }),
+            api_audiences: self
+                .optional("api-audiences", "give names, separated by commas", |text| {
+                    Some(list(text).map(str::to_owned).collect())
+                })
+                .unwrap_or_default(),
             controllers: self.optional("controllers", controllers::ALLOWED, Controllers::parse),
             root_ca_file: self.optional("root-ca-file", FILE, readable),
             service_cluster_ip_range: self.value(

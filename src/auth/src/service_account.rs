@@ -1,0 +1,297 @@
+//! Tokens of service accounts: signed claims, which are checked against the objects that they name at every use.
+//!
+//! Stricter than kube-apiserver: a token must say when it ends, whom it is for and by which key it is signed, its
+//! subject must be its service account, and the algorithm must be the one of the key.
+
+use std::{sync::Arc, time::SystemTime};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use trireme_actors::Clock;
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    DirectorHandle,
+    request::{Freshness, GetRequest, Target, UserInfo},
+    subresource::{own_user, parse},
+};
+
+use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+
+/// Clocks of replicas may differ by this much, in seconds.
+const LEEWAY_SECONDS: u64 = 60;
+/// The facts about a token's binding that authorizers and audit logs see.
+const FACTS: &str = "authentication.kubernetes.io/";
+
+/// A key for tokens that cannot be used. Never shows the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no PEM of an RSA key, or of an ECDSA key on P-256 (private ones in PKCS#8)")]
+pub struct TokenKeyError;
+
+/// Signs tokens of service accounts.
+pub struct TokenSigner {
+    key: EncodingKey,
+    algorithm: Algorithm,
+    key_id: String,
+    issuer: String,
+}
+
+struct PublicKey {
+    key: DecodingKey,
+    algorithm: Algorithm,
+    key_id: String,
+}
+
+impl TokenSigner {
+    /// Of a private key and the public key that belongs to it, both PEM, in the name of an issuer.
+    ///
+    /// # Errors
+    /// If a key is of no known kind.
+    pub fn new(private_pem: &[u8], public_pem: &[u8], issuer: &str) -> Result<Self, TokenKeyError> {
+        let public = PublicKey::read(public_pem)?;
+        let key = match public.algorithm {
+            Algorithm::ES256 => EncodingKey::from_ec_pem(private_pem),
+            _ => EncodingKey::from_rsa_pem(private_pem),
+        };
+        let signer = Self {
+            key: key.map_err(|_| TokenKeyError)?,
+            algorithm: public.algorithm,
+            key_id: public.key_id,
+            issuer: issuer.to_owned(),
+        };
+        // A key of an unfit size is found out now, not when the first token is asked for.
+        signer.sign(json!({})).map_err(|_| TokenKeyError)?;
+        Ok(signer)
+    }
+
+    /// A token that makes these claims, with the issuer and an id of its own added to them.
+    ///
+    /// # Errors
+    /// If the key does not sign.
+    pub fn sign(&self, mut claims: Value) -> Result<String, ApiError> {
+        claims["iss"] = self.issuer.as_str().into();
+        claims["jti"] = uuid::Uuid::new_v4().to_string().into();
+        let header = Header {
+            kid: Some(self.key_id.clone()),
+            typ: None,
+            ..Header::new(self.algorithm)
+        };
+        jsonwebtoken::encode(&header, &claims, &self.key)
+            .map_err(|_| ApiError::internal("the token could not be signed"))
+    }
+}
+
+impl PublicKey {
+    fn read(pem: &[u8]) -> Result<Self, TokenKeyError> {
+        let (_, parsed) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| TokenKeyError)?;
+        let (key, algorithm) = match DecodingKey::from_ec_pem(pem) {
+            Ok(key) => (key, Algorithm::ES256),
+            Err(_) => (
+                DecodingKey::from_rsa_pem(pem).map_err(|_| TokenKeyError)?,
+                Algorithm::RS256,
+            ),
+        };
+        Ok(Self {
+            key,
+            algorithm,
+            key_id: URL_SAFE_NO_PAD.encode(Sha256::digest(&parsed.contents)),
+        })
+    }
+}
+
+/// Knows service accounts by their tokens.
+pub struct ServiceAccountTokens {
+    keys: Vec<PublicKey>,
+    issuer: String,
+    audiences: Vec<String>,
+    objects: Arc<dyn Objects>,
+    clock: Clock,
+}
+
+/// Where the objects are that tokens name.
+pub trait Objects: Send + Sync + 'static {
+    /// An object of the core group. `latest` is set if it is not enough to have seen it once.
+    ///
+    /// # Errors
+    /// As any GET of it.
+    fn find<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        latest: bool,
+    ) -> BoxFuture<'a, Result<Value, ApiError>>;
+}
+
+impl Objects for DirectorHandle {
+    fn find<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        latest: bool,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let route = self.routes().find("", "v1", resource);
+            let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
+            let target = Target {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                user: own_user(),
+                ..Target::default()
+            };
+            let freshness = if latest { Freshness::Latest } else { Freshness::Any };
+            let item = route.registry.get(GetRequest { target, freshness }).await?;
+            parse(&item)
+        })
+    }
+}
+
+impl ServiceAccountTokens {
+    /// For what is signed in the name of `issuer` for any of `audiences`, as long as the objects are there. Believes no
+    /// key yet.
+    pub fn new(issuer: &str, audiences: Vec<String>, objects: Arc<dyn Objects>, clock: Clock) -> Self {
+        Self {
+            keys: Vec::new(),
+            issuer: issuer.to_owned(),
+            audiences,
+            objects,
+            clock,
+        }
+    }
+
+    /// Believes what this public key, PEM, has signed.
+    ///
+    /// # Errors
+    /// If it is of no known kind.
+    pub fn believe(&mut self, public_pem: &[u8]) -> Result<(), TokenKeyError> {
+        self.keys.push(PublicKey::read(public_pem)?);
+        Ok(())
+    }
+
+    /// The claims of a token that one of our keys has signed, for us, and that is good now.
+    fn claims(&self, token: &str) -> Result<Value, Rejected> {
+        let header = jsonwebtoken::decode_header(token).map_err(|_| Rejected("no service-account token"))?;
+        let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
+        let key = self
+            .keys
+            .iter()
+            .find(known)
+            .ok_or(Rejected("signed by an unknown key"))?;
+        let mut rules = Validation::new(key.algorithm);
+        rules.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
+        rules.set_issuer(&[&self.issuer]);
+        rules.set_audience(&self.audiences);
+        // The library would ask another clock.
+        rules.validate_exp = false;
+        let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
+        let claims = decoded
+            .map_err(|_| Rejected("a token that is not for this server"))?
+            .claims;
+        let now = self
+            .clock
+            .wall()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let time = |name: &str| claims.get(name).and_then(Value::as_u64);
+        if time("exp").is_none_or(|end| end.saturating_add(LEEWAY_SECONDS) <= now) {
+            return Err(Rejected("the token has expired"));
+        }
+        if claims.get("nbf").is_some() && time("nbf").is_none_or(|start| start > now.saturating_add(LEEWAY_SECONDS)) {
+            return Err(Rejected("the token is not valid yet"));
+        }
+        Ok(claims)
+    }
+
+    async fn user(&self, token: &str) -> Result<UserInfo, Rejected> {
+        let claims = self.claims(token)?;
+        let own = &claims["kubernetes.io"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (namespace, account) = (text(&own["namespace"]), &own["serviceaccount"]);
+        let name = format!("system:serviceaccount:{namespace}:{}", text(&account["name"]));
+        if claims["sub"] != json!(name) {
+            return Err(Rejected("the subject is not the service account"));
+        }
+        self.check("serviceaccounts", &namespace, account).await?;
+        let mut user = UserInfo {
+            name,
+            uid: text(&account["uid"]),
+            groups: vec![
+                "system:serviceaccounts".to_owned(),
+                format!("system:serviceaccounts:{namespace}"),
+            ],
+            ..UserInfo::default()
+        };
+        let mut add = |fact: &str, value: String| {
+            if !value.is_empty() {
+                user.extra.insert(format!("{FACTS}{fact}"), vec![value]);
+            }
+        };
+        if let Some(id) = claims["jti"].as_str() {
+            add("credential-id", format!("JTI={id}"));
+        }
+        for (claim, resource, place) in [
+            ("secret", "secrets", namespace.as_str()),
+            ("pod", "pods", namespace.as_str()),
+            ("node", "nodes", ""),
+        ] {
+            let Some(bound) = own.get(claim) else { continue };
+            // A pod's node is told of; the token ends with the pod alone.
+            if claim != "node" || own.get("pod").is_none() {
+                self.check(resource, place, bound).await?;
+            }
+            if claim != "secret" {
+                add(&format!("{claim}-name"), text(&bound["name"]));
+                add(&format!("{claim}-uid"), text(&bound["uid"]));
+            }
+        }
+        Ok(user)
+    }
+
+    /// Whether an object that a token names is still there. What was seen once is looked for again before a token is
+    /// refused: this replica may not have seen the object yet.
+    async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), Rejected> {
+        let name = named["name"].as_str().unwrap_or_default();
+        for latest in [false, true] {
+            let found = self.objects.find(resource, namespace, name, latest).await;
+            if found.is_ok_and(|object| self.is_meant(&object, &named["uid"])) {
+                return Ok(());
+            }
+        }
+        Err(Rejected("what the token is bound to is gone"))
+    }
+
+    fn is_meant(&self, object: &Value, uid: &Value) -> bool {
+        let metadata = &object["metadata"];
+        let leaves = metadata["deletionTimestamp"].as_str();
+        let leaves = leaves.map(|at| trireme_machinery::time::Time::parse(at).map(|at| at.unix_seconds()));
+        let now = self
+            .clock
+            .wall()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        let is_gone = leaves.is_some_and(|at| {
+            at.ok()
+                .and_then(|at| u64::try_from(at).ok())
+                .is_none_or(|at| at.saturating_add(LEEWAY_SECONDS) < now)
+        });
+        !is_gone && uid.as_str().is_some_and(|uid| !uid.is_empty()) && metadata["uid"] == *uid
+    }
+}
+
+impl Authenticator for ServiceAccountTokens {
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        Box::pin(async move {
+            match credentials.bearer_token {
+                Some(token) => self.user(token).await.map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! What makes a token good or bad, with objects and a clock that the test moves.
+
+use std::{
+    collections::BTreeMap,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use rcgen::KeyPair;
+use trireme_actors::ManualClock;
+
+use super::*;
+
+const ISSUER: &str = "https://issuer.example";
+
+/// Objects by resource, namespace and name; some are only seen when asked for the latest.
+#[derive(Default)]
+struct Shelf(Mutex<BTreeMap<String, (Value, bool)>>);
+
+impl Shelf {
+    fn put(&self, path: &str, metadata: Value, seen: bool) {
+        let object = json!({ "metadata": metadata });
+        self.0
+            .lock()
+            .expect("no test panics with it")
+            .insert(path.to_owned(), (object, seen));
+    }
+}
+
+impl Objects for Shelf {
+    fn find<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: &'a str,
+        name: &'a str,
+        latest: bool,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        let shelf = self.0.lock().expect("no test panics with it");
+        let found = shelf.get(&format!("{resource}/{namespace}/{name}"));
+        let found = found
+            .filter(|(_, seen)| *seen || latest)
+            .map(|(object, _)| object.clone());
+        Box::pin(std::future::ready(found.ok_or_else(|| ApiError::internal("not there"))))
+    }
+}
+
+struct Fixture {
+    signer: TokenSigner,
+    tokens: ServiceAccountTokens,
+    shelf: Arc<Shelf>,
+    clock: ManualClock,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let (private, public) = (key.serialize_pem(), key.public_key_pem());
+        let (shelf, clock) = (Arc::new(Shelf::default()), ManualClock::new());
+        shelf.put("serviceaccounts/n/robot", json!({ "uid": "u1" }), true);
+        let audiences = vec!["us".to_owned(), "them".to_owned()];
+        let objects = Arc::clone(&shelf) as Arc<dyn Objects>;
+        let mut tokens = ServiceAccountTokens::new(ISSUER, audiences, objects, clock.clone().into());
+        tokens.believe(public.as_bytes()).expect("a public key");
+        Self {
+            signer: TokenSigner::new(private.as_bytes(), public.as_bytes(), ISSUER).expect("a pair"),
+            tokens,
+            shelf,
+            clock,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        let now = Clock::from(self.clock.clone())
+            .wall()
+            .duration_since(SystemTime::UNIX_EPOCH);
+        now.expect("after 1970").as_secs()
+    }
+
+    /// Good claims, with these in place of some; `null` takes one away.
+    fn claims(&self, changes: Value) -> Value {
+        let now = self.now();
+        let mut claims = json!({
+            "sub": "system:serviceaccount:n:robot", "aud": ["us"], "iat": now, "nbf": now, "exp": now + 600,
+            "kubernetes.io": { "namespace": "n", "serviceaccount": { "name": "robot", "uid": "u1" } },
+        });
+        for (name, value) in changes.as_object().into_iter().flatten() {
+            claims[name] = value.clone();
+        }
+        if let Some(claims) = claims.as_object_mut() {
+            claims.retain(|_, value| !value.is_null());
+        }
+        claims
+    }
+
+    fn knows(&self, token: &str) -> Result<UserInfo, &'static str> {
+        let credentials = Credentials {
+            bearer_token: Some(token),
+            certificate: None,
+        };
+        let mut answer = self.tokens.authenticate(credentials);
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(user)) => user.ok_or("no credentials"),
+            Poll::Ready(Err(why)) => Err(why.0),
+            Poll::Pending => panic!("these objects are at hand"),
+        }
+    }
+
+    fn accepts(&self, changes: Value) -> Result<UserInfo, &'static str> {
+        self.knows(&self.signer.sign(self.claims(changes)).expect("signed"))
+    }
+}
+
+#[test]
+fn a_token_must_make_all_claims() {
+    let fixture = Fixture::new();
+    let user = fixture.accepts(json!({})).expect("a good one");
+    assert_eq!(
+        (user.name.as_str(), user.uid.as_str()),
+        ("system:serviceaccount:n:robot", "u1")
+    );
+    fixture
+        .accepts(json!({ "aud": "them" }))
+        .expect("one audience may stand alone");
+    fixture
+        .accepts(json!({ "nbf": null, "iat": null }))
+        .expect("it says when it ends");
+    let own = |name: &str, uid: &str| json!({ "namespace": "n", "serviceaccount": { "name": name, "uid": uid } });
+    for bad in [
+        json!({ "exp": null }),
+        json!({ "exp": "tomorrow" }),
+        json!({ "aud": null }),
+        json!({ "aud": [] }),
+        json!({ "aud": ["others"] }),
+        json!({ "sub": null }),
+        json!({ "sub": "system:serviceaccount:n:other" }),
+        json!({ "nbf": "tomorrow" }),
+        json!({ "kubernetes.io": null }),
+        json!({ "kubernetes.io": own("robot", "u2") }),
+        json!({ "kubernetes.io": own("robot", "") }),
+        json!({ "kubernetes.io": own("other", "u1"), "sub": "system:serviceaccount:n:other" }),
+    ] {
+        assert!(fixture.accepts(bad.clone()).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn tokens_are_good_for_their_time_only() {
+    let fixture = Fixture::new();
+    let now = fixture.now();
+    assert_eq!(
+        fixture.accepts(json!({ "nbf": now + 61 })),
+        Err("the token is not valid yet")
+    );
+    fixture.accepts(json!({ "nbf": now + 60 })).expect("clocks differ");
+    let token = fixture.signer.sign(fixture.claims(json!({}))).expect("signed");
+    fixture.clock.advance(Duration::from_secs(659));
+    fixture.knows(&token).expect("clocks differ");
+    fixture.clock.advance(Duration::from_secs(1));
+    assert_eq!(fixture.knows(&token), Err("the token has expired"));
+}
+
+#[test]
+fn only_believed_keys_and_our_issuer_count() {
+    let (ours, theirs) = (Fixture::new(), Fixture::new());
+    let token = theirs.signer.sign(theirs.claims(json!({}))).expect("signed");
+    theirs.knows(&token).expect("good there");
+    assert_eq!(ours.knows(&token), Err("signed by an unknown key"));
+    let key = KeyPair::generate().expect("a key");
+    let (private, public) = (key.serialize_pem(), key.public_key_pem());
+    let other = TokenSigner::new(private.as_bytes(), public.as_bytes(), "https://other.example").expect("a pair");
+    let mut fixture = ours;
+    fixture.tokens.believe(public.as_bytes()).expect("a public key");
+    let token = other.sign(fixture.claims(json!({}))).expect("signed");
+    assert_eq!(fixture.knows(&token), Err("a token that is not for this server"));
+    for nonsense in ["", ".", "..", "a.b.c", "e30.e30.", "eyJhbGciOiJub25lIn0.e30."] {
+        assert!(fixture.knows(nonsense).is_err(), "{nonsense:?}");
+    }
+}
+
+#[test]
+fn what_a_token_is_bound_to_must_be_there() {
+    let fixture = Fixture::new();
+    let bound = |claim: &str| {
+        let mut own = json!({ "namespace": "n", "serviceaccount": { "name": "robot", "uid": "u1" } });
+        own[claim] = json!({ "name": "x", "uid": "u9" });
+        json!({ "kubernetes.io": own })
+    };
+    for (claim, path) in [("pod", "pods/n/x"), ("secret", "secrets/n/x"), ("node", "nodes//x")] {
+        let gone = Err("what the token is bound to is gone");
+        assert_eq!(fixture.accepts(bound(claim)), gone, "{claim}");
+        fixture.shelf.put(path, json!({ "uid": "u8" }), true);
+        assert_eq!(fixture.accepts(bound(claim)), gone, "another {claim}");
+        fixture.shelf.put(path, json!({ "uid": "u9" }), false);
+        fixture
+            .accepts(bound(claim))
+            .expect("there, though this replica has not seen it");
+        fixture.shelf.put(
+            path,
+            json!({ "uid": "u9", "deletionTimestamp": "2001-01-01T00:00:00Z" }),
+            true,
+        );
+        assert_eq!(fixture.accepts(bound(claim)), gone, "{claim} is being deleted");
+    }
+}
+
+#[test]
+fn keys_that_cannot_sign_are_refused_at_once() {
+    let key = KeyPair::generate().expect("a key");
+    let (private, public) = (key.serialize_pem(), key.public_key_pem());
+    let make = |private: &str, public: &str| TokenSigner::new(private.as_bytes(), public.as_bytes(), ISSUER).err();
+    assert_eq!(make(&private, &public), None);
+    assert_eq!(make("nonsense", &public), Some(TokenKeyError));
+    assert_eq!(make(&private, "nonsense"), Some(TokenKeyError));
+    assert_eq!(make(&public, &public), Some(TokenKeyError));
+}

@@ -1,0 +1,231 @@
+//! `/token`: a token that shows its holder to be the service account (`pkg/registry/core/serviceaccount/storage`).
+//!
+//! A token may be bound to a pod, a secret or a node: it ends with that object.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use trireme_machinery::{
+    ApiError, GroupKind, GroupResource, GroupVersion,
+    field::{Error, ErrorList, Path, quote},
+    time::Time,
+};
+use trireme_registry::{
+    request::{Freshness, GetRequest, Target},
+    subresource::{Command, CommandBody, CommandCall, own_user, parse},
+};
+
+use crate::values::{integer_at, items, struct_mut, text, text_at};
+
+const GROUP: &str = "authentication.k8s.io";
+const SHORTEST_SECONDS: i64 = 10 * 60;
+const LONGEST_SECONDS: i64 = 1 << 32;
+
+/// Who makes tokens out of claims.
+#[derive(Clone)]
+pub struct TokenIssuer {
+    /// Whom a token is for when nobody says.
+    pub audiences: Vec<String>,
+    /// Adds who issues it and an id of its own, and signs.
+    pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
+}
+
+/// POST of a `TokenRequest`.
+pub(super) struct TokenRequest(pub(super) TokenIssuer);
+
+impl Command for TokenRequest {
+    fn body(&self) -> CommandBody {
+        CommandBody {
+            kind: GroupVersion::new(GROUP, "v1").with_kind("TokenRequest"),
+            type_name: "io.k8s.api.authentication.v1.TokenRequest",
+        }
+    }
+
+    fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
+        let name = text_at(body, "/metadata/name");
+        if name.is_empty() || name == target.name {
+            return Ok(());
+        }
+        let why = "must match the service account name if specified";
+        let fault = Error::invalid_str(&Path::new("metadata.name"), name, why);
+        Err(ApiError::invalid(&kind(), &target.name, &vec![fault]))
+    }
+
+    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+        Box::pin(async move {
+            let account = call.object().await?;
+            let mut request = call.body.clone();
+            self.fill(&mut request, &call.target, call.now);
+            let faults = faults(&request);
+            if !faults.is_empty() {
+                return Err(ApiError::invalid(&kind(), "", &faults));
+            }
+            let bound = Bound::find(call, &request).await?;
+            let claims = claims(&request, &account, &bound, call.now);
+            request["status"] = json!({
+                "token": (self.0.sign)(claims)?,
+                "expirationTimestamp": expiry(&request, call.now).to_string(),
+            });
+            Ok(Some(request))
+        })
+    }
+}
+
+impl TokenRequest {
+    /// What the client left to the server.
+    fn fill(&self, request: &mut Value, target: &Target, now: Timestamp) {
+        let metadata = struct_mut(request, "metadata");
+        metadata.insert("name".into(), target.name.as_str().into());
+        metadata.insert("namespace".into(), target.namespace.as_str().into());
+        metadata.insert("creationTimestamp".into(), seconds(now).to_string().into());
+        metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
+        let spec = struct_mut(request, "spec");
+        if spec
+            .get("audiences")
+            .and_then(Value::as_array)
+            .is_none_or(Vec::is_empty)
+        {
+            spec.insert("audiences".into(), self.0.audiences.clone().into());
+        }
+        spec.entry("boundObjectRef").or_insert(Value::Null);
+    }
+}
+
+fn kind() -> GroupKind {
+    GroupKind {
+        group: GROUP.into(),
+        kind: "TokenRequest".into(),
+    }
+}
+
+fn lifetime_seconds(request: &Value) -> i64 {
+    integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
+}
+
+fn faults(request: &Value) -> ErrorList {
+    let (path, lifetime) = (Path::new("spec.expirationSeconds"), lifetime_seconds(request));
+    let why = match lifetime {
+        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        SHORTEST_SECONDS..=LONGEST_SECONDS => return ErrorList::new(),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    vec![Error::invalid(&path, &lifetime.into(), why)]
+}
+
+/// What a token ends with, as its claims name it.
+#[derive(Default)]
+struct Bound(Map<String, Value>);
+
+impl Bound {
+    async fn find(call: &CommandCall, request: &Value) -> Result<Self, ApiError> {
+        let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|it| !it.is_null()) else {
+            return Ok(Self::default());
+        };
+        let (kind, name) = (text(reference, "kind"), text(reference, "name"));
+        let (group, version) = match text(reference, "apiVersion").split_once('/') {
+            Some(both) => both,
+            None => ("", text(reference, "apiVersion")),
+        };
+        let namespace = call.target.namespace.as_str();
+        let (claim, object) = match (group, kind) {
+            ("", "Pod") => ("pod", find(call, "pods", namespace, name).await?),
+            ("", "Secret") => ("secret", find(call, "secrets", namespace, name).await?),
+            ("", "Node") => ("node", find(call, "nodes", "", name).await?),
+            _ => {
+                return Err(ApiError::bad_request(format!(
+                    "cannot bind token to object of type {group}/{version}, Kind={kind}"
+                )));
+            }
+        };
+        if claim == "pod" && text_at(&object, "/spec/serviceAccountName") != call.target.name {
+            return Err(ApiError::bad_request(format!(
+                "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",
+                quote(&call.target.name)
+            )));
+        }
+        check_uid(reference, group, &object)?;
+        let mut bound = Self::default();
+        bound.0.insert(claim.to_owned(), named(&object));
+        if claim == "pod" {
+            bound.add_node_of(call, &object).await?;
+        }
+        Ok(bound)
+    }
+
+    /// The node that a pod runs on; of one that is gone only the name is known.
+    async fn add_node_of(&mut self, call: &CommandCall, pod: &Value) -> Result<(), ApiError> {
+        let name = text_at(pod, "/spec/nodeName");
+        if name.is_empty() {
+            return Ok(());
+        }
+        let node = match find(call, "nodes", "", name).await {
+            Ok(node) => named(&node),
+            Err(error) if error.reason == trireme_machinery::Reason::NotFound => json!({ "name": name }),
+            Err(error) => return Err(error),
+        };
+        self.0.insert("node".to_owned(), node);
+        Ok(())
+    }
+}
+
+async fn find(call: &CommandCall, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
+    let route = call.routes.find("", "v1", resource);
+    let route = route.ok_or_else(|| ApiError::internal(format!("{resource} are not served")))?;
+    let target = Target {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        user: own_user(),
+        ..Target::default()
+    };
+    let freshness = Freshness::Latest;
+    let item = route.registry.get(GetRequest { target, freshness }).await?;
+    parse(&item)
+}
+
+fn check_uid(reference: &Value, group: &str, object: &Value) -> Result<(), ApiError> {
+    let wanted = text(reference, "uid");
+    if wanted.is_empty() || wanted == text_at(object, "/metadata/uid") {
+        return Ok(());
+    }
+    let resource = GroupResource {
+        group: group.into(),
+        resource: text(reference, "kind").into(),
+    };
+    let why = format!(
+        "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have been \
+         deleted and then recreated"
+    );
+    Err(ApiError::conflict(&resource, text(reference, "name"), why))
+}
+
+fn named(object: &Value) -> Value {
+    json!({ "name": text_at(object, "/metadata/name"), "uid": text_at(object, "/metadata/uid") })
+}
+
+fn seconds(now: Timestamp) -> Time {
+    Time::from_unix(now.as_second(), 0)
+}
+
+fn expiry(request: &Value, now: Timestamp) -> Time {
+    Time::from_unix(now.as_second() + lifetime_seconds(request), 0)
+}
+
+fn claims(request: &Value, account: &Value, bound: &Bound, now: Timestamp) -> Value {
+    let (namespace, name) = (
+        text_at(account, "/metadata/namespace"),
+        text_at(account, "/metadata/name"),
+    );
+    let mut own = bound.0.clone();
+    own.insert("namespace".into(), namespace.into());
+    own.insert("serviceaccount".into(), named(account));
+    json!({
+        "sub": format!("system:serviceaccount:{namespace}:{name}"),
+        "aud": items(request.get("spec").unwrap_or(&Value::Null), "audiences"),
+        "iat": now.as_second(),
+        "nbf": now.as_second(),
+        "exp": now.as_second() + lifetime_seconds(request),
+        "kubernetes.io": own,
+    })
+}

@@ -1,0 +1,88 @@
+//! The keys that service-account tokens are signed with and believed by.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use trireme_actors::Clock;
+use trireme_auth::{ServiceAccountTokens, TokenKeyError, TokenSigner};
+use trireme_kinds::TokenIssuer;
+use trireme_registry::DirectorHandle;
+
+use crate::app::{BuildError, read_file};
+use crate::pki::{self, Pki};
+use crate::settings::Settings;
+
+/// The keys, read and found to be in order.
+pub(crate) struct TokenKeys {
+    signer: Arc<TokenSigner>,
+    /// Public keys, PEM, and where they were found.
+    believed: Vec<(PathBuf, Vec<u8>)>,
+    issuer: String,
+    audiences: Vec<String>,
+}
+
+impl TokenKeys {
+    /// Reads the keys that the settings name, and our own. A token that our own key signed stays good when the settings
+    /// name another.
+    pub(crate) fn read(settings: &Settings, pki: &Pki) -> Result<Self, BuildError> {
+        let issuer = settings.service_account_issuer.clone();
+        let own = &pki.service_account_key;
+        let signing = settings.service_account_signing_key_file.as_ref().unwrap_or(own);
+        let wrap = |source| BuildError::TokenKey {
+            path: signing.clone(),
+            source,
+        };
+        let public = public_key(signing)?.ok_or(wrap(TokenKeyError))?;
+        let signer = TokenSigner::new(&read_file(signing)?, &public, &issuer).map_err(wrap)?;
+        let mut believed = vec![(signing.clone(), public)];
+        for path in settings.service_account_key_files.iter().chain([own]) {
+            let key = match public_key(path)? {
+                Some(key) => key,
+                None => read_file(path)?,
+            };
+            believed.push((path.clone(), key));
+        }
+        let audiences = match settings.api_audiences.as_slice() {
+            [] => vec![issuer.clone()],
+            given => given.to_vec(),
+        };
+        Ok(Self {
+            signer: Arc::new(signer),
+            believed,
+            issuer,
+            audiences,
+        })
+    }
+
+    /// Who signs what is asked for.
+    pub(crate) fn issuer(&self) -> TokenIssuer {
+        let signer = Arc::clone(&self.signer);
+        TokenIssuer {
+            audiences: self.audiences.clone(),
+            sign: Arc::new(move |claims| signer.sign(claims)),
+        }
+    }
+
+    /// Who knows service accounts by their tokens.
+    pub(crate) fn authenticator(
+        &self,
+        director: &DirectorHandle,
+        clock: Clock,
+    ) -> Result<ServiceAccountTokens, BuildError> {
+        let mut tokens =
+            ServiceAccountTokens::new(&self.issuer, self.audiences.clone(), Arc::new(director.clone()), clock);
+        for (path, key) in &self.believed {
+            tokens.believe(key).map_err(|source| BuildError::TokenKey {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        Ok(tokens)
+    }
+}
+
+/// The public half of a private key's file; `None` if the file holds something else.
+fn public_key(path: &Path) -> Result<Option<Vec<u8>>, BuildError> {
+    let pem = String::from_utf8_lossy(&read_file(path)?).into_owned();
+    Ok(pki::public_key(&pem).map(String::into_bytes))
+}

@@ -1,0 +1,194 @@
+//! Tokens of service accounts: who asks for one gets in with it, for as long as what it is bound to is there.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+use trireme_tests::{Server, StoreChoice};
+
+const NAMESPACE: &str = "/api/v1/namespaces/factory";
+
+/// Makes an object; what the server made of it.
+fn make(server: &Server, collection: &str, object: Value) -> Value {
+    let answer = server
+        .client()
+        .json("POST", &format!("{NAMESPACE}/{collection}"), &object)
+        .expect("an answer");
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    serde_json::from_str(&answer.text()).expect("an object")
+}
+
+fn remove(server: &Server, path: &str) {
+    let now = json!({ "gracePeriodSeconds": 0 });
+    let answer = server
+        .client()
+        .json("DELETE", &format!("{NAMESPACE}/{path}"), &now)
+        .expect("an answer");
+    assert_eq!(answer.code, 200, "{}", answer.text());
+}
+
+fn start(store: StoreChoice) -> Server {
+    let server = Server::start(store);
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "factory" } });
+    let answer = server
+        .client()
+        .json("POST", "/api/v1/namespaces", &namespace)
+        .expect("an answer");
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    server
+}
+
+fn account(server: &Server, name: &str) {
+    let object = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } });
+    make(server, "serviceaccounts", object);
+}
+
+fn token(server: &Server, account: &str, spec: Value) -> String {
+    let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec });
+    let made = make(server, &format!("serviceaccounts/{account}/token"), request);
+    made["status"]["token"].as_str().expect("a token").to_owned()
+}
+
+/// Who the server takes the holder of a token for; the code if for nobody.
+fn holder(server: &Server, token: &str) -> Result<Value, u16> {
+    let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
+    let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let answer = server
+        .client()
+        .with_token(token)
+        .json("POST", path, &review)
+        .expect("an answer");
+    if answer.code != 201 {
+        return Err(answer.code);
+    }
+    let mut review: Value = serde_json::from_str(&answer.text()).expect("a review");
+    Ok(review["status"]["userInfo"].take())
+}
+
+fn part(token: &str, number: usize) -> Value {
+    let text = token.split('.').nth(number).expect("three parts");
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(text).expect("base64")).expect("JSON")
+}
+
+fn encoded(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+#[test]
+fn who_holds_a_token_is_the_service_account() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    let token = token(&server, "robot", json!({}));
+    let user = holder(&server, &token).expect("known");
+    assert_eq!(user["username"], "system:serviceaccount:factory:robot");
+    assert_eq!(
+        user["groups"],
+        json!([
+            "system:serviceaccounts",
+            "system:serviceaccounts:factory",
+            "system:authenticated"
+        ])
+    );
+    let id = part(&token, 1)["jti"].as_str().expect("an id").to_owned();
+    let shown = &user["extra"]["authentication.kubernetes.io/credential-id"];
+    assert_eq!(*shown, json!([format!("JTI={id}")]));
+    // It may do no more than any other user.
+    let refused = server
+        .client()
+        .with_token(&token)
+        .get(&format!("{NAMESPACE}/pods"))
+        .expect("an answer");
+    assert_eq!(refused.code, 403);
+    assert!(
+        refused.text().contains("system:serviceaccount:factory:robot"),
+        "{}",
+        refused.text()
+    );
+}
+
+#[test]
+fn a_token_ends_with_what_it_is_bound_to() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    make(
+        &server,
+        "secrets",
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" } }),
+    );
+    make(
+        &server,
+        "pods",
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" },
+            "spec": { "serviceAccountName": "robot", "containers": [{ "name": "c", "image": "i" }] },
+        }),
+    );
+    let bound = |kind: &str, name: &str| {
+        let reference = json!({ "apiVersion": "v1", "kind": kind, "name": name });
+        token(&server, "robot", json!({ "boundObjectRef": reference }))
+    };
+    let (free, of_secret, of_pod) = (
+        token(&server, "robot", json!({})),
+        bound("Secret", "s"),
+        bound("Pod", "p"),
+    );
+    let user = holder(&server, &of_pod).expect("known");
+    assert_eq!(user["extra"]["authentication.kubernetes.io/pod-name"], json!(["p"]));
+    holder(&server, &of_secret).expect("known");
+    remove(&server, "secrets/s");
+    remove(&server, "pods/p");
+    // One of the same name is another.
+    make(
+        &server,
+        "secrets",
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" } }),
+    );
+    assert_eq!(holder(&server, &of_secret), Err(401));
+    assert_eq!(holder(&server, &of_pod), Err(401));
+    holder(&server, &free).expect("bound to nothing but its account");
+    remove(&server, "serviceaccounts/robot");
+    account(&server, "robot");
+    assert_eq!(holder(&server, &free), Err(401));
+}
+
+#[test]
+fn tokens_that_are_not_ours_or_not_for_us_are_refused() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    let good = token(&server, "robot", json!({}));
+    let parts: Vec<&str> = good.split('.').collect();
+    let (head, claims) = (part(&good, 0), part(&good, 1));
+    let with = |head: &Value, claims: &Value| format!("{}.{}.{}", encoded(head), encoded(claims), parts[2]);
+    let mut other = claims.clone();
+    other["sub"] = "system:serviceaccount:kube-system:robot".into();
+    let mut nobody = head.clone();
+    nobody["kid"] = "../../etc/passwd".into();
+    let none = json!({ "alg": "none" });
+    for (what, bad) in [
+        ("another subject", with(&head, &other)),
+        ("another key", with(&nobody, &claims)),
+        ("no signature", format!("{}.{}.", encoded(&none), parts[1])),
+        ("no signature, the same head", format!("{}.{}.", parts[0], parts[1])),
+        ("a cut token", good[..good.len() - 2].to_owned()),
+        (
+            "other audiences",
+            token(&server, "robot", json!({ "audiences": ["https://vault.example"] })),
+        ),
+    ] {
+        assert_eq!(holder(&server, &bad), Err(401), "{what}");
+    }
+    holder(&server, &good).expect("the good one is still good");
+    // Signed as it should be, by a key that is not believed here.
+    let stranger = start(StoreChoice::Embedded);
+    assert_eq!(holder(&stranger, &good), Err(401));
+}
+
+#[test]
+fn replicas_with_one_key_know_each_others_tokens() {
+    let first = start(StoreChoice::Etcd);
+    account(&first, "robot");
+    let key = first.data_dir().join("pki/sa.key");
+    let flag = format!("--service-account-signing-key-file={}", key.display());
+    let second = first.start_beside(&[&flag]).expect("starts");
+    let issued = token(&second, "robot", json!({}));
+    let names = [&first, &second].map(|server| holder(server, &issued).expect("known")["username"].clone());
+    assert_eq!(names, [(); 2].map(|()| json!("system:serviceaccount:factory:robot")));
+}
