@@ -28,7 +28,7 @@ use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::replicas::{Facts, Observed};
 use crate::resources::{self, ResourcesError};
-use crate::settings::{Settings, Store, StoreKind};
+use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::{compaction, front};
 
@@ -54,7 +54,7 @@ pub(crate) struct App {
     edge: Running,
     spans: Option<OtlpSpans>,
     presence: Option<Presence>,
-    shutdown_delay: Duration,
+    shutdown: Shutdown,
 }
 
 /// Why a replica could not be built.
@@ -166,7 +166,6 @@ impl App {
             spans.clone(),
         )?;
         lifecycle.reach(Moment::Listening);
-        let shutdown_delay = settings.shutdown_delay;
         Ok(Self {
             pki,
             lifecycle,
@@ -178,7 +177,7 @@ impl App {
             edge,
             spans,
             presence: duties.presence,
-            shutdown_delay,
+            shutdown: settings.shutdown,
         })
     }
 
@@ -198,14 +197,16 @@ impl App {
             () = &mut shutdown => {}
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
+        self.edge.lifecycle().leave();
         let handing_over = self.membership.as_ref().map(Membership::begin_hand_over);
-        if let Some(presence) = &self.presence {
-            presence.withdraw().await;
+        // A store that does not answer makes nobody wait longer.
+        tokio::join!(self.withdraw(), self.clock.sleep(self.shutdown.delay));
+        self.lifecycle.reach(Moment::AfterShutdownDelayDuration);
+        if self.shutdown.send_retry_after {
+            self.edge.refuse_until_answered(DRAIN_PATIENCE).await;
         }
-        self.clock.sleep(self.shutdown_delay).await;
-        self.lifecycle.reach(Moment::NotAccepting);
-        self.edge.shutdown(DRAIN_PATIENCE).await;
-        self.lifecycle.reach(Moment::Drained);
+        self.edge.shutdown(self.shutdown.watch_grace + DRAIN_PATIENCE).await;
+        self.lifecycle.reach(Moment::InFlightRequestsDrained);
         if let Some(spans) = self.spans {
             spans.flush().await;
         }
@@ -221,6 +222,12 @@ impl App {
         }
         drop(self.store);
         self.lifecycle.reach(Moment::Stopped);
+    }
+
+    async fn withdraw(&self) {
+        if let Some(presence) = &self.presence {
+            presence.withdraw().await;
+        }
     }
 
     async fn until_ready(&self) {

@@ -45,9 +45,11 @@ pub(crate) fn start(
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let config = EdgeConfig {
+        watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
+        goaway_chance: settings.limits.goaway_chance,
         ..EdgeConfig::new(listen, tls_settings(settings, pki)?)
     };
     let limits = Limits {
@@ -78,15 +80,13 @@ fn tls_settings(settings: &Settings, pki: &Pki) -> Result<Arc<rustls::ServerConf
         Some(files) => (&files.certificate, &files.key),
         None => (&pki.serving_certificate, &pki.serving_key),
     };
-    let mut client_ca = read_file(&pki.ca_file)?;
-    if let Some(path) = &settings.client_ca_file {
-        client_ca.push(b'\n');
-        client_ca.extend(read_file(path)?);
-    }
+    let client_cas = [Some(&pki.ca_file), settings.client_ca_file.as_ref()];
+    let client_cas: Result<Vec<Vec<u8>>, BuildError> =
+        client_cas.into_iter().flatten().map(|file| read_file(file)).collect();
     Ok(Arc::new(tls_from_pem(
         &read_file(certificate)?,
         &read_file(key)?,
-        Some(&client_ca),
+        &client_cas?,
     )?))
 }
 
