@@ -39,8 +39,11 @@ struct Source {
     judged: u64,
     /// Another content that the last look found.
     unsettled: Option<u64>,
-    replace: Box<dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send>,
+    replace: Box<Replace>,
 }
+
+/// Puts what is made of contents in the place of what was made before.
+type Replace = dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send;
 
 impl Reloader {
     /// Makes something of the contents of files, now and whenever they change.
