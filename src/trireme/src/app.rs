@@ -18,7 +18,7 @@ use trireme_duties::Presence;
 use trireme_edge::EdgeError;
 use trireme_edge::server::Running;
 use trireme_edge::server::TlsError;
-use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences};
+use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
@@ -30,7 +30,7 @@ use crate::replicas::{Facts, Observed};
 use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
-use crate::{compaction, front};
+use crate::{compaction, front, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -166,6 +166,11 @@ impl App {
             spans.clone(),
         )?;
         lifecycle.reach(Moment::Listening);
+        if settings.rebalances_connections() {
+            let loads = AnnouncedLoads::new(Arc::clone(&store), &settings.store.prefix);
+            let connections = Arc::clone(edge.connections());
+            rebalance::start(&system, loads, instance(settings), connections, lifecycle.clone());
+        }
         Ok(Self {
             pki,
             lifecycle,

@@ -83,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Limits,
     /// What happens between SIGTERM and the end.
     pub(crate) shutdown: Shutdown,
+    /// Whether connections are spread over the replicas that there are.
+    pub(crate) rebalance: bool,
     /// How long Events are kept.
     pub(crate) event_ttl: Duration,
     /// How long a request takes at least that is logged with its steps; `None` logs none.
@@ -103,6 +105,11 @@ impl Settings {
             Some(controllers) => controllers.has(name),
             None => matches!(self.store.kind, StoreKind::Embedded { .. }),
         }
+    }
+
+    /// Whether connections are spread over replicas. The embedded store has one.
+    pub(crate) fn rebalances_connections(&self) -> bool {
+        self.rebalance && matches!(self.store.kind, StoreKind::Etcd { .. })
     }
 }
 

@@ -77,6 +77,7 @@ impl Reader {
                     text.parse().ok()
                 }),
             },
+            rebalance: self.value("rebalance-connections", "give true or false", |text| text.parse().ok()),
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
