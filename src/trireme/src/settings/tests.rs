@@ -67,6 +67,23 @@ fn controllers_run_where_there_is_no_kube_controller_manager() {
 }
 
 #[test]
+fn connections_are_spread_where_there_may_be_other_replicas() {
+    let spreads = |line: &str| serve(line, &[]).rebalances_connections();
+    assert!(spreads("trireme serve --etcd-servers=http://a:1"));
+    assert!(!spreads("trireme serve"));
+    assert!(!spreads(
+        "trireme serve --etcd-servers=http://a:1 --rebalance-connections=false"
+    ));
+    check_faults(
+        "trireme serve --goaway-chance=0.5",
+        &[],
+        expect![[r#"
+            1 fault in the settings
+              --goaway-chance: "0.5": give a number from 0 to 0.02"#]],
+    );
+}
+
+#[test]
 fn flags_win_over_variables_over_the_file_over_defaults() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("trireme.yaml");
