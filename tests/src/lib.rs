@@ -10,11 +10,13 @@
 //! | [`group`] | the same for a group of replicas that share an etcd |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
+//! | [`balancer`] | a load balancer before several servers |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
 
 pub mod bad_input;
+pub mod balancer;
 pub mod group;
 pub mod http;
 pub mod kubectl;

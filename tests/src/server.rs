@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -108,6 +108,18 @@ impl Server {
         self.wait_until_ready()
     }
 
+    /// Asks the process to end, as an operator does, waits until it has, and starts it anew on the same directory, port
+    /// and store. Says how it ended and how long that took.
+    pub fn restart_gently(&mut self, patience: Duration) -> Result<(String, Duration), String> {
+        let asked = Instant::now();
+        let status = self.process.terminate(patience)?;
+        let took = asked.elapsed();
+        let process = Process::start("trireme", &mut self.command, self.dir.path());
+        self.process = process.map_err(|error| error.to_string())?;
+        self.wait_until_ready()?;
+        Ok((status, took))
+    }
+
     /// Restarts until a watch of `collection` from `revision` is told that it is too old. What is compacted in the store
     /// is forgotten with the restart, so this takes a server that was started with [`COMPACTS_OFTEN`] and changes in the
     /// collection after that revision.
@@ -158,6 +170,11 @@ impl Server {
         self.data_dir().join("admin.kubeconfig")
     }
 
+    /// The file with the tokens, to change it while the server runs.
+    pub fn tokens_file(&self) -> PathBuf {
+        self.dir.path().join("tokens.csv")
+    }
+
     /// The server's data directory.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
@@ -166,6 +183,11 @@ impl Server {
     /// The etcd that it keeps its objects in, if it is over one.
     pub fn etcd(&self) -> Option<&Arc<Etcd>> {
         self.etcd.as_ref()
+    }
+
+    /// All that it has logged.
+    pub fn log(&self) -> String {
+        self.process.log()
     }
 
     /// The process, to signal it or to read its log.

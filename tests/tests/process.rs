@@ -84,3 +84,41 @@ fn a_restart_on_the_same_directory_keeps_objects_and_certificates() {
     let kept = server.client().get(&format!("{path}/kept")).expect("an answer");
     assert_eq!(kept.text(), created.text(), "the object is what it was, byte for byte");
 }
+
+/// The names of the lifecycle events that a log tells of, in order.
+fn moments(log: &str) -> Vec<String> {
+    let told = log.lines().filter(|line| line.contains("lifecycle event"));
+    told.filter_map(|line| line.split("name=").nth(1)?.split(' ').next().map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn the_log_tells_of_the_moments_of_a_life_in_their_order() {
+    let mut server = Server::try_start(StoreChoice::Embedded, &["--shutdown-delay-duration=300ms"])
+        .unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    let ready = move || client.get("/readyz").map(|answer| answer.code);
+    assert_eq!(ready().expect("an answer"), 200);
+    server
+        .process()
+        .signal("TERM")
+        .unwrap_or_else(|error| panic!("{error}"));
+    let told = server
+        .process()
+        .wait_until("not ready", STOP_PATIENCE, || matches!(ready(), Ok(500)));
+    told.unwrap_or_else(|error| panic!("{error}"));
+    let status = server
+        .process()
+        .wait(STOP_PATIENCE)
+        .unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(status, "exit status: 0");
+    let expected = [
+        "Listening",
+        "Ready",
+        "ShutdownInitiated",
+        "AfterShutdownDelayDuration",
+        "InFlightRequestsDrained",
+        "Stopped",
+    ];
+    assert_eq!(moments(&server.log()), expected);
+}

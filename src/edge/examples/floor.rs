@@ -4,7 +4,9 @@
 //! server. Both put their certificate into `DIRECTORY/floor.crt` and print their address and process id.
 //! `trireme-bench floor` loads it; build both in release mode. See `docs/adr/0001-http-connections.md`.
 
-use std::{collections::HashMap, convert::Infallible, error::Error, fs, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    collections::HashMap, convert::Infallible, error::Error, fs, net::SocketAddr, path::Path, sync::Arc, time::Duration,
+};
 
 use actix_service::{IntoServiceFactory, ServiceFactory, map_config};
 use actix_web::{
@@ -56,7 +58,7 @@ fn tls(directory: &Path) -> Outcome<rustls::ServerConfig> {
     let certificate = made.cert.pem();
     fs::write(directory.join("floor.crt"), &certificate)?;
     let key = made.signing_key.serialize_pem();
-    Ok(tls_from_pem(certificate.as_bytes(), key.as_bytes(), None)?)
+    Ok(tls_from_pem::<&[u8]>(certificate.as_bytes(), key.as_bytes(), &[])?)
 }
 
 fn announce(address: SocketAddr) {
@@ -83,6 +85,7 @@ fn serve_with_hyper(tls: rustls::ServerConfig, files: Files) -> Outcome<()> {
         workers: WORKERS,
         tls: Arc::new(tls),
         limits: ConnectionLimits::default(),
+        watch_grace: Duration::ZERO,
     };
     let running = start(&config, Lifecycle::new(), move || {
         let files = Data::from(files.clone());

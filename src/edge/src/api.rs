@@ -35,7 +35,7 @@ pub(crate) struct Api {
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// What `/version` says.
     pub(crate) version: VersionInfo,
-    /// Ends watches with the server.
+    /// Ends what lasts with the server.
     pub(crate) lifecycle: Lifecycle,
     /// Times reviews and ages.
     pub(crate) clock: Clock,

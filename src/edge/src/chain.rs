@@ -12,8 +12,8 @@ use trireme_registry::trace::{TraceStep, waited};
 use crate::{
     exchange::Exchange,
     filters::{
-        audit_id, authentication, authorization, cache_control, deadline, impersonation, latency, max_in_flight,
-        panic_recovery, request_info, retry_after, timeout, warnings,
+        audit_id, authentication, authorization, cache_control, deadline, goaway, impersonation, latency,
+        max_in_flight, panic_recovery, request_info, retry_after, timeout, warnings,
     },
     spans,
     state::ChainState,
@@ -41,6 +41,7 @@ where
                     Err(error) => (status::response(&error, exchange.error_style()), None),
                 };
             warnings::write(&exchange, &mut response);
+            goaway::maybe(state, &exchange, &mut response);
             // Last, because the measurement goes on while the body is written; so does the hold on the seat.
             latency::observe(state, exchange, seat, response)
         }

@@ -26,12 +26,16 @@ pub struct EdgeConfig {
     pub tls: Arc<dyn TlsProvider>,
     /// Bounds on what clients may do before and between requests.
     pub limits: ConnectionLimits,
+    /// `--shutdown-watch-termination-grace-period`: over how long the ends of watches are spread at a shutdown.
+    pub watch_grace: Duration,
     /// `--request-timeout`: how long a request may take that is not long-running.
     pub request_timeout: Duration,
     /// `--slow-request-threshold`: requests that take at least so long are told of in the log; `None` tells of none.
     pub slow_request: Option<Duration>,
     /// `--min-request-timeout`: how long a watch lasts at least that does not say so itself.
     pub min_watch: Duration,
+    /// `--goaway-chance`: of how many HTTP/2 requests the connection is ended.
+    pub goaway_chance: f64,
     /// The host and port that `/api` tells clients; the address listened on if there is none.
     pub advertised_address: Option<String>,
     /// What `/version` says.
@@ -46,9 +50,11 @@ impl EdgeConfig {
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             tls,
             limits: ConnectionLimits::default(),
+            watch_grace: Duration::ZERO,
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             min_watch: Duration::from_secs(1800),
+            goaway_chance: 0.0,
             advertised_address: None,
             version: VersionInfo::default(),
         }

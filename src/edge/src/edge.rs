@@ -47,6 +47,7 @@ impl Edge {
             lifecycle: lifecycle.clone(),
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
+            goaway_chance: config.goaway_chance,
             spans: rooms.spans,
         });
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
@@ -68,6 +69,7 @@ impl Edge {
             workers: config.workers,
             tls: config.tls,
             limits: config.limits,
+            watch_grace: config.watch_grace,
         };
         server::start(&server, lifecycle, move || {
             build_worker(Arc::clone(&chain), api.clone())

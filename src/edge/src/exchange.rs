@@ -12,13 +12,20 @@ use actix_http::HttpMessage;
 use actix_web::{
     FromRequest, HttpRequest,
     dev::Payload,
-    http::Method,
     http::header::{self, HeaderMap},
+    http::{Method, Version},
 };
 use trireme_audit::AuditId;
 use trireme_registry::{ResourceInfo, request::UserInfo, trace::Trace};
 
-use crate::{negotiation, query::Query, request_info::RequestInfo, server::Peer, spans, status::ErrorStyle};
+use crate::{
+    negotiation,
+    query::Query,
+    request_info::RequestInfo,
+    server::{Peer, RunningRequest},
+    spans,
+    status::ErrorStyle,
+};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {
@@ -28,6 +35,8 @@ pub(crate) struct Exchange {
     pub(crate) received: Instant,
     /// The method.
     pub(crate) method: Method,
+    /// Of HTTP.
+    pub(crate) version: Version,
     /// The decoded query.
     pub(crate) query: Query,
     /// The other end of the connection.
@@ -48,6 +57,8 @@ pub(crate) struct Exchange {
     pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
     /// Where the time goes; off if nobody would be told.
     pub(crate) trace: Trace,
+    /// Holds up the end of the server; long-running requests have none.
+    pub(crate) _running: Option<RunningRequest>,
     /// What is exported of it, if anything is.
     pub(crate) span: spans::Current,
 }

@@ -24,6 +24,8 @@ pub(crate) struct ChainState {
     pub(crate) request_timeout: Duration,
     /// How long a request takes at least that is told of in the log; `None` tells of none.
     pub(crate) slow_request: Option<Duration>,
+    /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
+    pub(crate) goaway_chance: f64,
     /// Exports requests, if anybody wants them.
     pub(crate) spans: Option<Arc<dyn Spans>>,
 }

@@ -1,7 +1,4 @@
-//! The addresses under which the replicas of one cluster can be reached, each for as long as it is renewed.
-//!
-//! Kept where kube-apiserver keeps them, one key an address, so that both can serve one cluster. Every replica renews its
-//! own; the endpoints of the Service `kubernetes` are made of all.
+//! What the replicas of one cluster tell each other, each for as long as it is renewed: addresses and loads.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -12,23 +9,32 @@ use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, StorageError, 
 
 use crate::store_error;
 
-/// After what time without a renewal an address is gone, as in kube-apiserver.
+/// After what time without a renewal something is gone, as in kube-apiserver.
 const LASTS: Duration = Duration::from_secs(15);
 
-/// See the module's header. Cheap to clone.
+/// The addresses under which the replicas can be reached. Cheap to clone.
+///
+/// Kept where kube-apiserver keeps them, one key an address, so that both can serve one cluster. Every replica renews its
+/// own; the endpoints of the Service `kubernetes` are made of all.
 #[derive(Clone)]
-pub struct AnnouncedAddresses {
+pub struct AnnouncedAddresses(Announcements);
+
+/// How many connections each replica has. Cheap to clone.
+///
+/// Not among the objects: nobody but the replicas is to see it.
+#[derive(Clone)]
+pub struct AnnouncedLoads(Announcements);
+
+#[derive(Clone)]
+struct Announcements {
     store: Arc<dyn Storage>,
-    prefix: Arc<str>,
+    root: Arc<str>,
 }
 
 impl AnnouncedAddresses {
     /// The addresses of the cluster whose objects are under this prefix (`/registry`).
     pub fn new(store: Arc<dyn Storage>, objects_root: &str) -> Self {
-        Self {
-            store,
-            prefix: format!("{objects_root}/masterleases/").into(),
-        }
+        Self(Announcements::new(store, format!("{objects_root}/masterleases/")))
     }
 
     /// Announces an address for some time.
@@ -36,31 +42,13 @@ impl AnnouncedAddresses {
     /// # Errors
     /// All that can be wrong with a write.
     pub async fn renew(&self, address: IpAddr) -> Result<(), ApiError> {
-        self.try_renew(address).await.map_err(store_error)
-    }
-
-    async fn try_renew(&self, address: IpAddr) -> Result<(), StorageError> {
-        let key = self.key(address);
         let value = json!({
             "kind": "Endpoints",
             "apiVersion": "v1",
             "metadata": {},
             "subsets": [{ "addresses": [{ "ip": address.to_string() }] }],
         });
-        let value = Bytes::from(value.to_string());
-        let (mut found, _) = self.store.get(&key, None).await?;
-        let lease = self.store.grant_lease(LASTS).await?;
-        loop {
-            let compare = found.map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
-            let options = PutOptions {
-                lease: Some(lease),
-                fence: None,
-            };
-            match self.store.put(&key, value.clone(), compare, options).await? {
-                WriteOutcome::Committed(_) => return Ok(()),
-                WriteOutcome::Conflict(current) => found = current,
-            }
-        }
+        self.0.renew(&address.to_string(), &value.to_string()).await
     }
 
     /// Takes an address back.
@@ -68,7 +56,85 @@ impl AnnouncedAddresses {
     /// # Errors
     /// All that can be wrong with a write.
     pub async fn withdraw(&self, address: IpAddr) -> Result<(), ApiError> {
-        let key = self.key(address);
+        self.0.withdraw(&address.to_string()).await
+    }
+
+    /// The addresses that are announced now, in order.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn all(&self) -> Result<Vec<IpAddr>, ApiError> {
+        let all = self.0.all().await?;
+        let mut addresses: Vec<IpAddr> = all.iter().filter_map(|(name, _)| name.parse().ok()).collect();
+        addresses.sort_unstable();
+        Ok(addresses)
+    }
+}
+
+impl AnnouncedLoads {
+    /// The loads of the replicas whose objects are under this prefix (`/registry`).
+    pub fn new(store: Arc<dyn Storage>, objects_root: &str) -> Self {
+        Self(Announcements::new(store, format!("/trireme/load{objects_root}/")))
+    }
+
+    /// Announces how many connections a replica has.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn renew(&self, replica: &str, connections: usize) -> Result<(), ApiError> {
+        self.0.renew(replica, &connections.to_string()).await
+    }
+
+    /// Takes it back: the replica has no connections to give or to get.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn withdraw(&self, replica: &str) -> Result<(), ApiError> {
+        self.0.withdraw(replica).await
+    }
+
+    /// What the replicas but this one have announced.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn of_others(&self, replica: &str) -> Result<Vec<usize>, ApiError> {
+        let all = self.0.all().await?;
+        let others = all.iter().filter(|(name, _)| name != replica);
+        Ok(others.filter_map(|(_, value)| value.parse().ok()).collect())
+    }
+}
+
+impl Announcements {
+    fn new(store: Arc<dyn Storage>, root: String) -> Self {
+        Self {
+            store,
+            root: root.into(),
+        }
+    }
+
+    async fn renew(&self, name: &str, value: &str) -> Result<(), ApiError> {
+        let value = Bytes::copy_from_slice(value.as_bytes());
+        self.try_renew(&self.key(name), value).await.map_err(store_error)
+    }
+
+    async fn try_renew(&self, key: &str, value: Bytes) -> Result<(), StorageError> {
+        let (mut found, _) = self.store.get(key, None).await?;
+        let lease = self.store.grant_lease(LASTS).await?;
+        loop {
+            let compare = found.map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
+            let options = PutOptions {
+                lease: Some(lease),
+                fence: None,
+            };
+            match self.store.put(key, value.clone(), compare, options).await? {
+                WriteOutcome::Committed(_) => return Ok(()),
+                WriteOutcome::Conflict(current) => found = current,
+            }
+        }
+    }
+
+    async fn withdraw(&self, name: &str) -> Result<(), ApiError> {
+        let key = self.key(name);
         let (mut found, _) = self.store.get(&key, None).await.map_err(store_error)?;
         while let Some(entry) = found {
             let removed = self.store.delete(&key, entry.mod_revision, None).await;
@@ -80,27 +146,22 @@ impl AnnouncedAddresses {
         Ok(())
     }
 
-    /// The addresses that are announced now, in order.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn all(&self) -> Result<Vec<IpAddr>, ApiError> {
+    /// Names and values.
+    async fn all(&self) -> Result<Vec<(String, String)>, ApiError> {
         let request = RangeRequest {
-            prefix: self.prefix.to_string(),
+            prefix: self.root.to_string(),
             ..RangeRequest::default()
         };
         let page = self.store.range(request).await.map_err(store_error)?;
-        let mut addresses: Vec<IpAddr> = page
-            .entries
-            .iter()
-            .filter_map(|entry| entry.key.strip_prefix(&*self.prefix)?.parse().ok())
-            .collect();
-        addresses.sort_unstable();
-        Ok(addresses)
+        let named = page.entries.iter().filter_map(|entry| {
+            let name = entry.key.strip_prefix(&*self.root)?;
+            Some((name.to_owned(), String::from_utf8_lossy(&entry.value).into_owned()))
+        });
+        Ok(named.collect())
     }
 
-    fn key(&self, address: IpAddr) -> String {
-        format!("{}{address}", self.prefix)
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.root)
     }
 }
 
@@ -122,5 +183,17 @@ mod tests {
             announced.withdraw(one).await.expect("the store is there");
         }
         assert_eq!(announced.all().await, Ok(vec![two]));
+    }
+
+    #[tokio::test]
+    async fn loads_are_those_of_the_others() {
+        let (_dir, store) = open_store();
+        let loads = AnnouncedLoads::new(store, "/registry");
+        for (replica, connections) in [("a:6443", 7), ("b:6443", 1), ("b:6443", 2), ("c:6443", 0)] {
+            loads.renew(replica, connections).await.expect("the store is there");
+        }
+        assert_eq!(loads.of_others("a:6443").await, Ok(vec![2, 0]));
+        loads.withdraw("b:6443").await.expect("the store is there");
+        assert_eq!(loads.of_others("a:6443").await, Ok(vec![0]));
     }
 }

@@ -37,7 +37,7 @@ mod watch_cache;
 mod write;
 
 pub use admission::{Admission, Attributes, Operation};
-pub use announced::AnnouncedAddresses;
+pub use announced::{AnnouncedAddresses, AnnouncedLoads};
 pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};

@@ -18,7 +18,7 @@ use trireme_duties::Presence;
 use trireme_edge::EdgeError;
 use trireme_edge::server::Running;
 use trireme_edge::server::TlsError;
-use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences};
+use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
@@ -28,10 +28,10 @@ use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::replicas::{Facts, Observed};
 use crate::resources::{self, ResourcesError};
-use crate::settings::{Settings, Store, StoreKind};
+use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{compaction, front};
+use crate::{compaction, front, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ pub(crate) struct App {
     edge: Running,
     spans: Option<OtlpSpans>,
     presence: Option<Presence>,
-    shutdown_delay: Duration,
+    shutdown: Shutdown,
 }
 
 /// Why a replica could not be built.
@@ -178,7 +178,11 @@ impl App {
             spans.clone(),
         )?;
         lifecycle.reach(Moment::Listening);
-        let shutdown_delay = settings.shutdown_delay;
+        if settings.rebalances_connections() {
+            let loads = AnnouncedLoads::new(Arc::clone(&store), &settings.store.prefix);
+            let connections = Arc::clone(edge.connections());
+            rebalance::start(&system, loads, instance(settings), connections, lifecycle.clone());
+        }
         Ok(Self {
             pki,
             lifecycle,
@@ -190,7 +194,7 @@ impl App {
             edge,
             spans,
             presence: duties.presence,
-            shutdown_delay,
+            shutdown: settings.shutdown,
         })
     }
 
@@ -210,14 +214,16 @@ impl App {
             () = &mut shutdown => {}
         }
         self.lifecycle.reach(Moment::ShutdownInitiated);
+        self.edge.lifecycle().leave();
         let handing_over = self.membership.as_ref().map(Membership::begin_hand_over);
-        if let Some(presence) = &self.presence {
-            presence.withdraw().await;
+        // A store that does not answer makes nobody wait longer.
+        tokio::join!(self.withdraw(), self.clock.sleep(self.shutdown.delay));
+        self.lifecycle.reach(Moment::AfterShutdownDelayDuration);
+        if self.shutdown.send_retry_after {
+            self.edge.refuse_until_answered(DRAIN_PATIENCE).await;
         }
-        self.clock.sleep(self.shutdown_delay).await;
-        self.lifecycle.reach(Moment::NotAccepting);
-        self.edge.shutdown(DRAIN_PATIENCE).await;
-        self.lifecycle.reach(Moment::Drained);
+        self.edge.shutdown(self.shutdown.watch_grace + DRAIN_PATIENCE).await;
+        self.lifecycle.reach(Moment::InFlightRequestsDrained);
         if let Some(spans) = self.spans {
             spans.flush().await;
         }
@@ -233,6 +239,12 @@ impl App {
         }
         drop(self.store);
         self.lifecycle.reach(Moment::Stopped);
+    }
+
+    async fn withdraw(&self) {
+        if let Some(presence) = &self.presence {
+            presence.withdraw().await;
+        }
     }
 
     async fn until_ready(&self) {

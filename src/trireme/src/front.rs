@@ -1,24 +1,27 @@
 //! Brings up the edge: TLS, who may talk to us, limits, health.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
-use trireme_auth::{Authenticator, BootstrapPolicy, CertificateAuthenticator, TokenFile, Union};
+use trireme_auth::{
+    Authenticator, BootstrapPolicy, BoxFuture, CertificateAuthenticator, Credentials, Rejected, TokenFile, Union,
+};
 use trireme_edge::profiling::Profiler;
-use trireme_edge::server::{Running, tls_from_pem};
+use trireme_edge::server::{Running, TlsProvider, tls_from_pem};
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
+use trireme_registry::request::UserInfo;
 
-use crate::app::{BuildError, read_file};
+use crate::app::BuildError;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
+use crate::reload::{Current, Reloader};
 use crate::replicas::Observed;
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
@@ -53,11 +56,14 @@ pub(crate) fn start(
     spans: Option<OtlpSpans>,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
+    let mut files = Reloader::default();
     let config = EdgeConfig {
+        watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
-        ..EdgeConfig::new(listen, tls_settings(settings, keys.pki)?)
+        goaway_chance: settings.limits.goaway_chance,
+        ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
     };
     let limits = Limits {
         read_only: settings.limits.requests_inflight.unwrap_or(usize::MAX),
@@ -66,7 +72,7 @@ pub(crate) fn start(
     let actors = system.clone();
     let rooms = Rooms {
         director: director.clone(),
-        authenticator: authenticator(settings, system, keys.tokens, director)?,
+        authenticator: authenticator(settings, system, keys.tokens, director, &mut files)?,
         authorizer: Arc::new(BootstrapPolicy),
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
@@ -77,26 +83,34 @@ pub(crate) fn start(
         spans: spans.map(|spans| Arc::new(spans) as Arc<dyn Spans>),
         clock: system.clock().clone(),
     };
+    files.start(system);
     Ok(Edge::build(config, rooms)?)
 }
 
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
 /// or the one of the settings.
-fn tls_settings(settings: &Settings, pki: &Pki) -> Result<Arc<rustls::ServerConfig>, BuildError> {
-    let (certificate, key): (&Path, &Path) = match &settings.serving {
+fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn TlsProvider>, BuildError> {
+    let (certificate, key) = match &settings.serving {
         Some(files) => (&files.certificate, &files.key),
         None => (&pki.serving_certificate, &pki.serving_key),
     };
-    let mut client_ca = read_file(&pki.ca_file)?;
-    if let Some(path) = &settings.client_ca_file {
-        client_ca.push(b'\n');
-        client_ca.extend(read_file(path)?);
+    let mut paths = vec![certificate.clone(), key.clone(), pki.ca_file.clone()];
+    paths.extend(settings.client_ca_file.clone());
+    let current = files.load("tls", paths, |contents| {
+        let (pair, client_cas) = contents.split_at_checked(2).unwrap_or_default();
+        let [certificate, key] = [pair.first(), pair.last()].map(|file| file.map_or(&[][..], Vec::as_slice));
+        Ok(tls_from_pem(certificate, key, client_cas)?)
+    })?;
+    Ok(Arc::new(Certificates(current)))
+}
+
+/// The certificates of now, for every new connection.
+struct Certificates(Current<rustls::ServerConfig>);
+
+impl TlsProvider for Certificates {
+    fn current(self: Arc<Self>) -> Arc<rustls::ServerConfig> {
+        self.0.load_full()
     }
-    Ok(Arc::new(tls_from_pem(
-        &read_file(certificate)?,
-        &read_file(key)?,
-        Some(&client_ca),
-    )?))
 }
 
 fn authenticator(
@@ -104,18 +118,30 @@ fn authenticator(
     system: &ActorSystem,
     tokens: &TokenKeys,
     director: &DirectorHandle,
+    files: &mut Reloader,
 ) -> Result<Arc<dyn Authenticator>, BuildError> {
     let mut ways: Vec<Arc<dyn Authenticator>> = vec![Arc::new(CertificateAuthenticator::new(system.clock().clone()))];
-    if let Some(path) = &settings.token_auth_file {
-        let text = String::from_utf8_lossy(&read_file(path)?).into_owned();
-        let tokens = TokenFile::parse(&text).map_err(|source| BuildError::Tokens {
-            path: path.clone(),
-            source,
+    if let Some(path) = settings.token_auth_file.clone() {
+        let tokens = files.load("token-auth-file", vec![path.clone()], move |contents| {
+            TokenFile::parse(&String::from_utf8_lossy(&contents.concat())).map_err(|source| BuildError::Tokens {
+                path: path.clone(),
+                source,
+            })
         })?;
-        ways.push(Arc::new(tokens));
+        ways.push(Arc::new(Tokens(tokens)));
     }
     ways.push(Arc::new(tokens.authenticator(director, system.clock().clone())?));
     Ok(Arc::new(Union::new(ways)))
+}
+
+/// The tokens of now.
+struct Tokens(Current<TokenFile>);
+
+impl Authenticator for Tokens {
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        let tokens = self.0.load_full();
+        Box::pin(async move { tokens.authenticate(credentials).await })
+    }
 }
 
 /// The names are those of kube-apiserver's checks, so that probes of a single one work.

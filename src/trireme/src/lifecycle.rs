@@ -1,12 +1,15 @@
 //! The named moments in the life of a replica. Each happens at most once, in the order of the timeline.
 //!
 //! ```text
-//!  Started ─► Listening ─► Ready ══ serving ══► ShutdownInitiated ─► NotAccepting ─► Drained ─► Stopped
-//!                                                    │  /readyz fails    │ no new requests
-//!                                                    └─ shutdown-delay ──┘ watches end, requests finish
+//!  Started ─► Listening ─► Ready ══ serving ══► ShutdownInitiated ─► AfterShutdownDelayDuration
+//!                                                │ /readyz fails; every answer ends        │ watches end, requests
+//!                                                │ its connection; all else goes on        │ finish; then the port closes
+//!                                                └───── --shutdown-delay-duration ─────┘   ▼
+//!                                                                            InFlightRequestsDrained ─► Stopped
 //! ```
 //!
-//! `app` signals the moments as it brings a replica up and down; whoever must know holds a [`Lifecycle`].
+//! `app` signals the moments as it brings a replica up and down; whoever must know holds a [`Lifecycle`]. Where
+//! kube-apiserver has such a moment it has the same name. `docs/lifecycle.md` tells operators of them.
 //! Promise: a moment once reached stays reached.
 
 use std::sync::Arc;
@@ -24,12 +27,12 @@ pub(crate) enum Moment {
     Listening,
     /// Every cache is filled: `/readyz` answers 200.
     Ready,
-    /// SIGTERM or SIGINT came: `/readyz` fails from now on, everything else goes on.
+    /// SIGTERM or SIGINT came: `/readyz` fails and answers end their connections from now on, everything else goes on.
     ShutdownInitiated,
-    /// The shutdown delay is over: no new requests, watches end.
-    NotAccepting,
-    /// No request is in flight.
-    Drained,
+    /// The shutdown delay is over: watches end. The port is closed when what was open then has ended.
+    AfterShutdownDelayDuration,
+    /// No request is in flight and no connection open.
+    InFlightRequestsDrained,
     /// Actors and the store are closed.
     Stopped,
 }
@@ -61,7 +64,7 @@ impl Lifecycle {
         });
         if is_new {
             let elapsed_ms = self.clock.now().duration_since(self.born).as_millis();
-            tracing::info!(moment = ?moment, elapsed_ms = %elapsed_ms, "lifecycle");
+            tracing::info!(name = ?moment, elapsed_ms = %elapsed_ms, "lifecycle event");
         }
     }
 
@@ -88,6 +91,6 @@ mod tests {
             life.has(Moment::ShutdownInitiated),
             "an earlier moment does not undo a later one"
         );
-        assert!(!life.has(Moment::Drained));
+        assert!(!life.has(Moment::InFlightRequestsDrained));
     }
 }

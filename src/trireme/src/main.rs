@@ -10,6 +10,7 @@ mod lifecycle;
 mod pki;
 mod probe;
 mod profiling;
+mod rebalance;
 mod reload;
 mod replicas;
 mod resources;

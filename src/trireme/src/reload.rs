@@ -39,11 +39,11 @@ struct Source {
     judged: u64,
     /// Another content that the last look found.
     unsettled: Option<u64>,
-    replace: Replace,
+    replace: Box<Replace>,
 }
 
-/// Makes something of contents, and puts it in the place of what was made before.
-type Replace = Box<dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send>;
+/// Puts what is made of contents in the place of what was made before.
+type Replace = dyn Fn(&[Vec<u8>]) -> Result<(), BuildError> + Send;
 
 impl Reloader {
     /// Makes something of the contents of files, now and whenever they change.

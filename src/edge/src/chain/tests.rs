@@ -7,6 +7,7 @@ use actix_web::{
     App, HttpResponse,
     body::{BoxBody, to_bytes},
     dev::{AppConfig, ServiceResponse},
+    http::Version,
     test::TestRequest,
     web,
 };
@@ -77,6 +78,7 @@ impl Fixture {
             lifecycle: Lifecycle::new(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
+            goaway_chance: 0.0,
             spans: None,
         };
         Self { state, clock }
@@ -268,10 +270,44 @@ async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
 #[tokio::test]
 async fn a_draining_server_sends_clients_away_but_answers_probes() {
     let fixture = Fixture::new();
-    fixture.state.lifecycle.drain();
+    fixture.state.lifecycle.refuse();
     let seen = fixture.get("/api/v1/pods", Some("admin")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "5"));
     assert_eq!(fixture.get("/readyz", None).await.code, 200);
+}
+
+#[tokio::test]
+async fn the_end_waits_for_requests_that_run_but_not_for_watches() {
+    let fixture = Fixture::new();
+    let (app, lifecycle) = (app().await, &fixture.state.lifecycle);
+    let counts = [("/never", 1), ("/api/v1/pods?watch=1", 0), ("/never", 1)];
+    for (path, count) in counts {
+        let running = super::serve(&fixture.state, &app, request(path, Some("admin")).to_request());
+        tokio::pin!(running);
+        tokio::select! {
+            biased;
+            _ = running.as_mut() => assert_eq!(count, 0, "{path}"),
+            () = std::future::ready(()) => assert_eq!(lifecycle.running_requests(), count, "{path}"),
+        }
+    }
+    assert_eq!(lifecycle.running_requests(), 0, "all have ended");
+    lifecycle.refuse();
+    let refused = fixture.get("/version", Some("admin")).await;
+    assert_eq!((refused.code, lifecycle.running_requests()), (429, 0));
+}
+
+#[tokio::test]
+async fn some_answers_are_the_last_ones_of_their_http2_connections() {
+    let mut fixture = Fixture::new();
+    for (chance, version, expected) in [
+        (1.0, Version::HTTP_2, "close"),
+        (1.0, Version::HTTP_11, ""),
+        (0.0, Version::HTTP_2, ""),
+    ] {
+        fixture.state.goaway_chance = chance;
+        let seen = fixture.send(request("/version", None).version(version)).await;
+        assert_eq!(seen.header("connection"), expected, "{chance} {version:?}");
+    }
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub(crate) mod authentication;
 pub(crate) mod authorization;
 pub(crate) mod cache_control;
 pub(crate) mod deadline;
+pub(crate) mod goaway;
 pub(crate) mod impersonation;
 pub(crate) mod latency;
 pub(crate) mod max_in_flight;

@@ -1,4 +1,4 @@
-//! While the server drains, tells clients to go elsewhere. Probes are answered to the end.
+//! While the server finishes what runs, tells clients to go elsewhere, if it was told to (`--shutdown-send-retry-after`). Probes are answered to the end.
 
 use trireme_machinery::{ApiError, Reason};
 
@@ -7,12 +7,12 @@ use crate::{exchange::Exchange, state::ChainState};
 /// Long enough for a load balancer to notice.
 const RETRY_AFTER_SECONDS: u32 = 5;
 
-/// Refuses the request if the server drains.
+/// Refuses the request if the server does so.
 ///
 /// # Errors
 /// 429 then.
 pub(crate) fn check(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
-    if !state.lifecycle.is_draining() || is_probe(exchange.info.path()) {
+    if !state.lifecycle.is_refusing() || is_probe(exchange.info.path()) {
         return Ok(());
     }
     let text = "The apiserver is shutting down, please try again later.";

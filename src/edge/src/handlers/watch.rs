@@ -1,12 +1,6 @@
 //! GET with `watch`: a stream of events, one JSON object a line, or a message each over a WebSocket.
 
-use std::{
-    collections::hash_map::RandomState,
-    convert::Infallible,
-    hash::{BuildHasher, Hasher},
-    sync::Arc,
-    time::Duration,
-};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use actix_web::{HttpResponse, http::header};
 use bytes::{Bytes, BytesMut};
@@ -23,7 +17,7 @@ use super::{
 use crate::{
     negotiation::{Format, MetaVersion, View, negotiate_view},
     respond::Answered,
-    server::Lifecycle,
+    server::Ending,
     status,
     views::{IncludeObject, Tables, partial, stored},
     websocket::{self, Handshake},
@@ -66,9 +60,10 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         clock: call.api.clock.clone(),
         first: true,
     };
-    let lifecycle = call.api.lifecycle.clone();
+    let ending = call.exchange.peer.as_ref().map(|peer| peer.ending.clone());
+    let ending = ending.unwrap_or_default();
     let events = match watcher {
-        Ok(watcher) => events(watcher, lines, &lifecycle).left_stream(),
+        Ok(watcher) => events(watcher, lines, &ending).left_stream(),
         // Told within the stream, as by kube-apiserver: some clients list anew only if they read it there.
         Err(error) if error.reason == Reason::Expired => {
             stream::once(future::ready(vec![line("ERROR", &status::object(&error))])).right_stream()
@@ -76,7 +71,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         Err(error) => return Err(error),
     };
     Ok(match handshake {
-        Some(handshake) => handshake.switch(|connection| websocket::serve(connection, events, lifecycle)),
+        Some(handshake) => handshake.switch(|connection| websocket::serve(connection, events, ending)),
         None => HttpResponse::Ok()
             .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
             .streaming(events.map(|lines| Ok::<_, Infallible>(join(lines)))),
@@ -85,24 +80,22 @@ pub(crate) async fn handle(call: &Call) -> Answered {
 
 /// Once to twice as long, so that watches that began together do not end together.
 fn some_time(at_least: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish();
-    let millis = u64::try_from(at_least.as_millis()).unwrap_or(u64::MAX).max(1);
-    at_least + Duration::from_millis(random % millis)
+    at_least + at_least.mul_f64(rand::random())
 }
 
-/// The events: all that are ready go out together. Ends with the watch or with the server.
-fn events(watcher: Watcher, lines: Lines, lifecycle: &Lifecycle) -> impl Stream<Item = Vec<Bytes>> + use<> {
-    // Listened to once, not anew for each event: all watches of the server share it.
-    let stopping = Box::pin(lifecycle.stopping().clone().cancelled_owned());
-    stream::unfold(Some((watcher, lines, stopping)), |state| async move {
-        let (mut watcher, mut lines, mut stopping) = state?;
+/// The events: all that are ready go out together. Ends with the watch, or when its connection is to end.
+fn events(watcher: Watcher, lines: Lines, ending: &Ending) -> impl Stream<Item = Vec<Bytes>> + use<> {
+    // Listened to once, not anew for each event.
+    let ended = Box::pin(ending.watches().clone().cancelled_owned());
+    stream::unfold(Some((watcher, lines, ended)), |state| async move {
+        let (mut watcher, mut lines, mut ended) = state?;
         let frames = tokio::select! {
             biased;
-            () = &mut stopping => return None,
+            () = &mut ended => return None,
             frames = watcher.next() => frames?,
         };
         let (written, goes_on) = lines.write(frames)?;
-        Some((written, goes_on.then_some((watcher, lines, stopping))))
+        Some((written, goes_on.then_some((watcher, lines, ended))))
     })
 }
 

@@ -6,7 +6,7 @@
 
 use std::{io, net::TcpListener, sync::Arc, time::Duration};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     lifecycle::Lifecycle,
@@ -15,25 +15,47 @@ use super::{
 
 /// How long to wait after running out of file descriptors or memory.
 const BACK_OFF: Duration = Duration::from_millis(50);
+/// How long connections may wait for a handshake that were there when the port was closed.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(listener: TcpListener, workers: Vec<Inbox>, lifecycle: Lifecycle, pending_handshakes: usize) {
     let listener = match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "the listener cannot be used"),
     };
-    let handshakes = Arc::new(Semaphore::new(pending_handshakes));
-    let accept_all = async {
-        loop {
-            // No permit: connections wait in the kernel's queue, which is bounded.
-            let Ok(permit) = Arc::clone(&handshakes).acquire_owned().await else {
-                return;
-            };
+    let acceptor = Acceptor {
+        workers,
+        handshakes: Arc::new(Semaphore::new(pending_handshakes)),
+    };
+    tokio::select! {
+        biased;
+        () = lifecycle.closing().cancelled() => {}
+        () = acceptor.accept_all(&listener) => {}
+    }
+    // A listener that closes resets the connections that nobody has accepted, and what their clients have sent by then.
+    if tokio::time::timeout(LAST_PATIENCE, acceptor.accept_queued(listener))
+        .await
+        .is_err()
+    {
+        tracing::warn!("connections were not accepted any more");
+    }
+}
+
+struct Acceptor {
+    workers: Vec<Inbox>,
+    handshakes: Arc<Semaphore>,
+}
+
+impl Acceptor {
+    async fn accept_all(&self, listener: &tokio::net::TcpListener) {
+        // No permit: connections wait in the kernel's queue, which is bounded.
+        while let Some(permit) = self.permit().await {
             match listener
                 .accept()
                 .await
                 .and_then(|(socket, peer)| Ok((socket.into_std()?, peer)))
             {
-                Ok((socket, peer)) => dispatch(&workers, Accepted { socket, peer, permit }),
+                Ok((socket, peer)) => self.dispatch(Accepted { socket, peer, permit }),
                 Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept connections");
@@ -41,17 +63,33 @@ pub(super) async fn run(listener: TcpListener, workers: Vec<Inbox>, lifecycle: L
                 }
             }
         }
-    };
-    tokio::select! {
-        biased;
-        () = lifecycle.stopping().cancelled() => {}
-        () = accept_all => {}
     }
-}
 
-fn dispatch(workers: &[Inbox], accepted: Accepted) {
-    if let Some(worker) = workers.iter().min_by_key(|worker| worker.open()) {
-        worker.send(accepted);
+    /// Accepts what the kernel has queued, and closes.
+    async fn accept_queued(&self, listener: tokio::net::TcpListener) {
+        // The event loop may not have heard of the newest: the kernel is asked itself.
+        let Ok(listener) = listener.into_std() else { return };
+        while let Some(permit) = self.permit().await {
+            let accepted = listener.accept().and_then(|(socket, peer)| {
+                socket.set_nonblocking(true)?;
+                Ok((socket, peer))
+            });
+            match accepted {
+                Ok((socket, peer)) => self.dispatch(Accepted { socket, peer, permit }),
+                Err(error) if concerns_one_connection(&error) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.handshakes).acquire_owned().await.ok()
+    }
+
+    fn dispatch(&self, accepted: Accepted) {
+        if let Some(worker) = self.workers.iter().min_by_key(|worker| worker.open()) {
+            worker.send(accepted);
+        }
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc};
 
+use actix_web::http::header;
 use hyper::{
-    rt::Executor,
     server::conn::{http1, http2},
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, sync::Notify};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use trireme_auth::CertificateIdentity;
 
@@ -16,9 +16,10 @@ use super::{
     ConnectionLimits,
     bridge::{self, BadHead},
     cork::Corked,
+    drive::{self, LocalExecutor},
     guarded_io::{GuardedIo, Phase},
     handler::Handler,
-    lifecycle::Lifecycle,
+    lifecycle::{Ending, Lifecycle},
     stalls::Stalls,
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
@@ -32,6 +33,8 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The client certificate, if one was given. Its chain has been verified.
     pub certificate: Option<CertificateIdentity>,
+    /// What the connection is told of its end.
+    pub(crate) ending: Ending,
 }
 
 /// What all connections of a worker share.
@@ -42,18 +45,21 @@ pub(super) struct Settings {
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve<H: Handler>(accepted: Accepted, settings: Rc<Settings>, handler: Rc<H>) {
+pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settings: Rc<Settings>, handler: Rc<H>) {
     let Accepted { socket, peer, permit } = accepted;
     let handshake = tokio::time::timeout(settings.limits.handshake_timeout, shake_hands(socket, &settings));
-    let gone = settings.lifecycle.gone();
+    let too_late = async {
+        settings.lifecycle.closing().cancelled().await;
+        tokio::time::sleep(settings.limits.linger).await;
+    };
     let stream = tokio::select! {
         biased;
-        () = gone.cancelled() => return,
         result = handshake => match result {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
         },
+        () = too_late => return,
     };
     drop(permit);
     let (_, session) = stream.get_ref();
@@ -68,6 +74,7 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, settings: Rc<Settings>
     let peer = Rc::new(Peer {
         address: peer,
         certificate,
+        ending,
     });
     let ended = if http2 {
         serve_http2(stream, &settings, handler, peer).await
@@ -98,10 +105,11 @@ async fn serve_http1<H: Handler>(
     let phase = Rc::new(Phase::default());
     let io = GuardedIo::new(stream, limits.write_stall_timeout).with_head_timeout(&phase, limits.header_timeout);
     let slot = Rc::new(UpgradeSlot::default());
-    let upgrades = Rc::clone(&slot);
+    let ending = peer.ending.clone();
+    let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
     let service = service_fn(move |request| {
-        let serving = Phase::serving(&phase);
-        let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), phase.has_two_lengths());
+        let serving = Phase::serving(&served);
+        let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), served.has_two_lengths());
         let upgrades = Rc::clone(&upgrades);
         async move {
             if two_lengths {
@@ -116,7 +124,8 @@ async fn serve_http1<H: Handler>(
         .header_read_timeout(limits.idle_timeout)
         .max_header_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX))
         .serve_connection(TokioIo::new(io), service);
-    drive(Pin::new(&mut connection), &settings.lifecycle).await?;
+    let connected = Pin::new(&mut connection);
+    drive::http1(connected, &phase, &ending, &settings.lifecycle, limits.linger).await?;
     let Some(upgrade) = slot.take() else { return Ok(()) };
     // hyper's own upgrades need a stream that may change threads, which those of a worker may not.
     let parts = connection.into_parts();
@@ -125,12 +134,16 @@ async fn serve_http1<H: Handler>(
         read_ahead: parts.read_buf,
         limits: limits.clone(),
     };
+    serve_upgraded(upgrade, upgraded, &settings.lifecycle).await;
+    Ok(())
+}
+
+async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &Lifecycle) {
     tokio::select! {
         biased;
-        () = settings.lifecycle.gone().cancelled() => {}
+        () = lifecycle.gone().cancelled() => {}
         _ = upgrade.run(upgraded) => {}
     }
-    Ok(())
 }
 
 async fn serve_http2<H: Handler>(
@@ -142,8 +155,10 @@ async fn serve_http2<H: Handler>(
     let limits = &settings.limits;
     let stream = Corked::new(GuardedIo::new(stream, limits.write_stall_timeout));
     let stalls = Rc::new(Stalls::default());
-    let watched = Rc::clone(&stalls);
+    let (watched, first_request) = (Rc::clone(&stalls), Rc::new(Notify::new()));
+    let (ending, requested) = (peer.ending.clone(), Rc::clone(&first_request));
     let service = service_fn(move |request| {
+        requested.notify_one();
         let (handler, peer, stalls) = (Rc::clone(&handler), Rc::clone(&peer), Rc::clone(&watched));
         // In a box, as hyper keeps the place that it takes for as long as the answer's body lasts: a watch.
         Box::pin(answer(handler, request, peer, move || Stalls::watch(&stalls), None))
@@ -161,7 +176,7 @@ async fn serve_http2<H: Handler>(
     let turns = stream.turns(connection);
     tokio::pin!(turns);
     tokio::select! {
-        ended = drive(turns, &settings.lifecycle) => ended,
+        ended = drive::http2(turns, first_request, &ending, &settings.lifecycle, limits.linger) => ended,
         () = stalls.too_long(limits.write_stall_timeout) => {
             tracing::debug!("the client gives no window for its answers");
             Ok(())
@@ -186,8 +201,9 @@ async fn answer<H: Handler, G>(
                 unread.discard().await;
             }
             let upgrade = response.extensions_mut().remove::<Upgrade>();
-            if let (Some(upgrade), Some(slot)) = (upgrade, upgrades) {
-                slot.put(upgrade);
+            match (upgrade, upgrades) {
+                (Some(upgrade), Some(slot)) => slot.put(upgrade),
+                _ => say_whether_it_ends(&peer.ending, http2, response.headers_mut()),
             }
             bridge::response(response, in_progress())
         }
@@ -195,60 +211,12 @@ async fn answer<H: Handler, G>(
     })
 }
 
-/// Runs a connection; once the server stops, lets its requests finish.
-async fn drive<C: Graceful>(mut connection: Pin<&mut C>, lifecycle: &Lifecycle) -> hyper::Result<()> {
-    tokio::select! {
-        biased;
-        () = lifecycle.stopping().cancelled() => {}
-        ended = connection.as_mut() => return ended,
-    }
-    connection.as_mut().finish();
-    tokio::select! {
-        ended = connection => ended,
-        () = lifecycle.gone().cancelled() => Ok(()),
-    }
-}
-
-/// A connection that can be told to end after its running requests.
-pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
-    /// Takes no new requests from here on.
-    fn finish(self: Pin<&mut Self>);
-}
-
-impl<I, B, S> Graceful for http1::Connection<I, S>
-where
-    S: hyper::service::HttpService<hyper::body::Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    B: hyper::body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    fn finish(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-impl<I, B, S> Graceful for http2::Connection<I, S, LocalExecutor>
-where
-    S: hyper::service::HttpService<hyper::body::Incoming, ResBody = B>,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    S::Future: 'static,
-    I: hyper::rt::Read + hyper::rt::Write + Unpin,
-    B: hyper::body::Body + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    LocalExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
-{
-    fn finish(self: Pin<&mut Self>) {
-        self.graceful_shutdown();
-    }
-}
-
-/// Runs HTTP/2 streams on the worker that has the connection.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LocalExecutor;
-
-impl<F: Future + 'static> Executor<F> for LocalExecutor {
-    fn execute(&self, future: F) {
-        tokio::task::spawn_local(future);
+/// HTTP/1.1 says in an answer that the connection ends, HTTP/2 says it beside them. Handlers need not know: an answer that
+/// says `Connection: close` ends either.
+fn say_whether_it_ends(ending: &Ending, http2: bool, headers: &mut header::HeaderMap) {
+    if http2 && headers.remove(header::CONNECTION).next().is_some() {
+        ending.leave();
+    } else if !http2 && ending.is_leaving() {
+        headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     }
 }

@@ -15,7 +15,7 @@ use std::{
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::connection::Graceful;
+use super::drive::Graceful;
 
 /// What is held back at most: four TLS records.
 const HELD_BYTES: usize = 64 * 1024;

@@ -15,22 +15,25 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep, sleep_until},
 };
 
 use super::{lengths::Lengths, stalls::Fetched};
 
 /// What an HTTP/1.1 connection is doing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Phase {
     doing: Cell<Doing>,
+    /// Whether there is anything of the head that is being read.
+    begun: Cell<bool>,
+    /// When the last request was answered, or the connection began.
+    since: Cell<Instant>,
     two_lengths: Cell<bool>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
     /// The head of a request is on its way; a new connection begins so.
-    #[default]
     ReadingHead,
     /// A request is being answered.
     Serving,
@@ -38,11 +41,34 @@ enum Doing {
     Idle,
 }
 
+impl Default for Phase {
+    fn default() -> Self {
+        Self {
+            doing: Cell::new(Doing::ReadingHead),
+            begun: Cell::default(),
+            since: Cell::new(Instant::now()),
+            two_lengths: Cell::default(),
+        }
+    }
+}
+
 impl Phase {
     /// Marks that a request is being answered, until the result is dropped.
     pub(super) fn serving(phase: &Rc<Self>) -> Serving {
         phase.doing.set(Doing::Serving);
         Serving(Rc::clone(phase))
+    }
+
+    /// Waits until no request has been answered, nor one begun, for so long.
+    pub(super) async fn quiet(&self, patience: Duration) {
+        loop {
+            let is_quiet = self.doing.get() != Doing::Serving && !self.begun.get();
+            let since = if is_quiet { self.since.get() } else { Instant::now() };
+            if is_quiet && since.elapsed() >= patience {
+                return;
+            }
+            sleep_until(since + patience).await;
+        }
     }
 
     /// Whether the head that has just been read has both `Content-Length` and `Transfer-Encoding`.
@@ -60,14 +86,17 @@ impl Fetched for Serving {}
 impl Drop for Serving {
     fn drop(&mut self) {
         self.0.doing.set(Doing::Idle);
+        self.0.begun.set(false);
+        self.0.since.set(Instant::now());
     }
 }
 
 /// The answer to half a head: nothing is known of the request but that it has begun.
 const TOO_LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// What is still taken of a client whose head was refused, and for how long. Closing on a client that sends would throw
-/// away the answer that is on its way to it.
+/// What is still taken of a client after the connection is closed for writing, and for how long. Closing on a client that
+/// sends would throw away the answer that is on its way to it, and a client that has just sent a request over a
+/// connection that was idle would see a reset where it should see the end.
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -89,8 +118,6 @@ struct Closing {
 struct HeadGuard {
     phase: Rc<Phase>,
     lengths: Lengths,
-    /// Whether there is anything of the head.
-    begun: bool,
     timeout: Duration,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -110,7 +137,6 @@ impl<T> GuardedIo<T> {
         self.head = Some(HeadGuard {
             phase: Rc::clone(phase),
             lengths: Lengths::default(),
-            begun: false,
             timeout,
             timer: None,
         });
@@ -153,14 +179,6 @@ impl<T: AsyncRead + Unpin> GuardedIo<T> {
         }
         Poll::Ready(())
     }
-
-    fn has_refused_a_head(&self) -> bool {
-        let head = self.head.as_ref();
-        head.is_some_and(|head| {
-            let late = head.timer.as_ref().is_none_or(|timer| timer.is_elapsed());
-            head.phase.doing.get() == Doing::ReadingHead && !late
-        })
-    }
 }
 
 impl HeadGuard {
@@ -169,14 +187,13 @@ impl HeadGuard {
         if !bytes.is_empty() && phase.doing.get() == Doing::Idle {
             phase.doing.set(Doing::ReadingHead);
             self.lengths = Lengths::default();
-            self.begun = false;
         }
         if phase.doing.get() != Doing::ReadingHead {
             self.timer = None;
             return Poll::Pending;
         }
         phase.two_lengths.set(self.lengths.see(bytes));
-        self.begun |= !bytes.is_empty();
+        phase.begun.set(phase.begun.get() || !bytes.is_empty());
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.timeout)));
         if !pending {
             return Poll::Pending;
@@ -201,7 +218,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for GuardedIo<T> {
                 result.is_pending(),
             )
         {
-            if head.begun {
+            if head.phase.begun.get() {
                 // One attempt: a client that does not even read has no claim to an answer.
                 let _ = Pin::new(&mut self.inner).poll_write(cx, TOO_LATE);
                 let _ = Pin::new(&mut self.inner).poll_flush(cx);
@@ -228,9 +245,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for GuardedIo<T> {
             let result = Pin::new(&mut self.inner).poll_shutdown(cx);
             ready!(self.written(cx, result))?;
         }
-        if self.has_refused_a_head() {
-            ready!(self.linger(cx));
-        }
+        ready!(self.linger(cx));
         Poll::Ready(Ok(()))
     }
 

@@ -13,11 +13,13 @@ mod accept;
 mod bridge;
 mod connection;
 mod cork;
+mod drive;
 mod guarded_io;
 mod handler;
 mod lengths;
 mod lifecycle;
 mod listen;
+mod open_connections;
 mod stalls;
 mod tls;
 mod upgrade;
@@ -30,12 +32,18 @@ use tokio::sync::oneshot;
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
+pub(crate) use lifecycle::{Ending, RunningRequest};
+pub use open_connections::OpenConnections;
 pub use tls::{TlsError, TlsProvider, tls_from_pem};
 pub(crate) use upgrade::{Upgrade, Upgraded};
+use worker::Shared;
 
 /// What a serving thread has for its stack. Bodies may nest `json::MAX_DEPTH` deep, and trees of values are walked and
 /// dropped recursively: unoptimised builds need up to 4 KiB a level.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
+
+/// Between two looks at what runs, at the end.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Where to listen and how long to wait for clients.
 #[derive(Clone)]
@@ -48,6 +56,8 @@ pub struct ServerConfig {
     pub tls: Arc<dyn TlsProvider>,
     /// Bounds on what clients may do.
     pub limits: ConnectionLimits,
+    /// Over how long the ends of watches are spread when the server stops.
+    pub watch_grace: Duration,
 }
 
 /// Bounds on what clients may do before and between requests.
@@ -62,6 +72,8 @@ pub struct ConnectionLimits {
     pub idle_timeout: Duration,
     /// How long a client may take no byte of an answer that is ready for it, or give no window for one.
     pub write_stall_timeout: Duration,
+    /// How long a client may take, when the server stops, to send a request over a connection that is open.
+    pub linger: Duration,
     /// Handshakes under way at a time; further connections wait in the listen queue.
     pub pending_handshakes: usize,
     /// Bytes of all headers of a request.
@@ -83,6 +95,8 @@ impl Default for ConnectionLimits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(90),
             write_stall_timeout: Duration::from_secs(60),
+            // Clients that are busy send their next one well within it, and nobody waits for the end much longer.
+            linger: Duration::from_secs(1),
             // A handshake costs about 1 ms of CPU: more than this many could not finish in time anyway.
             pending_handshakes: 1024,
             header_bytes: 64 * 1024,
@@ -99,6 +113,7 @@ impl Default for ConnectionLimits {
 pub struct Running {
     local_addr: SocketAddr,
     lifecycle: Lifecycle,
+    connections: Arc<OpenConnections>,
     threads: Vec<Thread>,
 }
 
@@ -121,17 +136,29 @@ where
     let local_addr = listener.local_addr()?;
     let mut threads = Vec::with_capacity(config.workers + 1);
     let mut workers = Vec::with_capacity(config.workers);
+    let open = Arc::<OpenConnections>::default();
     for index in 0..config.workers.max(1) {
         let (inbox, connections) = worker::channel();
-        let task = worker::run(config.clone(), lifecycle.clone(), connections, build_handler.clone());
+        let shared = Shared {
+            lifecycle: lifecycle.clone(),
+            open: Arc::clone(&open),
+        };
+        let task = worker::run(config.clone(), shared, connections, build_handler.clone());
         threads.push(spawn(format!("edge-{index}"), task)?);
         workers.push(inbox);
     }
     let accepting = accept::run(listener, workers, lifecycle.clone(), config.limits.pending_handshakes);
-    threads.push(spawn("edge-accept".to_owned(), || accepting)?);
+    let (told, watch_grace, stages) = (Arc::clone(&open), config.watch_grace, lifecycle.clone());
+    let watches_end = async move {
+        stages.stopping().cancelled().await;
+        told.end_watches(watch_grace).await;
+    };
+    let both = async { tokio::join!(accepting, watches_end).0 };
+    threads.push(spawn("edge-accept".to_owned(), || both)?);
     Ok(Running {
         local_addr,
         lifecycle,
+        connections: open,
         threads,
     })
 }
@@ -164,11 +191,36 @@ impl Running {
         &self.lifecycle
     }
 
-    /// Stops: no new connections, watches end, connections get GOAWAY or `Connection: close`, running requests finish.
-    /// What has not finished within `grace` is cut off.
+    /// The connections that are open.
+    pub fn connections(&self) -> &Arc<OpenConnections> {
+        &self.connections
+    }
+
+    /// Waits until all requests are answered that do not last as long as they like, at most for so long. Connections are
+    /// taken meanwhile; what comes over them is answered that it should go elsewhere.
+    pub async fn refuse_until_answered(&self, patience: Duration) {
+        self.lifecycle.refuse();
+        let answered = async {
+            while self.lifecycle.running_requests() > 0 {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        if tokio::time::timeout(patience, answered).await.is_err() {
+            tracing::warn!(?patience, "not all requests were answered in time");
+        }
+    }
+
+    /// Stops: watches end, connections get GOAWAY or `Connection: close`, running requests finish; then the port is
+    /// closed. What has not finished within `grace` is cut off.
     pub async fn shutdown(mut self, grace: Duration) {
         self.lifecycle.stop();
+        let newcomers = self.connections.next();
         let all_done = async {
+            // Who comes now gets an answer, and is not waited for.
+            while self.connections.has_older_than(newcomers) {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            self.lifecycle.close();
             for thread in &mut self.threads {
                 // The sender is only dropped, never used: an error is the news.
                 let _ = (&mut thread.done).await;
@@ -176,6 +228,7 @@ impl Running {
         };
         if tokio::time::timeout(grace, all_done).await.is_err() {
             tracing::warn!(?grace, "connections are cut off that did not end in time");
+            self.lifecycle.close();
             self.lifecycle.cut_off();
             for thread in &mut self.threads {
                 let _ = (&mut thread.done).await;
@@ -191,7 +244,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.lifecycle.stop();
+        self.lifecycle.close();
         self.lifecycle.cut_off();
     }
 }

@@ -1,5 +1,6 @@
 //! Real sockets, real TLS, a tiny application.
 
+mod farewell;
 mod http2;
 mod kit;
 mod websockets;

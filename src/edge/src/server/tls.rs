@@ -49,31 +49,36 @@ pub enum TlsError {
     Mismatch(#[source] rustls::Error),
 }
 
-/// TLS settings from PEM texts. With a client CA, clients are asked for a certificate; one that is not signed by it
-/// fails the handshake, none is fine.
+/// TLS settings from PEM texts. With client CAs, of which each text must hold one at least, clients are asked for a
+/// certificate; one that is not signed by any of them fails the handshake, none is fine.
 ///
 /// # Errors
 /// If one of the texts is not as it should be.
-pub fn tls_from_pem(certificates: &[u8], key: &[u8], client_ca: Option<&[u8]>) -> Result<ServerConfig, TlsError> {
+pub fn tls_from_pem<T: AsRef<[u8]>>(
+    certificates: &[u8],
+    key: &[u8],
+    client_cas: &[T],
+) -> Result<ServerConfig, TlsError> {
     let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Mismatch)?;
-    let builder = match client_ca {
-        None => builder.with_no_client_auth(),
-        Some(pem) => {
-            let mut roots = RootCertStore::empty();
-            for root in certificates_of(pem).map_err(TlsError::ClientCa)? {
-                roots.add(root).map_err(TlsError::ClientCaUnusable)?;
-            }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                .allow_unauthenticated()
-                .build()
-                .map_err(TlsError::Verifier)?;
-            builder.with_client_cert_verifier(verifier)
+    let mut roots = RootCertStore::empty();
+    for pem in client_cas {
+        for root in certificates_of(pem.as_ref()).map_err(TlsError::ClientCa)? {
+            roots.add(root).map_err(TlsError::ClientCaUnusable)?;
         }
+    }
+    let builder = if roots.is_empty() {
+        builder.with_no_client_auth()
+    } else {
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .allow_unauthenticated()
+            .build()
+            .map_err(TlsError::Verifier)?;
+        builder.with_client_cert_verifier(verifier)
     };
     let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Mismatch)?;
     config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];

@@ -19,6 +19,7 @@ use super::{
     connection::{self, Settings},
     handler::Handler,
     lifecycle::Lifecycle,
+    open_connections::OpenConnections,
 };
 
 /// A connection on its way to a worker. The permit bounds handshakes, so it bounds this queue, too.
@@ -56,6 +57,12 @@ impl Inbox {
     }
 }
 
+/// What all workers share.
+pub(super) struct Shared {
+    pub(super) lifecycle: Lifecycle,
+    pub(super) open: Arc<OpenConnections>,
+}
+
 pub(super) type Connections = mpsc::UnboundedReceiver<(Accepted, Open)>;
 
 pub(super) fn channel() -> (Inbox, Connections) {
@@ -67,7 +74,7 @@ pub(super) fn channel() -> (Inbox, Connections) {
 /// The worker's whole life, to be run on a `LocalSet`.
 pub(super) fn run<F, Fut>(
     config: ServerConfig,
-    lifecycle: Lifecycle,
+    shared: Shared,
     mut inbox: Connections,
     build_handler: F,
 ) -> impl FnOnce() -> futures_util::future::LocalBoxFuture<'static, ()> + Send + 'static
@@ -82,26 +89,29 @@ where
             let settings = Rc::new(Settings {
                 tls: config.tls,
                 limits: config.limits,
-                lifecycle: lifecycle.clone(),
+                lifecycle: shared.lifecycle.clone(),
             });
             let mut connections = JoinSet::new();
-            loop {
+            let mut accepting = true;
+            // The acceptor goes when the server stops; whoever it has let in by then is served.
+            while accepting || !connections.is_empty() {
                 tokio::select! {
                     biased;
-                    () = lifecycle.stopping().cancelled() => break,
                     Some(_) = connections.join_next() => {}
-                    arrived = inbox.recv() => {
-                        let Some((accepted, open)) = arrived else { break };
-                        let served = connection::serve(accepted, Rc::clone(&settings), Rc::clone(&handler));
-                        connections.spawn_local(async move {
-                            served.await;
-                            drop(open);
-                        });
-                    }
+                    arrived = inbox.recv(), if accepting => match arrived {
+                        None => accepting = false,
+                        Some((accepted, open)) => {
+                            let ending = shared.lifecycle.ending();
+                            let entry = OpenConnections::enter(&shared.open, ending.clone());
+                            let served = connection::serve(accepted, ending, Rc::clone(&settings), Rc::clone(&handler));
+                            connections.spawn_local(async move {
+                                served.await;
+                                drop((entry, open));
+                            });
+                        }
+                    },
                 }
             }
-            drop(inbox);
-            while connections.join_next().await.is_some() {}
         })
     }
 }

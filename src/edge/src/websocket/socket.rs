@@ -19,7 +19,7 @@ use tokio_tungstenite::{
     },
 };
 
-use crate::server::{Lifecycle, Upgraded};
+use crate::server::{Ending, Upgraded};
 
 /// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
 const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
@@ -27,9 +27,8 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// How long a client may take to answer a close frame; there is nothing left to lose then.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Sends each of the batches' texts as a message, each batch in one go, until there are no more, the client goes or the
-/// server ends. Comes to the bytes of the messages.
-pub(crate) async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, lifecycle: Lifecycle) -> u64 {
+/// Sends each of the batches' texts as a message, each batch in one go, until there are no more or the client goes. Comes to the bytes of the messages.
+pub(crate) async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, ending: Ending) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(LARGEST_MESSAGE_BYTES))
@@ -39,7 +38,7 @@ pub(crate) async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<By
     let mut socket = WebSocketStream::from_partially_read(upgraded.io, read_ahead, Role::Server, Some(config)).await;
     let mut bytes = 0;
     match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
-        Ok(End::Finished) if lifecycle.stopping().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
+        Ok(End::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
         Ok(End::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
         Ok(End::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
         Ok(End::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),

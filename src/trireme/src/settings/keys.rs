@@ -79,7 +79,11 @@ pub(super) const KEYS: &[Key] = keys! {
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
     "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
     "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
+    "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";
+    "goaway-chance" CHANCE Some("0"), "Of how many HTTP/2 requests the connection is ended, so that clients spread over replicas that came later; at most 0.02";
     "shutdown-delay-duration" DURATION Some("0s"), "How long to go on serving, not ready, after SIGTERM";
+    "shutdown-watch-termination-grace-period" DURATION Some("0s"), "Over how long the ends of watches are spread after that";
+    "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";

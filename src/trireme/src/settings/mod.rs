@@ -93,8 +93,10 @@ pub(crate) struct Settings {
     pub(crate) allow_privileged: bool,
     /// What bounds the work taken on.
     pub(crate) limits: Limits,
-    /// How long to go on serving, not ready, after SIGTERM.
-    pub(crate) shutdown_delay: Duration,
+    /// What happens between SIGTERM and the end.
+    pub(crate) shutdown: Shutdown,
+    /// Whether connections are spread over the replicas that there are.
+    pub(crate) rebalance: bool,
     /// How long Events are kept.
     pub(crate) event_ttl: Duration,
     /// How long a request takes at least that is logged with its steps; `None` logs none.
@@ -115,6 +117,11 @@ impl Settings {
             Some(controllers) => controllers.has(name),
             None => matches!(self.store.kind, StoreKind::Embedded { .. }),
         }
+    }
+
+    /// Whether connections are spread over replicas. The embedded store has one.
+    pub(crate) fn rebalances_connections(&self) -> bool {
+        self.rebalance && matches!(self.store.kind, StoreKind::Etcd { .. })
     }
 }
 
@@ -192,6 +199,19 @@ pub(crate) struct Limits {
     pub(crate) requests_inflight: Option<usize>,
     /// Writes served at a time; `None` for no limit.
     pub(crate) mutating_requests_inflight: Option<usize>,
+    /// Of how many HTTP/2 requests the connection is ended, 0 to 0.02.
+    pub(crate) goaway_chance: f64,
+}
+
+/// What happens between SIGTERM and the end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shutdown {
+    /// How long to go on serving, not ready.
+    pub(crate) delay: Duration,
+    /// Over how long the ends of watches are spread after that.
+    pub(crate) watch_grace: Duration,
+    /// Whether requests that come after the delay are sent elsewhere instead of being served.
+    pub(crate) send_retry_after: bool,
 }
 
 /// Where spans of requests go, and of how many.

@@ -12,7 +12,7 @@ use super::faults::{Fault, Faults};
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
-use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Store, StoreKind, Tracing, tracing_file};
+use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Shutdown, Store, StoreKind, Tracing, tracing_file};
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
@@ -79,7 +79,14 @@ impl Reader {
             ),
             allow_privileged: self.value("allow-privileged", "give true or false", |text| text.parse().ok()),
             limits: self.limits(),
-            shutdown_delay: self.value("shutdown-delay-duration", DURATION, duration),
+            shutdown: Shutdown {
+                delay: self.value("shutdown-delay-duration", DURATION, duration),
+                watch_grace: self.value("shutdown-watch-termination-grace-period", DURATION, duration),
+                send_retry_after: self.value("shutdown-send-retry-after", "give true or false", |text| {
+                    text.parse().ok()
+                }),
+            },
+            rebalance: self.value("rebalance-connections", "give true or false", |text| text.parse().ok()),
             event_ttl: self.value("event-ttl", "give a duration of at least 1s, such as 1h", |text| {
                 duration(text).filter(|ttl| *ttl >= Duration::from_secs(1))
             }),
@@ -113,6 +120,9 @@ impl Reader {
             }),
             requests_inflight: self.value("max-requests-inflight", COUNT, limit),
             mutating_requests_inflight: self.value("max-mutating-requests-inflight", COUNT, limit),
+            goaway_chance: self.value("goaway-chance", "give a number from 0 to 0.02", |text| {
+                text.parse().ok().filter(|chance| (0.0..=0.02).contains(chance))
+            }),
         }
     }
 

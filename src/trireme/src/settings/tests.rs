@@ -67,6 +67,23 @@ fn controllers_run_where_there_is_no_kube_controller_manager() {
 }
 
 #[test]
+fn connections_are_spread_where_there_may_be_other_replicas() {
+    let spreads = |line: &str| serve(line, &[]).rebalances_connections();
+    assert!(spreads("trireme serve --etcd-servers=http://a:1"));
+    assert!(!spreads("trireme serve"));
+    assert!(!spreads(
+        "trireme serve --etcd-servers=http://a:1 --rebalance-connections=false"
+    ));
+    check_faults(
+        "trireme serve --goaway-chance=0.5",
+        &[],
+        expect![[r#"
+            1 fault in the settings
+              --goaway-chance: "0.5": give a number from 0 to 0.02"#]],
+    );
+}
+
+#[test]
 fn flags_win_over_variables_over_the_file_over_defaults() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("trireme.yaml");
@@ -120,7 +137,8 @@ fn every_file_format_says_the_same() {
 fn values_are_read_as_kube_apiserver_reads_them() {
     let settings = serve(
         "trireme serve --etcd-servers=http://a:2379 --etcd-servers http://b:2379 --etcd-prefix=registry/x/ -v=4 \
-         --request-timeout 1m30s --shutdown-delay-duration=1.5s --etcd-compaction-interval=0 --max-requests-inflight=0 \
+         --request-timeout 1m30s --shutdown-delay-duration=1.5s --goaway-chance=.001 \
+         --shutdown-watch-termination-grace-period=20s --shutdown-send-retry-after --etcd-compaction-interval=0 --max-requests-inflight=0 \
          --service-node-port-range=30000+10 --service-cluster-ip-range=fd00::/108 --bind-address ::1",
         &[],
     );
@@ -137,7 +155,10 @@ fn values_are_read_as_kube_apiserver_reads_them() {
     assert_eq!(settings.store.compaction_interval, None);
     assert_eq!(settings.limits.request_timeout, Duration::from_secs(90));
     assert_eq!(settings.limits.requests_inflight, None);
-    assert_eq!(settings.shutdown_delay, Duration::from_millis(1500));
+    assert_eq!(settings.limits.goaway_chance, 0.001);
+    assert_eq!(settings.shutdown.delay, Duration::from_millis(1500));
+    assert_eq!(settings.shutdown.watch_grace, Duration::from_secs(20));
+    assert!(settings.shutdown.send_retry_after);
     assert_eq!(settings.service_node_ports, 30000..=30010);
     assert_eq!(settings.service_cluster_ip_range.first_address().to_string(), "fd00::1");
     assert!(settings.bind_address.is_ipv6());

@@ -31,7 +31,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Gate, describe};
 use crate::{
-    server::{AppHandler, ConnectionLimits, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem},
+    server::{AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem},
     websocket::{self, Handshake},
 };
 
@@ -80,25 +80,18 @@ impl Server {
     pub(super) async fn start_with(limits: ConnectionLimits) -> Self {
         let ca = Ca::new();
         let (certificate, key) = ca.issue("server", vec!["localhost".to_owned()]);
-        let tls = tls_from_pem(
-            certificate.pem().as_bytes(),
-            key.serialize_pem().as_bytes(),
-            Some(ca.pem.as_bytes()),
-        );
+        let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), &[&ca.pem]);
         let config = ServerConfig {
             listen: ([127, 0, 0, 1], 0).into(),
             // One, so that what it has done with one connection tells what it has done with those before.
             workers: 1,
             tls: Arc::new(tls.expect("these are PEM texts")),
             limits,
+            watch_grace: Duration::ZERO,
         };
         let gate = Gate::default();
-        let (app_gate, lifecycle) = (gate.clone(), Lifecycle::new());
-        let app_lifecycle = lifecycle.clone();
-        let running = start(&config, lifecycle, move || {
-            build(app_gate.clone(), app_lifecycle.clone())
-        })
-        .expect("the server starts");
+        let app_gate = gate.clone();
+        let running = start(&config, Lifecycle::new(), move || build(app_gate.clone())).expect("the server starts");
         Self { ca, gate, running }
     }
 
@@ -106,9 +99,24 @@ impl Server {
         self.running.local_addr()
     }
 
+    /// The server is about to stop and says so.
+    pub(super) fn leave(&self) {
+        self.running.lifecycle().leave();
+    }
+
+    /// The server ends its connections.
+    pub(super) fn stop(&self) {
+        self.running.lifecycle().stop();
+    }
+
+    /// The server takes no new connections.
+    pub(super) fn close(&self) {
+        self.running.lifecycle().close();
+    }
+
     /// Begins to stop; the second part is done when the server is.
     pub(super) fn shutdown(self) -> (Gate, impl Future<Output = ()>) {
-        self.running.lifecycle().stop();
+        self.running.lifecycle().close();
         (self.gate, self.running.shutdown(Duration::from_secs(30)))
     }
 
@@ -155,13 +163,11 @@ impl Server {
 /// The tiny application.
 async fn build(
     gate: Gate,
-    lifecycle: Lifecycle,
 ) -> AppHandler<
     impl actix_service::Service<actix_http::Request, Response = actix_web::dev::ServiceResponse, Error = actix_web::Error>,
 > {
     let app = App::new()
         .app_data(web::Data::new(gate))
-        .app_data(web::Data::new(lifecycle))
         .route("/socket", web::get().to(socket))
         .route("/endless-socket", web::get().to(endless_socket))
         .route(
@@ -169,6 +175,10 @@ async fn build(
             web::post().to(|payload: web::Payload| async { HttpResponse::Ok().streaming(payload) }),
         )
         .route("/whoami", web::get().to(whoami))
+        .route(
+            "/last",
+            web::get().to(|| async { HttpResponse::Ok().insert_header(("connection", "close")).finish() }),
+        )
         .route("/endless", web::get().to(endless))
         .route(
             "/wait",
@@ -201,38 +211,39 @@ async fn endless(gate: web::Data<Gate>) -> HttpResponse {
 }
 
 /// Sends two messages at once, and ends when the gate opens or the server stops.
-async fn socket(request: HttpRequest, gate: web::Data<Gate>, lifecycle: web::Data<Lifecycle>) -> HttpResponse {
-    let stopping = lifecycle.stopping().clone();
+async fn socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResponse {
+    let ended = ending(&request).watches().clone();
     let last = async move {
         tokio::select! {
             () = gate.pass() => {}
-            () = stopping.cancelled() => {}
+            () = ended.cancelled() => {}
         }
         Vec::new()
     };
     let first = vec![Bytes::from_static(b"one"), Bytes::from_static(b"two")];
     let messages = stream::iter([first]).chain(stream::once(last));
-    switch(&request, &lifecycle, messages)
+    switch(&request, messages)
 }
 
-async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>, lifecycle: web::Data<Lifecycle>) -> HttpResponse {
+async fn endless_socket(request: HttpRequest, gate: web::Data<Gate>) -> HttpResponse {
     let arrival = gate.arrive();
     let message = Bytes::from(vec![b'x'; 64 * 1024]);
     let messages = stream::repeat_with(move || {
         let _held = &arrival;
         vec![message.clone()]
     });
-    switch(&request, &lifecycle, messages)
+    switch(&request, messages)
 }
 
-fn switch(
-    request: &HttpRequest,
-    lifecycle: &Lifecycle,
-    messages: impl Stream<Item = Vec<Bytes>> + 'static,
-) -> HttpResponse {
+fn ending(request: &HttpRequest) -> Ending {
+    let peer = request.extensions().get::<Rc<Peer>>().cloned();
+    peer.expect("every request has a peer").ending.clone()
+}
+
+fn switch(request: &HttpRequest, messages: impl Stream<Item = Vec<Bytes>> + 'static) -> HttpResponse {
     let handshake = Handshake::of(request).ok().flatten();
-    let lifecycle = lifecycle.clone();
-    let serve = |connection| websocket::serve(connection, messages, lifecycle);
+    let ending = ending(request);
+    let serve = |connection| websocket::serve(connection, messages, ending);
     handshake.expect("a WebSocket is asked for").switch(serve)
 }
 
@@ -320,5 +331,10 @@ impl Client {
     /// Waits for the end of the connection.
     pub(super) async fn closed(mut self) {
         let _ = self.closed.wait_for(|closed| *closed).await;
+    }
+
+    /// Whether the connection can still be used.
+    pub(super) fn is_open(&self) -> bool {
+        !*self.closed.borrow()
     }
 }

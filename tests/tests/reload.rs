@@ -1,0 +1,198 @@
+//! Certificates, CAs and tokens are exchanged while a server runs: new connections go by the new files.
+
+use std::fs;
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use trireme_tests::http::Client;
+use trireme_tests::{Server, StoreChoice};
+
+/// Files are looked at once a second.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Ca {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Ca {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let pem = params.self_signed(&key).expect("signed").pem();
+        let issuer = Issuer::new(params, key);
+        Self { pem, issuer }
+    }
+
+    /// The one that a server has made for itself.
+    fn of(server: &Server) -> Self {
+        let pem = fs::read_to_string(server.ca_file()).expect("the CA");
+        let key = fs::read_to_string(server.ca_file().with_extension("key")).expect("its key");
+        let key = KeyPair::from_pem(&key).expect("a key");
+        let issuer = Issuer::from_ca_cert_pem(&pem, key).expect("a CA");
+        Self { pem, issuer }
+    }
+
+    /// A certificate for a user and for 127.0.0.1, and its key.
+    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        (certificate, key)
+    }
+}
+
+/// The certificate that a new connection is shown.
+fn shown(server: &Server) -> CertificateDer<'static> {
+    let ca = CertificateDer::from_pem_file(server.ca_file()).expect("a CA");
+    let mut roots = RootCertStore::empty();
+    roots.add(ca).expect("a CA");
+    let config = builder().with_root_certificates(roots).with_no_client_auth();
+    let connection = shake_hands(server.port(), config).expect("the handshake");
+    connection.peer_certificates().expect("shown")[0].clone().into_owned()
+}
+
+/// Whether a client certificate is taken. It is judged after the handshake.
+fn is_taken(server: &Server, certificate: &rcgen::Certificate, key: &KeyPair) -> bool {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(server.ca_file()).expect("a CA"))
+        .expect("a CA");
+    let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let config = builder().with_root_certificates(roots);
+    let config = config.with_client_auth_cert(vec![certificate.der().clone()], key);
+    shake_hands(server.port(), config.expect("they fit")).is_ok()
+}
+
+fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    // In TLS 1.2 a server tells within the handshake what it thinks of a client's certificate.
+    ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS12])
+        .expect("it is spoken")
+}
+
+fn shake_hands(port: u16, config: ClientConfig) -> std::io::Result<ClientConnection> {
+    let name = ServerName::try_from("127.0.0.1").map_err(std::io::Error::other)?;
+    let mut connection = ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
+    let mut socket = TcpStream::connect(("127.0.0.1", port))?;
+    while connection.is_handshaking() {
+        connection.complete_io(&mut socket)?;
+    }
+    Ok(connection)
+}
+
+fn until(server: &mut Server, what: &str, mut condition: impl FnMut(&Server) -> bool) {
+    let end = std::time::Instant::now() + PATIENCE;
+    while !condition(server) {
+        assert!(std::time::Instant::now() < end, "no {what} within {PATIENCE:?}");
+        assert_eq!(server.process().ended(), None);
+        std::thread::yield_now();
+    }
+}
+
+fn metric(client: &Client, series: &str) -> String {
+    let metrics = client.get("/metrics").expect("an answer").text();
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+#[test]
+fn a_new_serving_certificate_is_shown_and_a_broken_one_is_not() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let before = shown(&server);
+    let certificate_file = server.data_dir().join("pki/apiserver.crt");
+    let key_file = server.data_dir().join("pki/apiserver.key");
+    let (certificate, key) = Ca::of(&server).issue("replica");
+
+    fs::write(&certificate_file, &certificate.pem()[..100]).expect("written");
+    until(&mut server, "word of the broken file", |server| {
+        metric(
+            &server.client(),
+            r#"trireme_file_reloads_total{file="tls",status="failure"}"#,
+        ) == "1"
+    });
+    assert_eq!(shown(&server), before);
+    // Certificate and key are two files: for a while they do not fit.
+    fs::write(&certificate_file, certificate.pem()).expect("written");
+    fs::write(&key_file, key.serialize_pem()).expect("written");
+    until(&mut server, "new certificate", |server| shown(server) != before);
+    assert_eq!(shown(&server), *certificate.der());
+    let log = server.log();
+    assert_eq!(
+        log.matches("cannot be used; what was loaded before stays in use")
+            .count(),
+        1,
+        "{log}"
+    );
+    assert!(!log.contains("PRIVATE KEY"));
+    let series = r#"trireme_file_last_reload_timestamp_seconds{file="tls",status="success"}"#;
+    let last: f64 = metric(&server.client(), series).parse().expect("a time");
+    assert!(last > 1.7e9, "{last}");
+}
+
+#[test]
+fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("clients.crt");
+    let (old, new) = (Ca::new("old"), Ca::new("new"));
+    fs::write(&file, &old.pem).expect("written");
+    let flag = format!("--client-ca-file={}", file.display());
+    let mut server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
+    let own = Ca::of(&server);
+    let [(by_old, old_key), (by_new, new_key), (by_own, own_key)] = [&old, &new, &own].map(|ca| ca.issue("alice"));
+    assert!(is_taken(&server, &by_old, &old_key));
+    assert!(!is_taken(&server, &by_new, &new_key));
+
+    replace(&file, &[old.pem.as_str(), &new.pem].concat());
+    until(&mut server, "trust in the new CA", |server| {
+        is_taken(server, &by_new, &new_key)
+    });
+    assert!(is_taken(&server, &by_old, &old_key), "both are there");
+    replace(&file, &new.pem);
+    until(&mut server, "distrust of the old CA", |server| {
+        !is_taken(server, &by_old, &old_key)
+    });
+    assert!(is_taken(&server, &by_new, &new_key));
+    assert!(is_taken(&server, &by_own, &own_key), "its own is not in that file");
+}
+
+#[test]
+fn tokens_come_and_go_with_their_file() {
+    let mut server = Server::start(StoreChoice::Embedded);
+    let anonymous = server.client().anonymous();
+    let code = move |token: &str| {
+        let client = anonymous.with_token(token);
+        client.get("/api/v1/namespaces").expect("an answer").code
+    };
+    assert_eq!((code("admin-token"), code("next-token")), (200, 401));
+    let next = "next-token,admin,admin-uid,\"system:masters\"\n";
+    replace(&server.tokens_file(), next);
+    until(&mut server, "new token", |_| code("next-token") == 200);
+    assert_eq!(code("admin-token"), 401, "it is in the file no more");
+
+    replace(&server.tokens_file(), &format!("{next}half-a-line"));
+    let told = "line 2: there must be at least a token";
+    until(&mut server, "word of the broken line", |server| {
+        server.log().contains(told)
+    });
+    assert_eq!(code("next-token"), 200);
+    assert!(!server.log().contains("half-a-line"), "a line may hold a token");
+}
+
+/// Puts a new file in the place of an old one, as those do that are careful.
+fn replace(file: &Path, content: &str) {
+    let scratch = file.with_extension("new");
+    fs::write(&scratch, content).expect("written");
+    fs::rename(scratch, file).expect("renamed");
+}
