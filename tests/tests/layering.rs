@@ -38,7 +38,8 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("cluster", &["actors"]),
-    ("chaos", &[]),
+    // It starts programs as the tests do.
+    ("chaos", &["tests"]),
     ("tests", &[]),
     // It starts processes and etcd as the tests do.
     ("bench", &["tests"]),

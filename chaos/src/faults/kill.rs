@@ -1,0 +1,152 @@
+//! Faults 1 to 4, 7 and 8: SIGKILL.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::{Doing, Observation, Refusal, skip};
+use crate::world::{Part, Route, World, WorldError};
+
+/// A port of the loopback refuses at once or not at all.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whose death has to have a successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Led {
+    Nobody,
+    Group,
+    Etcd,
+}
+
+#[derive(Debug)]
+struct Kill {
+    parts: Vec<Part>,
+    led: Led,
+}
+
+pub(super) async fn replica(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+    let leader = world.settled_raft_leader().await;
+    let others: Vec<usize> = (0..world.replicas()).filter(|index| Some(*index) != leader).collect();
+    match others.choose(chance) {
+        Some(index) => kill(world, vec![Part::Replica(*index)], Led::Nobody).await,
+        None => skip("there is no replica that does not lead"),
+    }
+}
+
+pub(super) async fn leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+    match world.settled_raft_leader().await {
+        Some(index) => kill(world, vec![Part::Replica(index)], Led::Group).await,
+        None => skip("no replica leads a group"),
+    }
+}
+
+pub(super) async fn all_but_one(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+    let mut replicas: Vec<Part> = (0..world.replicas()).map(Part::Replica).collect();
+    replicas.shuffle(chance);
+    replicas.truncate(replicas.len().saturating_sub(1));
+    if replicas.is_empty() {
+        return skip("there is one replica only");
+    }
+    kill(world, replicas, Led::Nobody).await
+}
+
+pub(super) async fn all(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+    let replicas = (0..world.replicas()).map(Part::Replica).collect();
+    kill(world, replicas, Led::Nobody).await
+}
+
+pub(super) async fn etcd_follower(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+    let leader = world.etcd_leader().await;
+    let others: Vec<usize> = (0..world.etcd_members())
+        .filter(|index| Some(*index) != leader)
+        .collect();
+    match (leader, others.choose(chance)) {
+        (Some(_), Some(index)) => kill(world, vec![Part::Etcd(*index)], Led::Nobody).await,
+        _ => skip("no member of etcd follows"),
+    }
+}
+
+pub(super) async fn etcd_leader(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+    match world.etcd_leader().await {
+        Some(index) if world.etcd_members() > 2 => kill(world, vec![Part::Etcd(index)], Led::Etcd).await,
+        _ => skip("no member of etcd leads others that are a quorum"),
+    }
+}
+
+async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn Doing>, Refusal> {
+    for part in &parts {
+        world.kill(*part).await?;
+    }
+    Ok(Box::new(Kill { parts, led }))
+}
+
+/// Whether nobody listens at an address.
+pub(super) async fn refuses(address: SocketAddr) -> bool {
+    let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
+    matches!(connected, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
+}
+
+fn address_of(world: &World, part: Part) -> Option<SocketAddr> {
+    match part {
+        Part::Replica(index) => world.replica_address(index, Route::Direct).ok(),
+        Part::Etcd(index) => world.etcd_addresses().get(index).copied(),
+        Part::Balancer => Some(world.address()),
+    }
+}
+
+impl Kill {
+    /// Who leads now in the place of the one that was killed.
+    async fn successor(&self, world: &World) -> Option<Part> {
+        let leader = match self.led {
+            Led::Nobody => return None,
+            Led::Group => world.raft_leader().await.map(Part::Replica),
+            Led::Etcd => world.etcd_leader().await.map(Part::Etcd),
+        };
+        leader.filter(|leader| !self.parts.contains(leader))
+    }
+
+    async fn look(&self, world: &World) -> Observation {
+        for part in &self.parts {
+            let Some(address) = address_of(world, *part) else {
+                return Observation::NotSeen(format!("{part} is not known"));
+            };
+            if world.is_running(*part) || !refuses(address).await {
+                return Observation::NotSeen(format!("{part} is not gone, or its port is served"));
+            }
+        }
+        let gone = "the processes are gone and their ports refuse";
+        match (self.led, self.successor(world).await) {
+            (Led::Nobody, _) => Observation::Seen(gone.to_owned()),
+            (_, Some(next)) => Observation::Seen(format!("{gone}; {next} leads now")),
+            (_, None) => Observation::NotSeen(format!("{gone}, but there is no new leader")),
+        }
+    }
+}
+
+impl Doing for Kill {
+    fn targets(&self) -> Vec<String> {
+        self.parts.iter().map(ToString::to_string).collect()
+    }
+
+    fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation> {
+        Box::pin(self.look(world))
+    }
+
+    fn heal<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Result<Vec<String>, WorldError>> {
+        Box::pin(async {
+            for part in &self.parts {
+                world.launch(*part)?;
+            }
+            for part in &self.parts {
+                world.wait_ready(*part).await?;
+            }
+            Ok(Vec::new())
+        })
+    }
+}

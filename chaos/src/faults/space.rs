@@ -1,0 +1,96 @@
+//! Fault 16: etcd's space is used up, and it raises the alarm NOSPACE.
+
+use std::time::Duration;
+
+use etcd_client::{Client, CompactionOptions, DeleteOptions};
+use futures_util::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{Doing, Observation, Refusal, skip};
+use crate::world::{World, WorldError};
+
+/// Makes filling quick. Room for the objects of a run, too little for the junk on top.
+pub(super) const QUOTA: &str = "--quota-backend-bytes=67108864";
+/// Outside of what the server keeps.
+const JUNK: &str = "/chaos/junk/";
+/// Below etcd's limit for a request, 1.5 MiB.
+const PIECE_BYTES: usize = 1024 * 1024;
+/// Other keys up to twice the quota; from then on each has another version, which needs as much space.
+const MOST_PIECES: usize = 128;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+struct Full;
+
+pub(super) async fn fill(world: &World) -> Result<Box<dyn Doing>, Refusal> {
+    if !world.settings().etcd_flags.iter().any(|flag| flag == QUOTA) {
+        return skip("etcd has no small quota; see Fault::prepare");
+    }
+    let end = Instant::now() + PATIENCE;
+    let mut client = world.etcd_client().await?;
+    for piece in 0.. {
+        let put = client.put(format!("{JUNK}{}", piece % MOST_PIECES), vec![b'x'; PIECE_BYTES], None);
+        // What fails for another reason, such as a slow disk, is tried again.
+        let is_refused = put.await.is_err();
+        if is_refused
+            && world
+                .etcd_members_without_space()
+                .await
+                .is_ok_and(|full| !full.is_empty())
+        {
+            return Ok(Box::new(Full));
+        }
+        if Instant::now() > end {
+            break;
+        }
+    }
+    Err(Refusal::Failed(WorldError::Unsupported(format!(
+        "etcd was filled for {PATIENCE:?} and raised no alarm"
+    ))))
+}
+
+/// Makes room again: what an administrator would do.
+async fn make_room(world: &World) -> Result<(), WorldError> {
+    let mut client = world.etcd_client().await?;
+    let told = |what: &'static str| move |error| WorldError::Etcd(what, error);
+    let deleted = client.delete(JUNK, Some(DeleteOptions::new().with_prefix())).await;
+    let deleted = deleted.map_err(told("delete the junk"))?;
+    let revision = deleted.header().map_or(0, etcd_client::ResponseHeader::revision);
+    let options = CompactionOptions::new().with_physical();
+    // The server may compact further in the same moment.
+    let _ = client.compact(revision, Some(options)).await;
+    for address in world.etcd_addresses() {
+        let member = Client::connect([format!("http://{address}")], None).await;
+        let mut member = member.map_err(told("let us connect"))?;
+        member.defragment().await.map_err(told("defragment"))?;
+    }
+    world.etcd_disarm().await
+}
+
+impl Doing for Full {
+    fn targets(&self) -> Vec<String> {
+        vec!["etcd".to_owned()]
+    }
+
+    fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation> {
+        Box::pin(async {
+            match world.etcd_members_without_space().await {
+                Ok(members) => {
+                    let evidence = format!("{} members have raised the alarm NOSPACE", members.len());
+                    Observation::of(!members.is_empty(), evidence)
+                }
+                Err(error) => Observation::NotSeen(super::told(&error)),
+            }
+        })
+    }
+
+    fn heal<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Result<Vec<String>, WorldError>> {
+        Box::pin(async {
+            make_room(world).await?;
+            for part in world.parts() {
+                world.wait_ready(part).await?;
+            }
+            Ok(Vec::new())
+        })
+    }
+}

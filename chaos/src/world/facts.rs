@@ -1,0 +1,220 @@
+//! What can be learnt about the parts from outside.
+
+use std::time::Duration;
+
+use etcd_client::Client;
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::parts::START_PATIENCE;
+use super::process::LOOK_AGAIN;
+use super::{MemberStatus, Part, Route, World, WorldError, etcd};
+
+/// How long a replica may take to tell about its group.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An election takes a second, and some more on a machine that has other things to do.
+const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the kernel says of a part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vitals {
+    /// The part.
+    pub part: Part,
+    /// Its process.
+    pub process: u32,
+    /// Memory that it has, in bytes.
+    pub resident_bytes: u64,
+    /// Open file descriptors, sockets among them.
+    pub open_files: usize,
+    /// Threads.
+    pub threads: usize,
+}
+
+impl World {
+    /// What the kernel says of every part that runs.
+    pub fn vitals(&self) -> Vec<Vitals> {
+        let parts = self.parts().into_iter();
+        parts.filter_map(|part| self.vitals_of(part)).collect()
+    }
+
+    /// What the kernel says of a part, if it runs.
+    pub fn vitals_of(&self, part: Part) -> Option<Vitals> {
+        let usage = match part {
+            Part::Replica(index) => self.replica(index).ok()?.process.usage()?,
+            Part::Etcd(index) => self.member(index).ok()?.process.usage()?,
+            Part::Balancer => self.balancer.process().usage()?,
+        };
+        Some(Vitals {
+            part,
+            process: self.id(part)?,
+            resident_bytes: usage.resident_bytes,
+            open_files: usage.open_files,
+            threads: usage.threads,
+        })
+    }
+
+    /// A client of etcd that goes past all proxies.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub async fn etcd_client(&self) -> Result<Client, WorldError> {
+        etcd::connect(&self.etcd_addresses()).await
+    }
+
+    /// What a member of etcd says of itself, if it answers within two seconds.
+    pub async fn etcd_status(&self, member: usize) -> Option<MemberStatus> {
+        self.member(member).ok()?.status().await
+    }
+
+    /// Which member of etcd leads: the one that the newest term knows.
+    pub async fn etcd_leader(&self) -> Option<usize> {
+        let statuses = join_all((0..self.etcd.len()).map(|member| self.etcd_status(member))).await;
+        let known = statuses.iter().flatten().filter(|status| status.leader != 0);
+        let leader = known.max_by_key(|status| status.term)?.leader;
+        statuses
+            .iter()
+            .position(|status| status.as_ref().is_some_and(|status| status.id == leader))
+    }
+
+    /// The ids of members of etcd that refuse writes because their space is used up.
+    ///
+    /// # Errors
+    /// If etcd does not answer.
+    pub async fn etcd_members_without_space(&self) -> Result<Vec<u64>, WorldError> {
+        etcd::members_without_space(&mut self.etcd_client().await?).await
+    }
+
+    /// Takes back that alarm. It comes again if the space is still used up.
+    ///
+    /// # Errors
+    /// If etcd does not answer.
+    pub async fn etcd_disarm(&self) -> Result<(), WorldError> {
+        etcd::disarm(&mut self.etcd_client().await?).await
+    }
+
+    /// What a replica tells about its group: `GET /debug/replicas`.
+    ///
+    /// # Errors
+    /// If it does not answer within a second, or not with that.
+    pub async fn group_facts(&self, replica: usize) -> Result<Value, WorldError> {
+        let wrong = |why: String| WorldError::Answer {
+            part: Part::Replica(replica).to_string(),
+            what: "about its group",
+            why,
+        };
+        let address = self.replica_address(replica, Route::Direct)?;
+        let (code, body) = self
+            .probe
+            .get(address, "/debug/replicas", PATIENCE)
+            .await
+            .map_err(wrong)?;
+        match code {
+            200 => serde_json::from_slice(&body).map_err(|error| wrong(error.to_string())),
+            code => Err(wrong(format!("{code}: {}", String::from_utf8_lossy(&body)))),
+        }
+    }
+
+    /// Which replica leads the group: the one that the newest term knows, of those that answer.
+    pub async fn raft_leader(&self) -> Option<usize> {
+        let facts = join_all((0..self.replicas.len()).map(|replica| self.group_facts(replica))).await;
+        let facts: Vec<Option<Value>> = facts.into_iter().map(Result::ok).collect();
+        leader_of(&facts)
+    }
+
+    /// The same, but waits for some seconds if nobody leads at this moment or is too busy to say so. `None` at once in a
+    /// world without a group.
+    pub async fn settled_raft_leader(&self) -> Option<usize> {
+        if !self.settings.group {
+            return None;
+        }
+        let end = Instant::now() + LEADER_PATIENCE;
+        loop {
+            let leader = self.raft_leader().await;
+            if leader.is_some() || Instant::now() > end {
+                return leader;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// What the load balancer takes each replica for, in its own words: `UP`, `DOWN` …
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub async fn balancer_statuses(&self) -> Result<Vec<String>, WorldError> {
+        self.balancer.statuses().await
+    }
+
+    pub(super) async fn wait_for_etcd(&self) -> Result<(), WorldError> {
+        for index in 0..self.etcd.len() {
+            self.wait_ready(Part::Etcd(index)).await?;
+        }
+        Ok(())
+    }
+
+    /// A duty makes the namespace `default` some time after the first replica is ready; clients take it for granted.
+    pub(super) async fn wait_for_namespace(&self) -> Result<(), WorldError> {
+        let path = "/api/v1/namespaces/default";
+        let end = Instant::now() + START_PATIENCE;
+        while !matches!(self.probe.get(self.address(), path, PATIENCE).await, Ok((200, _))) {
+            if Instant::now() > end {
+                let process = &self.replica(0)?.process;
+                return Err(process.not_in_time("a server with the namespace default", START_PATIENCE));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// A world without a group has none, and does not wait.
+    pub(super) async fn wait_for_leader(&self) -> Result<(), WorldError> {
+        let end = Instant::now() + START_PATIENCE;
+        while self.settings.group && self.raft_leader().await.is_none() {
+            if Instant::now() > end {
+                return Err(self
+                    .replica(0)?
+                    .process
+                    .not_in_time("in a group with a leader", START_PATIENCE));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    }
+}
+
+/// The index of the leader among what each replica tells, if one is known and is among them.
+fn leader_of(facts: &[Option<Value>]) -> Option<usize> {
+    let known = facts.iter().flatten().filter(|facts| !facts["leader"].is_null());
+    let newest = known.max_by_key(|facts| facts["term"].as_u64())?;
+    let leader = &newest["leader"];
+    facts
+        .iter()
+        .position(|facts| facts.as_ref().is_some_and(|facts| facts["self"] == *leader))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_term_knows_the_leader() {
+        let facts = [
+            Some(json!({"self": 11, "leader": 11, "term": 3})),
+            Some(json!({"self": 12, "leader": 13, "term": 4})),
+            Some(json!({"self": 13, "leader": 13, "term": 4})),
+        ];
+        assert_eq!(leader_of(&facts), Some(2));
+    }
+
+    #[test]
+    fn a_leader_that_does_not_answer_is_not_named() {
+        let facts = [Some(json!({"self": 11, "leader": 12, "term": 3})), None];
+        assert_eq!(leader_of(&facts), None);
+        assert_eq!(leader_of(&[Some(json!({"self": 11, "leader": null, "term": 3}))]), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! The world that experiments break: etcd, replicas of the server, a load balancer, and the links between them.
+//!
+//! ```text
+//!   clients ─► HAProxy ─► [link] ─► replica-0 ─┐          [link] = a fault proxy, if the settings want it
+//!                    ├──► [link] ─► replica-1 ─┼─► [link] ─► etcd-0, etcd-1, etcd-2
+//!                    └──► [link] ─► replica-2 ─┘
+//!                                   replica-i ◄─► [link] ◄─► replica-j
+//! ```
+//!
+//! [`World::start`] makes certificates, starts everything and returns when it serves. What can be done to a part is a
+//! method that takes a [`Part`]; faults use nothing else. So a world of containers needs the same methods and no other
+//! fault. All methods take `&self`: traffic, checks and the nemesis share one world.
+//!
+//! Processes are known by their ids and nothing else is ever signalled. They die with the world: when it is dropped, and,
+//! by the kernel's hand, when this process dies in any way.
+
+mod balancer;
+mod build;
+mod error;
+mod etcd;
+mod facts;
+mod links;
+mod parts;
+mod pki;
+mod ports;
+mod probe;
+mod process;
+mod replica;
+mod settings;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::proxy::Link;
+
+use balancer::Balancer;
+use links::Links;
+use pki::Pki;
+use replica::Replica;
+
+pub use error::WorldError;
+pub use etcd::MemberStatus;
+pub use facts::Vitals;
+pub use links::LinkId;
+pub use pki::{ADMIN_TOKEN, USER_TOKEN};
+pub use probe::Probe;
+pub use settings::{Proxied, Settings, Target};
+
+/// Something that runs in a world, by its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// A replica of the server.
+    Replica(usize),
+    /// A member of etcd.
+    Etcd(usize),
+    /// The load balancer.
+    Balancer,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Replica(index) => write!(f, "replica-{index}"),
+            Self::Etcd(index) => write!(f, "etcd-{index}"),
+            Self::Balancer => f.write_str("haproxy"),
+        }
+    }
+}
+
+/// How a client reaches a replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// Past all proxies: for probes and final reads.
+    Direct,
+    /// Over the link that the load balancer takes too, if [`Proxied::clients`] is set; else the same.
+    Linked,
+}
+
+/// A world that runs until it is dropped.
+#[derive(Debug)]
+pub struct World {
+    // Dropped in this order: those who talk before those they talk to, everything before its files.
+    balancer: Balancer,
+    replicas: Vec<Replica>,
+    etcd: Vec<etcd::Member>,
+    links: Links,
+    pki: Pki,
+    probe: Probe,
+    settings: Settings,
+    dir: PathBuf,
+    _temporary: TempDir,
+}
+
+impl World {
+    /// `https://127.0.0.1:PORT` of the load balancer.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.balancer.address)
+    }
+
+    /// Where the load balancer listens.
+    pub fn address(&self) -> SocketAddr {
+        self.balancer.address
+    }
+
+    /// Where a replica serves clients.
+    ///
+    /// # Errors
+    /// If there is no such replica.
+    pub fn replica_address(&self, replica: usize, route: Route) -> Result<SocketAddr, WorldError> {
+        let replica = self.replica(replica)?;
+        Ok(match route {
+            Route::Direct => replica.secure,
+            Route::Linked => replica.linked,
+        })
+    }
+
+    /// Where each member of etcd serves clients, past all proxies.
+    pub fn etcd_addresses(&self) -> Vec<SocketAddr> {
+        self.etcd.iter().map(|member| member.client).collect()
+    }
+
+    /// How many replicas there are, running or not.
+    pub fn replicas(&self) -> usize {
+        self.replicas.len()
+    }
+
+    /// How many members etcd has, running or not.
+    pub fn etcd_members(&self) -> usize {
+        self.etcd.len()
+    }
+
+    /// All parts.
+    pub fn parts(&self) -> Vec<Part> {
+        let replicas = (0..self.replicas.len()).map(Part::Replica);
+        let members = (0..self.etcd.len()).map(Part::Etcd);
+        replicas.chain(members).chain([Part::Balancer]).collect()
+    }
+
+    /// The CA that signed every serving certificate, PEM.
+    pub fn ca_pem(&self) -> &str {
+        self.pki.ca_pem()
+    }
+
+    /// The same as a file.
+    pub fn ca_file(&self) -> PathBuf {
+        self.pki.ca_file()
+    }
+
+    /// The run directory: `logs/PART.log`, the data of each part, certificates.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The `--data-dir` of a replica.
+    ///
+    /// # Errors
+    /// If there is no such replica.
+    pub fn data_dir(&self, replica: usize) -> Result<&Path, WorldError> {
+        Ok(&self.replica(replica)?.data_dir)
+    }
+
+    /// What this world was built from.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A link that goes through a fault proxy.
+    ///
+    /// # Errors
+    /// If it does not; see [`Settings::proxied`].
+    pub fn link(&self, id: LinkId) -> Result<&Link, WorldError> {
+        let found = self.links.find(id);
+        found.ok_or_else(|| WorldError::NoSuch(format!("proxied link {id}")))
+    }
+
+    /// Every link that goes through a fault proxy.
+    pub fn links(&self) -> Vec<(LinkId, Link)> {
+        self.links.all()
+    }
+
+    /// A client that believes this world's CA and asks as the administrator.
+    pub fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    fn replica(&self, index: usize) -> Result<&Replica, WorldError> {
+        let replica = self.replicas.get(index);
+        replica.ok_or_else(|| WorldError::NoSuch(Part::Replica(index).to_string()))
+    }
+
+    fn member(&self, index: usize) -> Result<&etcd::Member, WorldError> {
+        let member = self.etcd.get(index);
+        member.ok_or_else(|| WorldError::NoSuch(Part::Etcd(index).to_string()))
+    }
+}

@@ -1,0 +1,100 @@
+//! Certificates and tokens of a world: one CA for everything.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType,
+};
+
+use super::WorldError;
+
+/// Token of the user `admin` in the group `system:masters`.
+pub const ADMIN_TOKEN: &str = "admin-token";
+/// Token of the user `alice` in the group `dev`, who may nothing but what the test gives her.
+pub const USER_TOKEN: &str = "user-token";
+const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
+
+/// Files of certificates, all PEM.
+#[derive(Debug)]
+pub(super) struct Pki {
+    dir: PathBuf,
+    ca_pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+/// A certificate with its key.
+#[derive(Debug, Clone)]
+pub(super) struct Pair {
+    pub(super) certificate: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Pki {
+    /// Makes the CA and the token file in `dir`.
+    pub(super) fn make(dir: &Path) -> Result<Self, WorldError> {
+        fs::create_dir_all(dir).map_err(WorldError::io("make the directory of certificates"))?;
+        let key = KeyPair::generate()?;
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.distinguished_name.push(DnType::CommonName, "trireme-chaos-ca");
+        let ca_pem = params.self_signed(&key)?.pem();
+        let pki = Self {
+            dir: dir.to_owned(),
+            ca_pem,
+            issuer: Issuer::new(params, key),
+        };
+        pki.write("ca.crt", &pki.ca_pem)?;
+        pki.write("tokens.csv", TOKENS)?;
+        Ok(pki)
+    }
+
+    pub(super) fn ca_file(&self) -> PathBuf {
+        self.dir.join("ca.crt")
+    }
+
+    pub(super) fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    pub(super) fn tokens_file(&self) -> PathBuf {
+        self.dir.join("tokens.csv")
+    }
+
+    /// A certificate that a replica shows to clients.
+    pub(super) fn serving(&self, name: &str) -> Result<Pair, WorldError> {
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()])?;
+        params
+            .subject_alt_names
+            .push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(&format!("{name}-serving"), &params)
+    }
+
+    /// A certificate that a replica of `group` shows to its peers.
+    pub(super) fn peer(&self, name: &str, group: &str) -> Result<Pair, WorldError> {
+        let mut params = CertificateParams::new(vec![format!("replica.{group}.trireme")])?;
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        self.issue(&format!("{name}-peer"), &params)
+    }
+
+    fn issue(&self, name: &str, params: &CertificateParams) -> Result<Pair, WorldError> {
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        Ok(Pair {
+            certificate: self.write(&format!("{name}.crt"), &certificate.pem())?,
+            key: self.write(&format!("{name}.key"), &key.serialize_pem())?,
+        })
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<PathBuf, WorldError> {
+        let path = self.dir.join(name);
+        fs::write(&path, text).map_err(WorldError::io(format!("write {}", path.display())))?;
+        Ok(path)
+    }
+}

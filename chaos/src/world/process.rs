@@ -1,0 +1,307 @@
+//! One program of the world: started, signalled, looked at and ended by its process id alone.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
+
+use super::WorldError;
+
+/// Between two looks at a condition that is waited for.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// How much of a log an error shows.
+const LOG_LINES: usize = 40;
+/// After SIGKILL a process is gone as soon as the kernel has taken it apart.
+const DEATH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to start.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    pub(super) program: PathBuf,
+    pub(super) args: Vec<OsString>,
+}
+
+impl Recipe {
+    pub(super) fn new(program: impl Into<PathBuf>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+        }
+    }
+
+    pub(super) fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub(super) fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Through setpriv, which becomes the program and has the kernel kill it if this process dies first.
+    fn command(&self, log: &File) -> io::Result<Command> {
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "--"])
+            .arg(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?);
+        Ok(command)
+    }
+}
+
+/// A program that may be started many times. Dropping it kills it. Its log goes on over all its lives.
+#[derive(Debug)]
+pub(super) struct Process {
+    name: String,
+    log: PathBuf,
+    life: Mutex<Life>,
+}
+
+#[derive(Debug)]
+struct Life {
+    recipe: Recipe,
+    child: Option<Child>,
+    ended: Option<ExitStatus>,
+    starts: u32,
+}
+
+/// What the kernel says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) resident_bytes: u64,
+    pub(super) open_files: usize,
+    pub(super) threads: usize,
+}
+
+impl Process {
+    /// Does not start it yet.
+    pub(super) fn new(name: impl Into<String>, recipe: Recipe, logs: &Path) -> Self {
+        let name = name.into();
+        let log = logs.join(format!("{name}.log"));
+        let life = Mutex::new(Life {
+            recipe,
+            child: None,
+            ended: None,
+            starts: 0,
+        });
+        Self { name, log, life }
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts it unless it runs.
+    pub(super) fn start(&self) -> Result<(), WorldError> {
+        let mut life = self.life();
+        if life.child.is_some() {
+            return Ok(());
+        }
+        let doing = || format!("start {}", self.name);
+        let mut log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .map_err(WorldError::io(doing()))?;
+        life.starts += 1;
+        writeln!(log, "=== start {} of {}", life.starts, self.name).map_err(WorldError::io(doing()))?;
+        let command = life.recipe.command(&log).map_err(WorldError::io(doing()))?;
+        life.child = Some(spawn(command).map_err(WorldError::io(doing()))?);
+        life.ended = None;
+        Ok(())
+    }
+
+    /// Changes what the next start starts.
+    pub(super) fn change(&self, change: impl FnOnce(&mut Recipe)) {
+        change(&mut self.life().recipe);
+    }
+
+    /// Its id, if it runs.
+    pub(super) fn id(&self) -> Option<u32> {
+        let mut life = self.life();
+        life.look();
+        life.child.as_ref().map(Child::id)
+    }
+
+    /// How it ended, if it was started and has.
+    pub(super) fn ended(&self) -> Option<ExitStatus> {
+        let mut life = self.life();
+        life.look();
+        life.ended
+    }
+
+    fn signal(&self, signal: Signal) -> Result<u32, WorldError> {
+        let id = self.id().ok_or_else(|| WorldError::NotRunning(self.name.clone()))?;
+        let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| WorldError::NotRunning(self.name.clone()))?;
+        kill_process(pid, signal)
+            .map_err(|error| WorldError::Io(format!("signal {}", self.name), io::Error::from(error)))?;
+        Ok(id)
+    }
+
+    /// SIGKILL; returns when it is gone.
+    pub(super) async fn kill(&self) -> Result<(), WorldError> {
+        self.signal(Signal::KILL)?;
+        self.wait_for_end(DEATH_PATIENCE).await.map(|_| ())
+    }
+
+    /// SIGTERM; returns when it is gone.
+    pub(super) async fn terminate(&self, patience: Duration) -> Result<ExitStatus, WorldError> {
+        self.signal(Signal::TERM)?;
+        self.wait_for_end(patience).await
+    }
+
+    /// SIGSTOP; returns when the kernel shows it as stopped.
+    pub(super) async fn pause(&self) -> Result<(), WorldError> {
+        let id = self.signal(Signal::STOP)?;
+        let end = Instant::now() + DEATH_PATIENCE;
+        while state(id) != Some('T') {
+            if Instant::now() > end {
+                return Err(self.not_in_time("stopped", DEATH_PATIENCE));
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// SIGCONT.
+    pub(super) fn resume(&self) -> Result<(), WorldError> {
+        self.signal(Signal::CONT).map(|_| ())
+    }
+
+    /// Whether the kernel shows it as stopped.
+    pub(super) fn is_paused(&self) -> bool {
+        self.id().and_then(state) == Some('T')
+    }
+
+    pub(super) async fn wait_for_end(&self, patience: Duration) -> Result<ExitStatus, WorldError> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if Instant::now() > end {
+                return Err(self.not_in_time("gone", patience));
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    pub(super) fn not_in_time(&self, what: &'static str, patience: Duration) -> WorldError {
+        WorldError::NotInTime {
+            part: self.name.clone(),
+            what,
+            patience,
+            log: self.log_tail(),
+        }
+    }
+
+    /// The error if it has ended by itself.
+    pub(super) fn check_runs(&self, what: &'static str) -> Result<(), WorldError> {
+        match self.ended() {
+            None => Ok(()),
+            Some(status) => Err(WorldError::Ended {
+                part: self.name.clone(),
+                what,
+                status: status.to_string(),
+                log: self.log_tail(),
+            }),
+        }
+    }
+
+    /// Everything that it has written, in all its lives.
+    pub(super) fn log(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    pub(super) fn log_file(&self) -> &Path {
+        &self.log
+    }
+
+    fn log_tail(&self) -> String {
+        let text = self.log();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// What it uses, if it runs and the kernel tells.
+    pub(super) fn usage(&self) -> Option<Usage> {
+        let proc = PathBuf::from(format!("/proc/{}", self.id()?));
+        let status = fs::read_to_string(proc.join("status")).ok()?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        Some(Usage {
+            resident_bytes: field("VmRSS:")? * 1024,
+            open_files: fs::read_dir(proc.join("fd")).ok()?.count(),
+            threads: usize::try_from(field("Threads:")?).ok()?,
+        })
+    }
+}
+
+impl Life {
+    /// Takes note of an end.
+    fn look(&mut self) {
+        let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        if ended.is_some() {
+            self.ended = ended;
+            self.child = None;
+        }
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Both fail only if it has ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The state letter of a process in `/proc`: `R`, `S`, `T` …
+fn state(id: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name before it may hold anything, also brackets.
+    stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+type Order = (Command, mpsc::Sender<io::Result<Child>>);
+
+/// Starts processes on a thread that lives as long as this process: the kernel takes the end of the thread that has
+/// started a process for the death of its parent.
+fn spawn(command: Command) -> io::Result<Child> {
+    static SPAWNER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let spawner = SPAWNER.get_or_init(|| {
+        let (orders, taken) = mpsc::channel::<Order>();
+        thread::spawn(move || {
+            for (mut command, answer) in taken {
+                // Nobody waits for the answer only if that thread is gone; then the process ends with its handle.
+                let _ = answer.send(command.spawn());
+            }
+        });
+        orders
+    });
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    let (answer, answered) = mpsc::channel();
+    spawner.send((command, answer)).map_err(|_| gone())?;
+    answered.recv().map_err(|_| gone())?
+}

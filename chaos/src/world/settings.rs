@@ -1,0 +1,80 @@
+//! What world to build.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the parts of the world run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// Plain processes on this machine's loopback.
+    #[default]
+    Loopback,
+    /// Containers of the top-level `docker-compose.yml`.
+    Compose,
+}
+
+/// Which links go through fault proxies. A link that does not cannot be touched, and costs nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Proxied {
+    /// From each replica to each etcd member.
+    pub etcd: bool,
+    /// From each replica to each other replica. Only with [`Settings::group`].
+    pub peers: bool,
+    /// From the load balancer to each replica; clients can take the same way.
+    pub clients: bool,
+}
+
+impl Proxied {
+    /// Every link.
+    pub const ALL: Self = Self {
+        etcd: true,
+        peers: true,
+        clients: true,
+    };
+}
+
+/// What world to build.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it runs.
+    pub target: Target,
+    /// The server's binary.
+    pub server: PathBuf,
+    /// The run directory: data, certificates, logs. A temporary one, gone with the world, if `None`. Must be empty or
+    /// absent, and is left as it is at the end.
+    pub dir: Option<PathBuf>,
+    /// How many replicas.
+    pub replicas: usize,
+    /// How many members of etcd.
+    pub etcd_members: usize,
+    /// Whether the replicas are a group (`--cluster-peers` and what belongs to it), or do not know of each other.
+    pub group: bool,
+    /// Which links go through fault proxies.
+    pub proxied: Proxied,
+    /// More flags for every replica.
+    pub server_flags: Vec<String>,
+    /// More flags for every member of etcd.
+    pub etcd_flags: Vec<String>,
+    /// Decides jitter and losses.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// Three replicas of `server` that form a group, three members of etcd, no proxies.
+    pub fn new(server: impl Into<PathBuf>) -> Self {
+        Self {
+            target: Target::Loopback,
+            server: server.into(),
+            dir: None,
+            replicas: 3,
+            etcd_members: 3,
+            group: true,
+            proxied: Proxied::default(),
+            server_flags: Vec::new(),
+            etcd_flags: Vec::new(),
+            seed: 0,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Faults in a real world: each is installed, proved and healed. What traffic makes of them is what experiments are for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep};
+use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, Observation, Verdict, Where};
+use trireme_chaos::world::{Part, Settings, World};
+
+/// Generous: machines that compile beside the test are slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// An answer from memory takes no longer.
+const SHORT: Duration = Duration::from_secs(2);
+
+fn settings() -> Settings {
+    Settings::new(trireme_tests::server::binary().expect("the server is built"))
+}
+
+/// Worlds one after the other: each is eight processes, and a test machine may have two cores.
+async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+async fn start(settings: Settings) -> Arc<World> {
+    Arc::new(World::start(settings).await.unwrap_or_else(|error| panic!("{error}")))
+}
+
+async fn install(fault: &Fault, world: &Arc<World>) -> Active {
+    match fault.install(world, &mut StdRng::seed_from_u64(1)).await {
+        Verdict::Installed(active) => active,
+        other => panic!("{fault}: {other:?}"),
+    }
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Installs a fault, waits until it bites, and heals it.
+async fn go_through(fault: Fault, world: &Arc<World>) -> Healed {
+    let mut active = install(&fault, world).await;
+    let end = Instant::now() + PATIENCE;
+    active.done().await;
+    loop {
+        let observed = active.observe(world).await;
+        if observed.is_seen() {
+            break;
+        }
+        assert!(Instant::now() < end, "{fault}: {observed:?}");
+        sleep(Duration::from_millis(20)).await;
+    }
+    active
+        .heal(world)
+        .await
+        .unwrap_or_else(|error| panic!("{fault}: {error}"))
+}
+
+async fn all_is_well(world: &World) {
+    for part in world.parts() {
+        world.wait_ready(part).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_replicas_and_their_links_bite_and_heal() {
+    let _turn = turn().await;
+    let mut settings = settings();
+    for fault in [Fault::CutPeers(Cut::OneWay), Fault::ResetStorm(Where::ToEtcd)] {
+        fault.prepare(&mut settings);
+    }
+    let world = start(settings).await;
+    let before = world.raft_leader().await.expect("the group has a leader");
+
+    go_through(Fault::KillLeader, &world).await;
+    assert_ne!(world.raft_leader().await, Some(before), "another one leads");
+    go_through(Fault::CutPeers(Cut::OneWay), &world).await;
+    go_through(Fault::ResetStorm(Where::ToEtcd), &world).await;
+    go_through(Fault::ReloadBalancer, &world).await;
+    let healed = go_through(Fault::DamageRaft(Damage::BitFlip), &world).await;
+    let Observation::Seen(evidence) = healed.observed else {
+        panic!("{healed:?}");
+    };
+    assert!(
+        evidence.contains("refused to start") && evidence.contains("is damaged"),
+        "{evidence}"
+    );
+    all_is_well(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn faults_of_etcd_bite_and_heal() {
+    let _turn = turn().await;
+    let mut settings = settings();
+    (settings.group, settings.replicas) = (false, 1);
+    Fault::NoSpace.prepare(&mut settings);
+    let world = start(settings).await;
+    for fault in [Fault::KillEtcdLeader, Fault::NoSpace] {
+        go_through(fault, &world).await;
+    }
+
+    let active = install(&Fault::PauseEtcdQuorum, &world).await;
+    let nobody_is_ready = async || {
+        let statuses = world.balancer_statuses().await.expect("HAProxy answers");
+        statuses.iter().all(|status| status.starts_with("DOWN"))
+    };
+    until("no replica is ready", nobody_is_ready).await;
+    let path = "/api/v1/namespaces/default?resourceVersion=0";
+    let reads = async || matches!(world.probe().get(world.address(), path, SHORT).await, Ok((200, _)));
+    until("what replicas have in memory is served all the same", reads).await;
+    let healed = active.heal(&world).await.expect("it comes back");
+    assert!(healed.observed.is_seen(), "{healed:?}");
+    all_is_well(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_installed_is_skipped_and_touches_nothing() {
+    let _turn = turn().await;
+    let mut settings = settings();
+    (settings.group, settings.replicas, settings.etcd_members) = (false, 1, 1);
+    let world = start(settings).await;
+    let processes: Vec<Option<u32>> = world.parts().into_iter().map(|part| world.id(part)).collect();
+    for fault in [
+        Fault::KillLeader,
+        Fault::PauseLeader,
+        Fault::CutFromEtcd,
+        Fault::CutPeers(Cut::Symmetric),
+        Fault::ResetStorm(Where::Everywhere),
+        Fault::NoSpace,
+        Fault::KillEtcdFollower,
+        Fault::DamageRaft(Damage::Gone),
+    ] {
+        let verdict = fault.install(&world, &mut StdRng::seed_from_u64(1)).await;
+        assert!(matches!(verdict, Verdict::Skipped(_)), "{fault}: {verdict:?}");
+    }
+    // One that fails on its way counts for nothing.
+    world.kill(Part::Balancer).await.expect("it runs");
+    let verdict = Fault::ReloadBalancer
+        .install(&world, &mut StdRng::seed_from_u64(1))
+        .await;
+    assert!(matches!(verdict, Verdict::Indeterminate(_)), "{verdict:?}");
+    world.restore().await.expect("it comes back");
+    let after: Vec<Option<u32>> = world.parts().into_iter().map(|part| world.id(part)).collect();
+    assert_eq!(processes[..2], after[..2], "nothing else was started anew");
+}
+
+#[test]
+fn a_full_run_has_every_number() {
+    let mut numbers: Vec<u8> = Fault::all().iter().map(Fault::number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let expected: Vec<u8> = (1..=14).chain([16]).chain(18..=23).chain([25]).collect();
+    assert_eq!(numbers, expected);
+}
