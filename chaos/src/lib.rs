@@ -6,7 +6,10 @@
 //! that is a plain function over what was recorded, with tests that plant each violation it looks
 //! for. A run prints a summary, and its command fails if any promise was broken.
 
+pub mod checks;
 pub mod faults;
+pub mod history;
 pub mod kill_loop;
 pub mod proxy;
+pub mod report;
 pub mod world;

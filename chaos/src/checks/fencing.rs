@@ -1,0 +1,128 @@
+//! Invariants 17 and 18: tokens only rise, and what is done once is done once.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Evidence, Ledger, Violation};
+use crate::history::{History, SampleRecord};
+
+pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut violations = tokens(ledger);
+    violations.extend(periods(ledger));
+    violations.extend(transitions(ledger));
+    violations.extend(holders(ledger.history));
+    violations
+}
+
+/// 17: fences only rise, and whoever writes under a token writes while it is the newest.
+fn tokens(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut newest: HashMap<&str, (u64, usize)> = HashMap::new();
+    let mut violations = Vec::new();
+    for found in &ledger.entries {
+        let Some(stamp) = &found.entry.fence else { continue };
+        let current = newest.get(stamp.duty.as_str()).copied();
+        let (token, shown) = current.unwrap_or((0, found.index));
+        // What was raised in a hole of etcd's history, nobody knows.
+        let since = current.map_or(0, |(_, shown)| ledger.revision_of(shown));
+        let known = ledger.covers(since, found.entry.revision);
+        let wrong = if stamp.raised {
+            stamp.token <= token
+        } else {
+            stamp.token != token
+        };
+        if known && wrong {
+            let what = if stamp.raised {
+                "was raised to"
+            } else {
+                "was written under"
+            };
+            let text = format!(
+                "{} {what} token {} of {} while {token} was the newest",
+                found.entry.path, stamp.token, stamp.duty
+            );
+            let evidence = [Evidence::Truth(shown), Evidence::Truth(found.index)];
+            violations.push(Violation::new(17, text, evidence));
+        } else if stamp.raised {
+            newest.insert(&stamp.duty, (stamp.token, found.index));
+        }
+    }
+    violations
+}
+
+/// 18: at most one run a period.
+fn periods(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut runs: HashMap<(&str, u64), usize> = HashMap::new();
+    let mut violations = Vec::new();
+    for found in &ledger.entries {
+        let Some(stamp) = &found.entry.fence else { continue };
+        let Some(period) = stamp.period else { continue };
+        if let Some(first) = runs.insert((&stamp.duty, period), found.index) {
+            let text = format!("period {period} of {} was run twice", stamp.duty);
+            let evidence = [Evidence::Truth(first), Evidence::Truth(found.index)];
+            violations.push(Violation::new(18, text, evidence));
+        }
+    }
+    violations
+}
+
+/// 18: a lease that changes hands counts it, and one that does not does not.
+fn transitions(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for found in &ledger.entries {
+        let before = found.previous.map(|place| &ledger.entries[place]);
+        let (Some(now), Some(before)) = (&found.entry.lease, before) else {
+            continue;
+        };
+        let Some(old) = &before.entry.lease else { continue };
+        let taken = now.holder != old.holder && !now.holder.is_empty();
+        let expected = old.transitions + u64::from(taken);
+        let whole = ledger.covers(before.entry.revision, found.entry.revision);
+        if now.transitions != expected && whole {
+            let path = &found.entry.path;
+            let text = format!(
+                "{path} went from {} ({}) to {} ({})",
+                old.holder, old.transitions, now.holder, now.transitions
+            );
+            let evidence = [Evidence::Truth(before.index), Evidence::Truth(found.index)];
+            violations.push(Violation::new(18, text, evidence));
+        }
+    }
+    violations
+}
+
+/// 18: a token has one holder, whichever replica is asked, and no replica sees it fall.
+fn holders(history: &History) -> Vec<Violation> {
+    let mut holders: BTreeMap<(&str, u64), (u64, usize)> = BTreeMap::new();
+    let mut newest: HashMap<(&str, u32, &str), (u64, usize)> = HashMap::new();
+    let mut violations = Vec::new();
+    for (index, record) in history.samples.iter().enumerate() {
+        let SampleRecord::Duty(sample) = record else { continue };
+        if let Some(holder) = sample.holder {
+            let (first, shown) = *holders.entry((&sample.duty, sample.token)).or_insert((holder, index));
+            if first != holder {
+                let text = format!(
+                    "token {} of {} is held by {first} and by {holder}",
+                    sample.token, sample.duty
+                );
+                violations.push(Violation::new(
+                    18,
+                    text,
+                    [Evidence::Sample(shown), Evidence::Sample(index)],
+                ));
+            }
+        }
+        let view = newest.entry((&sample.replica, sample.pid, &sample.duty)).or_default();
+        if sample.token < view.0 {
+            let text = format!(
+                "{} saw token {} of {}, and then {}",
+                sample.replica, view.0, sample.duty, sample.token
+            );
+            violations.push(Violation::new(
+                18,
+                text,
+                [Evidence::Sample(view.1), Evidence::Sample(index)],
+            ));
+        }
+        *view = (*view).max((sample.token, index));
+    }
+    violations
+}

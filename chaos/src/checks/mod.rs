@@ -1,0 +1,153 @@
+//! Checks a recorded [`History`] against the promises of the system. Pure functions: no clock, no network, no files.
+//!
+//! ```text
+//! History ──▶ Ledger (etcd's entries in order, by key, by attempt; who knew what when)
+//!                │
+//!                ├─ writes        1 2 3 4 8      ├─ fencing     17 18
+//!                ├─ reads         5 7            ├─ liveness    21 27 28
+//!                ├─ snapshots     6 7 12 16      ├─ resources   15 29
+//!                ├─ observations  9              └─ opinion     5 8, by somebody else's algorithm
+//!                └─ streams       10 … 15
+//! ```
+//! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a
+//! search. What an unknown outcome means is decided by etcd's own history: the write is there or it is not. Where that
+//! history has a hole, nothing is claimed.
+//!
+//! Which invariant has which number: [`INVARIANTS`]. A violation is reported under one number, that of the promise whose
+//! breach explains it best; the tests in `planted` break each promise once and expect that number alone.
+
+mod fencing;
+mod ledger;
+mod liveness;
+mod observations;
+mod opinion;
+mod reads;
+mod resources;
+mod snapshots;
+mod streams;
+mod validity;
+mod writes;
+
+#[cfg(test)]
+pub(crate) mod generate;
+#[cfg(test)]
+mod planted;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use self::ledger::Ledger;
+pub(crate) use self::liveness::failed;
+pub use self::validity::Validity;
+use crate::history::History;
+
+/// What is checked: the number used everywhere, and the promise in a few words.
+pub const INVARIANTS: [(u8, &str); 22] = [
+    (1, "an acknowledged write stays readable"),
+    (2, "a definite failure has no effect"),
+    (3, "no effect without a cause, and none twice"),
+    (4, "writes take effect in real-time order"),
+    (5, "a read without resourceVersion is linearizable"),
+    (6, "a list without resourceVersion is an exact snapshot"),
+    (7, "a read at resourceVersion=X is never older than X"),
+    (8, "no update is lost"),
+    (9, "one resourceVersion is one state, everywhere, and never goes back"),
+    (10, "a watch is ordered, without duplicate and without gap"),
+    (11, "a watch resumes at any replica without gap"),
+    (12, "bookmarks tell the truth"),
+    (13, "410 if and only if the revision is gone"),
+    (14, "leaving and entering a selector is told"),
+    (15, "a slow watcher is cut, never skipped, and hurts nobody"),
+    (16, "caches converge to etcd"),
+    (17, "a deposed holder has no effect"),
+    (18, "one run a period, and leases change hands in order"),
+    (21, "everything works again soon after a heal"),
+    (27, "/readyz tells the truth"),
+    (28, "a planned stop loses nothing"),
+    (29, "resources are bounded"),
+];
+
+/// The promise with this number.
+pub fn promise(invariant: u8) -> &'static str {
+    let found = INVARIANTS.iter().find(|(number, _)| *number == invariant);
+    found.map_or("", |(_, promise)| promise)
+}
+
+/// A record that shows a violation: the list in [`History`], and the place in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Of [`History::ops`].
+    Op(usize),
+    /// Of [`History::watches`].
+    Watch(usize),
+    /// Of [`History::caches`].
+    Cache(usize),
+    /// Of [`History::truth`].
+    Truth(usize),
+    /// Of [`History::faults`].
+    Fault(usize),
+    /// Of [`History::samples`].
+    Sample(usize),
+}
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// Its number in [`INVARIANTS`].
+    pub invariant: u8,
+    /// What was seen, and what should have been.
+    pub text: String,
+    /// The records that show it.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Violation {
+    fn new(invariant: u8, text: String, evidence: impl Into<Vec<Evidence>>) -> Self {
+        let evidence = evidence.into();
+        Self {
+            invariant,
+            text,
+            evidence,
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            invariant,
+            text,
+            evidence,
+        } = self;
+        write!(f, "{invariant} ({}): {text} {evidence:?}", promise(*invariant))
+    }
+}
+
+/// What the checkers say of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Broken promises, by number; empty is good.
+    pub violations: Vec<Violation>,
+    /// Whether the run can show anything.
+    pub validity: Validity,
+}
+
+/// Runs all checkers.
+pub fn check(history: &History) -> Verdict {
+    let ledger = Ledger::new(history);
+    let streams = streams::collect(history);
+    let mut violations = writes::check(&ledger);
+    violations.extend(reads::check(&ledger));
+    violations.extend(snapshots::check(&ledger, &streams));
+    violations.extend(observations::check(&ledger));
+    violations.extend(streams::check(&ledger, &streams));
+    violations.extend(fencing::check(&ledger));
+    violations.extend(liveness::check(history));
+    violations.extend(resources::check(history, &streams));
+    violations.extend(opinion::check(&ledger));
+    violations.sort_by_key(|violation| violation.invariant);
+    let validity = validity::check(&ledger);
+    Verdict { violations, validity }
+}

@@ -1,0 +1,158 @@
+//! Invariants 5 and 8 once more, by an algorithm that nobody here wrote: porcupine's search for a linearization of the
+//! requests on each key. Slower, and it cannot say what is wrong; but it shares no code with the scans.
+//!
+//! ```text
+//! a key is a register:  absent (0) | the revision of its last write
+//! an unknown write      may return as late as it likes (i64::MAX); which revision it had, if any, etcd knows
+//! ```
+
+use std::{collections::BTreeMap, time::Duration};
+
+use porcupine_rs::{CheckResult, Model, Operation, check_operations_timeout};
+
+use super::{Evidence, Ledger, Violation, reads::Freshness};
+use crate::history::{Key, Op, Outcome, Revision, Verb};
+
+/// A key whose search takes longer is left to the scans.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Clone)]
+enum Access {
+    /// `replaces` is the precondition, if it had one.
+    Write {
+        revision: Revision,
+        replaces: Option<Revision>,
+    },
+    Delete {
+        surely: bool,
+    },
+    Read(Revision),
+}
+
+/// A register without looking at preconditions: whether reads are linearizable.
+#[derive(Debug, Clone)]
+struct Register;
+
+/// The same with preconditions: whether updates are lost.
+#[derive(Debug, Clone)]
+struct CompareAndSet;
+
+fn step(state: Revision, access: &Access, compare: bool) -> (bool, Revision) {
+    match access {
+        Access::Write { revision, replaces } => {
+            (!compare || replaces.is_none_or(|replaces| replaces == state), *revision)
+        }
+        Access::Delete { surely } => (state != 0 || !surely, 0),
+        Access::Read(revision) => (*revision == state, state),
+    }
+}
+
+impl Model for Register {
+    type State = Revision;
+    type Op = Access;
+    type Metadata = ();
+
+    fn init() -> Revision {
+        0
+    }
+
+    fn step(state: &Revision, access: &Access) -> (bool, Revision) {
+        step(*state, access, false)
+    }
+}
+
+impl Model for CompareAndSet {
+    type State = Revision;
+    type Op = Access;
+    type Metadata = ();
+
+    fn init() -> Revision {
+        0
+    }
+
+    fn step(state: &Revision, access: &Access) -> (bool, Revision) {
+        step(*state, access, true)
+    }
+}
+
+pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut keys: BTreeMap<&Key, Vec<usize>> = BTreeMap::new();
+    for (index, op) in ledger.history.ops.iter().enumerate() {
+        if op.verb.writes() || op.verb == Verb::Get {
+            keys.entry(&op.key).or_default().push(index);
+        }
+    }
+    let mut violations = Vec::new();
+    // Where etcd's history has holes, nobody knows what unknown writes did.
+    if !ledger.head.is_some_and(|head| ledger.covers(0, head)) {
+        return violations;
+    }
+    for (key, indices) in keys {
+        let accesses: Vec<_> = indices
+            .iter()
+            .filter_map(|index| Some((&ledger.history.ops[*index], access(ledger, *index)?)))
+            .collect();
+        let invariant = if illegal::<Register>(&accesses) {
+            5
+        } else if illegal::<CompareAndSet>(&accesses) {
+            8
+        } else {
+            continue;
+        };
+        let text = format!(
+            "porcupine finds no linearization of the requests for {}/{}",
+            key.namespace, key.name
+        );
+        let evidence: Vec<_> = indices.into_iter().map(Evidence::Op).collect();
+        violations.push(Violation::new(invariant, text, evidence));
+    }
+    violations
+}
+
+fn illegal<M: Model<Op = Access, Metadata = ()>>(accesses: &[(&Op, Access)]) -> bool {
+    let time = |nanos| i64::try_from(nanos).unwrap_or(i64::MAX);
+    let operation = |(op, access): &(&Op, Access)| Operation::<M> {
+        client_id: None,
+        call_time: time(op.called),
+        return_time: if op.outcome == Outcome::Unknown {
+            i64::MAX
+        } else {
+            time(op.returned)
+        },
+        op: access.clone(),
+        metadata: None,
+    };
+    let operations: Vec<_> = accesses.iter().map(operation).collect();
+    matches!(check_operations_timeout(&operations, PATIENCE), CheckResult::Illegal)
+}
+
+/// What a request did to the register, or saw of it; `None` if neither.
+fn access(ledger: &Ledger<'_>, index: usize) -> Option<Access> {
+    let op = &ledger.history.ops[index];
+    match (op.verb, op.outcome) {
+        (Verb::Get, _) if Freshness::of(op) != Some(Freshness::Newest) => None,
+        (Verb::Get, Outcome::Ok) => Some(Access::Read(op.rv?)),
+        (Verb::Get, Outcome::Fail) if op.code == 404 => Some(Access::Read(0)),
+        (Verb::Delete, Outcome::Ok) => Some(Access::Delete { surely: true }),
+        (Verb::Delete, Outcome::Unknown) => Some(Access::Delete { surely: false }),
+        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Ok) => Some(Access::Write {
+            revision: op.rv?,
+            replaces: replaces(op),
+        }),
+        (Verb::Create | Verb::Update | Verb::Patch, Outcome::Unknown) => {
+            let place = *ledger.by_attempt.get(op.attempt.as_str())?.first()?;
+            Some(Access::Write {
+                revision: ledger.entries[place].entry.revision,
+                replaces: replaces(op),
+            })
+        }
+        _ => None,
+    }
+}
+
+fn replaces(op: &Op) -> Option<Revision> {
+    match op.verb {
+        Verb::Create => Some(0),
+        _ => op.request_rv.as_ref()?.parse().ok(),
+    }
+}

@@ -1,0 +1,155 @@
+//! Every checker is able to fail: a valid history, one planted violation, and that number alone is reported.
+
+mod plants;
+mod secrets;
+
+use rand::{SeedableRng, rngs::StdRng};
+
+use super::{Validity, check, generate::generate};
+use crate::history::{FaultResult, History, SampleRecord, TruthRecord};
+
+#[test]
+fn nothing_is_said_of_valid_histories() {
+    for seed in 0..24 {
+        let verdict = check(&generate(seed));
+        let violations: Vec<_> = verdict.violations.iter().map(ToString::to_string).collect();
+        assert_eq!(violations, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(verdict.validity, Validity::Valid, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_invariant_has_a_plant() {
+    let planted: std::collections::BTreeSet<_> = plants::PLANTS.iter().map(|plant| plant.invariant).collect();
+    let promised: std::collections::BTreeSet<_> = super::INVARIANTS.iter().map(|(number, _)| *number).collect();
+    assert_eq!(planted, promised);
+}
+
+#[test]
+fn every_planted_violation_is_found_and_nothing_else() {
+    let mut wrong = Vec::new();
+    let valid: Vec<_> = (0..6).map(generate).collect();
+    for plant in plants::PLANTS {
+        // Some harm can only be done to one kind of run.
+        for (seed, history) in (0..).zip(valid.iter().skip(usize::from(plant.planned)).step_by(2)) {
+            let mut history = history.clone();
+            let mut rng = StdRng::seed_from_u64(seed);
+            (plant.plant)(&mut history, &mut rng);
+            let verdict = check(&history);
+            let alone = verdict
+                .violations
+                .iter()
+                .all(|found| found.invariant == plant.invariant);
+            if verdict.violations.is_empty() || !alone {
+                let texts = verdict.violations.iter().take(4).map(ToString::to_string);
+                wrong.push((plant.invariant, plant.name, seed, texts.collect::<Vec<_>>()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn evidence_leads_to_the_records() {
+    let mut history = generate(4);
+    let op = secrets::Secret::new(&history, 0).create().op;
+    history.ops.push(op.clone());
+    let verdict = check(&history);
+    let [violation] = verdict.violations.as_slice() else {
+        panic!("{verdict:?}")
+    };
+    let [super::Evidence::Op(index)] = violation.evidence.as_slice() else {
+        panic!("{violation:?}")
+    };
+    assert_eq!(history.ops[*index], op);
+}
+
+/// Runs that show nothing: what is wrong with them, and what they are told.
+type Invalid = (&'static str, fn(&mut History));
+
+const INVALID: [Invalid; 9] = [
+    ("50000 is the least", |history| history.run.limits.load_floor = 50_000),
+    ("no second of steady load", |history| {
+        history.run.warm = history.faults[0].at
+    }),
+    ("not seen to bite", |history| history.faults[0].observed = false),
+    ("was skipped", |history| history.faults[0].result = FaultResult::Skipped),
+    ("nobody knows whether", |history| {
+        history.faults[0].result = FaultResult::Indeterminate
+    }),
+    ("deposed nobody", |history| {
+        for record in &mut history.samples {
+            if let SampleRecord::Replica(sample) = record {
+                sample.fenced = 0;
+            }
+        }
+    }),
+    ("up to the end", |history| {
+        history
+            .truth
+            .retain(|record| !matches!(record, TruthRecord::End { .. }));
+    }),
+    ("has holes", |history| {
+        let gap = |member: &str| TruthRecord::Gap {
+            member: member.to_owned(),
+            after: 50,
+            until: 60,
+        };
+        history.truth.extend(["e1", "e2", "e3"].map(gap));
+    }),
+    ("tell 1 changes differently", |history| {
+        let entry = history.truth.iter_mut().rev().find_map(|record| match record {
+            TruthRecord::Entry(entry) if !entry.deleted => Some(entry),
+            _ => None,
+        });
+        entry.expect("there is one").hash ^= 1;
+    }),
+];
+
+#[test]
+fn runs_that_show_nothing_are_invalid() {
+    for (expected, spoil) in INVALID {
+        let mut history = generate(6);
+        spoil(&mut history);
+        let Validity::Invalid(reasons) = check(&history).validity else {
+            panic!("{expected} is not noticed");
+        };
+        assert!(
+            reasons.iter().any(|reason| reason.contains(expected)),
+            "{expected}: {reasons:?}"
+        );
+    }
+}
+
+#[test]
+fn a_run_without_time_to_recover_is_invalid() {
+    let mut history = generate(6);
+    history.run.ended = history.faults[0].until + 1;
+    assert!(!check(&history).validity.is_valid());
+    let mut history = generate(6);
+    let heal = history.faults[0].until;
+    history.ops.retain(|op| op.replica != "r3" || op.called < heal);
+    assert!(!check(&history).validity.is_valid(), "nobody asked r3 whether it works");
+}
+
+/// Where etcd's own history is not known, nothing is claimed about it.
+#[test]
+fn holes_are_not_held_against_the_system() {
+    for seed in 0..10 {
+        let mut history = generate(2 * seed);
+        let (after, until) = (40, 90);
+        history.truth.retain(|record| match record {
+            TruthRecord::Entry(entry) => entry.revision <= after || entry.revision >= until,
+            _ => true,
+        });
+        let gap = |member: &str| TruthRecord::Gap {
+            member: member.to_owned(),
+            after,
+            until,
+        };
+        history.truth.extend(["e1", "e2", "e3"].map(gap));
+        let verdict = check(&history);
+        let texts: Vec<_> = verdict.violations.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, Vec::<String>::new(), "seed {seed}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Finds the records that a harm is done to.
+
+use rand::{rngs::StdRng, seq::IndexedRandom};
+
+use crate::{
+    checks::generate::FAULT,
+    history::{
+        DutySample, EventKind, FenceStamp, History, Op, Outcome, Purpose, SECOND, Sample, SampleRecord, TruthEntry,
+        TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
+    },
+};
+
+pub(super) fn event(history: &mut History, index: usize) -> &mut WatchEvent {
+    match &mut history.watches[index] {
+        WatchRecord::Event(event) => event,
+        other => panic!("not an event: {other:?}"),
+    }
+}
+
+/// The places of a client's events, without bookmarks.
+pub(super) fn places_of(history: &History, client: &str) -> Vec<usize> {
+    let mut stream = None;
+    let mut places = Vec::new();
+    for (place, record) in history.watches.iter().enumerate() {
+        match record {
+            WatchRecord::Start(start) => stream = (start.client == client).then_some(start.stream),
+            WatchRecord::Event(event) if Some(event.stream) == stream && event.kind != EventKind::Bookmark => {
+                places.push(place);
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
+/// An event that is neither the first of its stream nor beside a bookmark that would tell more.
+pub(super) fn pick(history: &History, rng: &mut StdRng, wanted: fn(&WatchStart, &WatchEvent) -> bool) -> usize {
+    let mut found = Vec::new();
+    let mut current = None;
+    for (place, record) in history.watches.iter().enumerate() {
+        match record {
+            WatchRecord::Start(start) => current = Some((start, 0)),
+            WatchRecord::Event(event) if event.kind != EventKind::Bookmark => {
+                if let Some((start, told)) = &mut current {
+                    *told += 1;
+                    let followed = matches!(history.watches.get(place + 1), Some(WatchRecord::Event(_)));
+                    if *told > 2 && followed && wanted(start, event) {
+                        found.push(place);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    *found.choose(rng).expect("there is such an event")
+}
+
+/// The first event of a stream that resumes another.
+pub(super) fn first_after_a_hop(history: &History, rng: &mut StdRng) -> usize {
+    let hops = (1..history.watches.len() - 1).filter(|place| {
+        let start = matches!(&history.watches[*place], WatchRecord::Start(start) if start.client == "watch-all");
+        let resumes = matches!(&history.watches[*place - 1], WatchRecord::End(_));
+        let comes = |place: usize| {
+            matches!(&history.watches[place], WatchRecord::Event(event) if event.kind != EventKind::Bookmark)
+        };
+        start && resumes && comes(*place + 1) && place + 2 < history.watches.len() && comes(*place + 2)
+    });
+    let hops: Vec<_> = hops.collect();
+    hops.choose(rng).expect("there is a hop") + 1
+}
+
+/// A bookmark in the middle of a stream, right before an event.
+pub(super) fn bookmark_before_event(history: &History) -> usize {
+    let kind = |place: usize| match &history.watches[place] {
+        WatchRecord::Event(event) if !event.initial_events_end => Some(event.kind),
+        _ => None,
+    };
+    let is_event = |place| kind(place).is_some_and(|kind| kind != EventKind::Bookmark);
+    let mut places = 1..history.watches.len() - 1;
+    let found =
+        places.find(|place| kind(*place) == Some(EventKind::Bookmark) && is_event(place - 1) && is_event(place + 1));
+    found.expect("there is such a bookmark")
+}
+
+pub(super) fn samples(history: &mut History) -> impl Iterator<Item = &mut Sample> {
+    history.samples.iter_mut().filter_map(|record| match record {
+        SampleRecord::Replica(sample) => Some(sample),
+        SampleRecord::Duty(_) => None,
+    })
+}
+
+pub(super) fn duties(history: &mut History) -> impl Iterator<Item = &mut DutySample> {
+    history.samples.iter_mut().filter_map(|record| match record {
+        SampleRecord::Duty(sample) => Some(sample),
+        SampleRecord::Replica(_) => None,
+    })
+}
+
+pub(super) fn entries(history: &History) -> impl Iterator<Item = &TruthEntry> {
+    history.truth.iter().filter_map(|record| match record {
+        TruthRecord::Entry(entry) => Some(entry),
+        _ => None,
+    })
+}
+
+/// The stamps of one entry that is like this, as all members tell it.
+pub(super) fn stamps(history: &mut History, wanted: impl Fn(&FenceStamp) -> bool, skip: usize) -> Vec<&mut FenceStamp> {
+    let like = entries(history).filter(|entry| entry.fence.as_ref().is_some_and(&wanted));
+    let revision = like
+        .map(|entry| entry.revision)
+        .nth(skip)
+        .expect("there is such an entry");
+    let found = history.truth.iter_mut().filter_map(|record| match record {
+        TruthRecord::Entry(entry) if entry.revision == revision => entry.fence.as_mut(),
+        _ => None,
+    });
+    found.collect()
+}
+
+/// A read of the load during the planned stop.
+pub(super) fn in_the_stop(history: &mut History) -> &mut Op {
+    let found = history.ops.iter_mut().find(|op| {
+        let during = op.called > FAULT.0 && op.returned < FAULT.0 + SECOND;
+        during && op.purpose == Purpose::Traffic && op.verb == Verb::Get && op.outcome == Outcome::Ok
+    });
+    found.expect("a read")
+}

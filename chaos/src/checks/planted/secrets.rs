@@ -1,0 +1,141 @@
+//! A key of its own for harm that must not show anywhere else: nobody lists or watches secrets. Its revisions are those of
+//! the duty's runs, so they fit into the order of all others.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    checks::generate::{MS, key, path},
+    history::{
+        BALANCER, History, Item, Key, ListPage, Nanos, Op, Outcome, Purpose, Revision, TruthEntry, TruthRecord, Verb,
+    },
+};
+
+/// Where harm is planted: from the second of these runs on, before the fault.
+const FIRST: usize = 3;
+
+/// A request, and what etcd says of it.
+#[derive(Debug, Clone)]
+pub(super) struct Write {
+    pub(super) op: Op,
+    pub(super) truth: TruthEntry,
+}
+
+impl Write {
+    pub(super) fn into(self, history: &mut History) {
+        history.ops.push(self.op);
+        history.truth.push(TruthRecord::Entry(self.truth));
+    }
+}
+
+/// One secret, with moments at which it can be written.
+#[derive(Debug, Clone)]
+pub(super) struct Secret {
+    pub(super) key: Key,
+    /// (revision, when somebody knew)
+    moments: Vec<(Revision, Nanos)>,
+}
+
+impl Secret {
+    pub(super) fn new(history: &History, number: usize) -> Self {
+        let runs = history.truth.iter().filter_map(|record| match record {
+            TruthRecord::Entry(entry) if entry.member == "e1" && entry.path == "/trireme/runs/sweep" => {
+                Some((entry.revision, entry.at))
+            }
+            _ => None,
+        });
+        Self {
+            key: key("secrets", "a", &format!("planted-{number}")),
+            moments: runs.skip(FIRST).collect(),
+        }
+    }
+
+    /// A read or a write around the moment with this number, as if it had no precondition.
+    pub(super) fn op(&self, moment: usize, verb: Verb, attempt: &str) -> Op {
+        let (revision, at) = self.moments[moment];
+        let read = !verb.writes();
+        Op {
+            client: "planted".to_owned(),
+            seq: revision,
+            attempt: attempt.to_owned(),
+            purpose: Purpose::Probe,
+            // Reads come after the moment, when everybody knows what was written then.
+            called: if read { at + 60 * MS } else { at - 50 * MS },
+            returned: if read { at + 70 * MS } else { at + 50 * MS },
+            replica: BALANCER.to_owned(),
+            verb,
+            key: self.key.clone(),
+            request_rv: None,
+            rv_match: None,
+            selector: BTreeMap::new(),
+            code: 200,
+            outcome: Outcome::Ok,
+            uid: Some("uid-planted".to_owned()),
+            rv: Some(revision),
+            hash: Some(revision),
+            list: None,
+            increments: false,
+            error: String::new(),
+        }
+    }
+
+    pub(super) fn write(&self, moment: usize, verb: Verb) -> Write {
+        let (revision, at) = self.moments[moment];
+        let attempt = format!("planted-{}-{moment}", self.key.name);
+        let truth = TruthEntry {
+            member: "e1".to_owned(),
+            revision,
+            path: path(&self.key),
+            key: self.key.clone(),
+            uid: "uid-planted".to_owned(),
+            hash: revision,
+            attempt: Some(attempt.clone()),
+            at,
+            ..TruthEntry::default()
+        };
+        let op = self.op(moment, verb, &attempt);
+        Write { op, truth }
+    }
+
+    pub(super) fn create(&self) -> Write {
+        self.write(0, Verb::Create)
+    }
+
+    /// An update at a moment of what was written at an earlier one.
+    pub(super) fn update(&self, moment: usize, replaces: usize) -> Write {
+        let mut write = self.write(moment, Verb::Update);
+        write.op.request_rv = Some(self.revision(replaces).to_string());
+        write
+    }
+
+    pub(super) fn revision(&self, moment: usize) -> Revision {
+        self.moments[moment].0
+    }
+
+    /// A read after one moment that shows the state of another.
+    pub(super) fn read(&self, moment: usize, shows: usize, request_rv: Option<Revision>) -> Op {
+        let mut op = self.op(moment, Verb::Get, &format!("planted-read-{moment}"));
+        (op.rv, op.hash) = (Some(self.revision(shows)), Some(self.revision(shows)));
+        op.request_rv = request_rv.map(|rv| rv.to_string());
+        op
+    }
+
+    /// A list after one moment that shows the state of another.
+    pub(super) fn list(&self, moment: usize, shows: usize, request_rv: Option<Revision>) -> Op {
+        let mut op = self.read(moment, shows, request_rv);
+        (op.verb, op.uid, op.hash) = (Verb::List, None, None);
+        op.key = key("secrets", "", "");
+        op.list = Some(ListPage {
+            chain: format!("planted-{moment}"),
+            page: 0,
+            last: true,
+            items: vec![Item {
+                namespace: self.key.namespace.clone(),
+                name: self.key.name.clone(),
+                uid: "uid-planted".to_owned(),
+                rv: self.revision(shows),
+                hash: self.revision(shows),
+            }],
+        });
+        op
+    }
+}

@@ -1,0 +1,87 @@
+//! Invariants 15 (what slow watchers do to others) and 29 (memory and file descriptors).
+
+use super::{
+    Evidence, Violation,
+    liveness::{installed, replica_samples},
+    streams::Stream,
+};
+use crate::{
+    history::{History, Nanos, Outcome, Purpose, Verb},
+    report::percentile,
+};
+
+/// Fewer requests say nothing about a percentile.
+const ENOUGH: usize = 100;
+
+pub(super) fn check(history: &History, streams: &[Stream<'_>]) -> Vec<Violation> {
+    let mut violations = bounded(history);
+    violations.extend(beside_slow_watchers(history, streams));
+    violations
+}
+
+/// 29: memory within its budget, and file descriptors given back.
+fn bounded(history: &History) -> Vec<Violation> {
+    let limits = &history.run.limits;
+    let mut violations = Vec::new();
+    let first_fault = installed(history)
+        .map(|(_, fault)| fault.at)
+        .min()
+        .unwrap_or(history.run.ended);
+    for replica in &history.run.replicas {
+        let own = || replica_samples(history).filter(|(_, sample)| sample.replica == *replica && sample.pid != 0);
+        let peak = own().max_by_key(|(_, sample)| sample.rss);
+        if let Some((index, sample)) =
+            peak.filter(|(_, sample)| limits.rss_budget > 0 && sample.rss > limits.rss_budget)
+        {
+            let text = format!("{replica} took {} MiB of memory", sample.rss >> 20);
+            violations.push(Violation::new(29, text, [Evidence::Sample(index)]));
+        }
+        let before = own().filter(|(_, sample)| (history.run.warm..=first_fault).contains(&sample.at));
+        let base = before.map(|(_, sample)| sample.fds).max();
+        let last = own().max_by_key(|(_, sample)| sample.at);
+        if let (Some(base), Some((index, sample))) = (base, last)
+            && sample.fds > base + limits.fd_slack
+        {
+            let text = format!("{replica} holds {} file descriptors, {base} before", sample.fds);
+            violations.push(Violation::new(29, text, [Evidence::Sample(index)]));
+        }
+    }
+    violations
+}
+
+/// 15: requests take as long beside slow watchers as without.
+fn beside_slow_watchers(history: &History, streams: &[Stream<'_>]) -> Option<Violation> {
+    let slow = || streams.iter().filter(|stream| stream.start.reads_per_second.is_some());
+    let from = slow().map(|stream| stream.start.at).min()?;
+    let until = slow()
+        .map(|stream| stream.end.map_or(history.run.ended, |end| end.at))
+        .max()?;
+    // Another fault would be blamed on the watchers.
+    if installed(history).any(|(_, fault)| fault.at < until && fault.until > from && fault.name != "slow-watchers") {
+        return None;
+    }
+    let p99 = |from: Nanos, until: Nanos| {
+        let ops = history.ops.iter();
+        let ops =
+            ops.filter(|op| op.purpose == Purpose::Traffic && op.outcome == Outcome::Ok && op.verb != Verb::Watch);
+        let during = ops.filter(|op| (from..until).contains(&op.called));
+        let mut took: Vec<Nanos> = during.map(|op| op.returned - op.called).collect();
+        (took.len() >= ENOUGH).then(|| percentile(&mut took, 99))
+    };
+    let (before, beside) = (p99(history.run.warm, from)?, p99(from, until)?);
+    let limits = &history.run.limits;
+    let allowed = before + before / 100 * limits.slow_watch_percent + limits.slow_watch_noise;
+    (beside > allowed).then(|| {
+        let ms = |nanos: Nanos| nanos / 1_000_000;
+        let text = format!(
+            "the 99th percentile of others went from {} ms to {} ms beside slow watchers",
+            ms(before),
+            ms(beside)
+        );
+        Violation::new(
+            15,
+            text,
+            slow().map(|stream| Evidence::Watch(stream.index)).collect::<Vec<_>>(),
+        )
+    })
+}

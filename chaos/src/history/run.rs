@@ -1,0 +1,185 @@
+//! The run as a whole, what was done to the system, and what it said of itself.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Item, Key, Nanos, Revision, SECOND};
+
+/// The run as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The experiment.
+    pub experiment: String,
+    /// What everything random was decided by.
+    pub seed: u64,
+    /// The commit under test.
+    pub commit: String,
+    /// The addresses of the replicas, as in [`super::Op::replica`].
+    pub replicas: Vec<String>,
+    /// When the load was steady.
+    pub warm: Nanos,
+    /// When the load ended.
+    pub ended: Nanos,
+    /// Prefixes of keys in etcd that the system writes of its own accord: nobody's attempt has to stand for them.
+    pub internal: Vec<String>,
+    /// What counts as kept.
+    pub limits: Limits,
+}
+
+/// What counts as kept, where a promise has a number in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// The least requests a second before the first fault; below, the run says nothing.
+    pub load_floor: u64,
+    /// After a heal, how long until everything works (invariant 21).
+    pub liveness: Nanos,
+    /// How long `/readyz` may be wrong (27).
+    pub ready_lag: Nanos,
+    /// How long a write may take at a replica that says it is ready (27).
+    pub ready_probe: Nanos,
+    /// How long a request may take during a planned stop (28).
+    pub planned_request: Nanos,
+    /// The most memory of a replica, bytes (29); 0 for no limit.
+    pub rss_budget: u64,
+    /// How many more file descriptors than before the first fault a replica may hold at the end (29).
+    pub fd_slack: u64,
+    /// How many revisions back a watch must be served from, compacted or not (13); 0: any that is not compacted.
+    pub watch_window: u64,
+    /// By how many per cent the 99th percentile of others may grow beside slow watchers (15) …
+    pub slow_watch_percent: u64,
+    /// … beyond this, which is noise.
+    pub slow_watch_noise: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            load_floor: 50,
+            liveness: 5 * SECOND,
+            ready_lag: 2 * SECOND,
+            ready_probe: SECOND,
+            planned_request: SECOND,
+            rss_budget: 0,
+            fd_slack: 50,
+            watch_window: 0,
+            slow_watch_percent: 10,
+            slow_watch_noise: SECOND / 20,
+        }
+    }
+}
+
+/// The whole content of a cache at one revision: an informer's, or a replica's as it lists it with `resourceVersion=0`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CacheRecord {
+    /// The informer (its client name) or the replica (its address).
+    pub holder: String,
+    /// What is cached; `name` is empty, and `namespace` too if it is all of them.
+    pub key: Key,
+    /// Equality requirements on labels that the informer selects by.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub selector: std::collections::BTreeMap<String, String>,
+    /// The revision that the holder believes to be at.
+    pub rv: Revision,
+    /// The content, in any order.
+    pub items: Vec<Item>,
+    /// When it was taken.
+    pub at: Nanos,
+    /// It was taken after everything healed and settled: its revision must have reached the last change of `key`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settled: bool,
+}
+
+/// What became of the attempt to do harm.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FaultResult {
+    /// It was done.
+    #[default]
+    Installed,
+    /// It was not done, on purpose: the run says nothing about this fault.
+    Skipped,
+    /// Nobody knows.
+    Indeterminate,
+}
+
+/// Harm that was done, from `at` until it was healed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FaultRecord {
+    /// Which fault: `kill`, `pause`, `blackhole` …
+    pub name: String,
+    /// To whom: a replica's address, an etcd member, a link.
+    pub target: String,
+    /// When it began.
+    pub at: Nanos,
+    /// When it was healed: the process runs again, the link is whole. Equal to `at` if there is nothing to
+    /// heal; the end of the run if it never was.
+    pub until: Nanos,
+    /// It was seen to bite: the process was gone, the link silent, the disk full.
+    pub observed: bool,
+    /// What was seen.
+    #[serde(default)]
+    pub detail: String,
+    /// What became of it.
+    pub result: FaultResult,
+    /// A planned stop (SIGTERM): nothing may fail meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub planned: bool,
+    /// Replicas that cannot serve while it lasts and must say so, if they can say anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unready: Vec<String>,
+    /// It deposes a holder that writes on: at least one refused write must be counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deposes: bool,
+}
+
+/// What the sampler learned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "lowercase")]
+pub enum SampleRecord {
+    /// Of a replica.
+    Replica(Sample),
+    /// Of a duty, as one replica sees it.
+    Duty(DutySample),
+}
+
+/// One look at one replica.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Its address.
+    pub replica: String,
+    /// Its process, 0 if there is none; another one after a restart.
+    pub pid: u32,
+    /// Resident memory, bytes.
+    pub rss: u64,
+    /// Open file descriptors.
+    pub fds: u64,
+    /// What `/readyz` said; `None` if it did not answer.
+    pub ready: Option<bool>,
+    /// Whom it takes for the leader of the group.
+    pub leader: Option<u64>,
+    /// The term that it is in.
+    pub term: u64,
+    /// Writes of its own that a fence refused, since it started.
+    pub fenced: u64,
+    /// When it was asked.
+    pub called: Nanos,
+    /// When it answered, or was given up.
+    pub at: Nanos,
+}
+
+/// Who holds a duty, as one replica sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DutySample {
+    /// The replica that was asked.
+    pub replica: String,
+    /// Its process.
+    pub pid: u32,
+    /// The duty.
+    pub duty: String,
+    /// The holder's id in the group; `None` if nobody holds it.
+    pub holder: Option<u64>,
+    /// The fencing token.
+    pub token: u64,
+    /// When it answered.
+    pub at: Nanos,
+}
