@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz verify fix bench images tools
+.PHONY: run test fuzz verify fix bench chaos images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -48,6 +48,20 @@ bench:
 	cargo build --release --locked -p trireme -p trireme-bench
 	cargo build --release --locked -p trireme-edge --example floor
 	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
+
+# Breaks a group of replicas under load, one thing after the other, and checks what was promised: up to 30 minutes with a
+# release build, about 5 with SHORT=1, which takes the debug build that the tests use. SEED repeats a run, TARGET=compose
+# takes containers in place of processes. The report is chaos/report/index.html; exit code 1 means a broken promise, 2 a
+# run that shows nothing. See chaos/README.md.
+TARGET ?= loopback
+SEED ?=
+SHORT ?=
+CHAOS_PROFILE := $(if $(SHORT),debug,release)
+chaos:
+	scripts/install-tools build chaos
+	cargo build $(if $(SHORT),,--release) --locked -p trireme -p trireme-chaos
+	target/$(CHAOS_PROFILE)/trireme-chaos run --target $(TARGET) $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short) \
+	  --report chaos/report $(ARGS)
 
 # The images of docker-compose.yml where no registry is reachable, from Debian packages. PROFILE=dev: a debug build.
 PROFILE ?= release

@@ -12,4 +12,7 @@ pub mod history;
 pub mod kill_loop;
 pub mod proxy;
 pub mod report;
+pub mod run;
+pub mod traffic;
+pub mod truth;
 pub mod world;

@@ -2,8 +2,14 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
-use trireme_chaos::kill_loop::{self, Settings};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use trireme_chaos::{
+    history::{History, HistoryError},
+    kill_loop::{self, KillLoopError, Settings},
+    report::{self, ExperimentResult},
+    run::{self, Conclusion},
+    world,
+};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -29,38 +35,161 @@ enum Experiment {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
+    /// Check recorded runs against what is promised: exit code 1 if a promise was broken, 2 if a run shows nothing.
+    Check {
+        /// The directories that hold the histories.
+        #[arg(required = true)]
+        dirs: Vec<PathBuf>,
+        /// Write index.html and index.json here.
+        #[arg(long)]
+        report: Option<PathBuf>,
+        /// Write the picture of the first run here, as SVG.
+        #[arg(long)]
+        picture: Option<PathBuf>,
+    },
+    /// Run a group under load, break one thing after the other, and check what was promised: exit code 1 if a promise was
+    /// broken, 2 if a run shows nothing.
+    Run(RunArgs),
 }
 
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// Decides moments, victims and the load; chosen and printed if not given.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Only the most telling experiments, once each: about five minutes.
+    #[arg(long)]
+    short: bool,
+    /// Only this experiment; can be given more than once.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// How often each experiment is done.
+    #[arg(long)]
+    repeats: Option<usize>,
+    /// Where the group runs.
+    #[arg(long, value_enum, default_value_t = Place::Loopback)]
+    target: Place,
+    /// The server's binary; the one beside this program if not given.
+    #[arg(long)]
+    server: Option<PathBuf>,
+    /// Replicas that do not know of each other, in place of a group.
+    #[arg(long)]
+    alone: bool,
+    /// Where the report goes.
+    #[arg(long, default_value = "chaos/report")]
+    report: PathBuf,
+    /// Keep the history of every run, not only of those that show something.
+    #[arg(long)]
+    keep: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Place {
+    /// Processes on this machine.
+    Loopback,
+    /// Containers of the top-level docker-compose.yml.
+    Compose,
+}
+
+/// Why a command could not be done.
+#[derive(Debug, thiserror::Error)]
+enum CommandError {
+    #[error(transparent)]
+    KillLoop(#[from] KillLoopError),
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error("{0}")]
+    Run(String),
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] std::io::Error),
+}
+
+/// A promise was broken.
+const VIOLATED: u8 = 1;
+/// Nothing was shown, or the command could not be done.
+const INVALID: u8 = 2;
+
 fn main() -> ExitCode {
-    let Cli {
-        experiment: Experiment::KillLoop { rounds, seed, dir },
-    } = Cli::parse();
-    let seed = seed.unwrap_or_else(rand::random);
-    let outcome = kill_loop::probe_beside_this_program().and_then(|probe| {
-        kill_loop::run(&Settings {
-            probe,
-            dir,
-            rounds,
-            seed,
-        })
-    });
-    match outcome {
-        Ok(report) => {
-            println!("{report}");
-            if report.violations.is_empty() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            }
+    let outcome = match Cli::parse().experiment {
+        Experiment::KillLoop { rounds, seed, dir } => kill_loop(rounds, seed, dir),
+        Experiment::Check { dirs, report, picture } => check(&dirs, report, picture),
+        Experiment::Run(args) => run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("trireme-chaos: {error}");
+        let mut cause = std::error::Error::source(&error);
+        while let Some(error) = cause {
+            eprintln!("  because {error}");
+            cause = error.source();
         }
-        Err(error) => {
-            eprintln!("trireme-chaos: {error}");
-            let mut cause = std::error::Error::source(&error);
-            while let Some(error) = cause {
-                eprintln!("  because {error}");
-                cause = error.source();
-            }
-            ExitCode::FAILURE
-        }
+        ExitCode::from(INVALID)
+    })
+}
+
+fn kill_loop(rounds: u32, seed: Option<u64>, dir: Option<PathBuf>) -> Result<ExitCode, CommandError> {
+    let report = kill_loop::run(&Settings {
+        probe: kill_loop::probe_beside_this_program()?,
+        dir,
+        rounds,
+        seed: seed.unwrap_or_else(rand::random),
+    })?;
+    println!("{report}");
+    Ok(if report.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(VIOLATED)
+    })
+}
+
+fn check(dirs: &[PathBuf], report: Option<PathBuf>, picture: Option<PathBuf>) -> Result<ExitCode, CommandError> {
+    let mut results = Vec::new();
+    for dir in dirs {
+        let result = ExperimentResult::of(&History::read(dir)?);
+        println!("{result}");
+        results.push(result);
     }
+    if let Some(dir) = report {
+        report::write(&dir, &results).map_err(|error| CommandError::Write(dir, error))?;
+    }
+    if let (Some(file), Some(first)) = (picture, results.first()) {
+        std::fs::write(&file, report::picture(first)).map_err(|error| CommandError::Write(file, error))?;
+    }
+    let concluded = results.iter().map(Conclusion::of).max().unwrap_or_default();
+    Ok(exit_code(concluded))
+}
+
+fn exit_code(conclusion: Conclusion) -> ExitCode {
+    match conclusion {
+        Conclusion::Kept => ExitCode::SUCCESS,
+        Conclusion::Violated => ExitCode::from(VIOLATED),
+        Conclusion::Invalid => ExitCode::from(INVALID),
+    }
+}
+
+fn run(args: RunArgs) -> Result<ExitCode, CommandError> {
+    let settings = settings(args).map_err(CommandError::Run)?;
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| CommandError::Run(error.to_string()))?;
+    let concluded = runtime.block_on(run::run(&settings));
+    concluded.map(exit_code).map_err(CommandError::Run)
+}
+
+fn settings(args: RunArgs) -> Result<run::Settings, String> {
+    let beside = || {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        Ok::<_, String>(program.with_file_name("trireme"))
+    };
+    Ok(run::Settings {
+        seed: args.seed.unwrap_or_else(rand::random),
+        short: args.short,
+        only: args.only,
+        repeats: args.repeats,
+        target: match args.target {
+            Place::Loopback => world::Target::Loopback,
+            Place::Compose => world::Target::Compose,
+        },
+        server: args.server.map_or_else(beside, Ok)?,
+        alone: args.alone,
+        report: args.report,
+        keep: args.keep,
+    })
 }

@@ -127,7 +127,14 @@ mod tests {
             assert!(may(&[MONITORING], "get", path), "{path}");
             assert!(!may(&[MONITORING], "post", path), "{path}");
         }
-        for path in ["/debug/actors", "/metrics/", "/metricsandmore", "/readyzandmore", "/api", "/"] {
+        for path in [
+            "/debug/actors",
+            "/metrics/",
+            "/metricsandmore",
+            "/readyzandmore",
+            "/api",
+            "/",
+        ] {
             assert!(!may(&[MONITORING], "get", path), "{path}");
         }
     }

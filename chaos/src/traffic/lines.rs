@@ -1,0 +1,64 @@
+//! Lines out of a streamed answer, no faster than a reader wants them.
+
+use std::time::Duration;
+
+use bytes::{Buf as _, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use tokio::time::sleep;
+
+/// How a stream's next line came, or did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// A whole line without its end.
+    Line(Vec<u8>),
+    /// The server has ended the answer properly.
+    End,
+    /// The connection broke.
+    Cut,
+}
+
+/// The lines of a body.
+pub(crate) struct Lines {
+    body: Incoming,
+    buffer: BytesMut,
+    bytes_per_second: Option<u64>,
+}
+
+impl Lines {
+    /// A reader that is slow if `bytes_per_second` says so.
+    pub(crate) fn new(body: Incoming, bytes_per_second: Option<u64>) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            bytes_per_second,
+        }
+    }
+
+    /// The next one. To stop waiting for it loses nothing.
+    pub(crate) async fn next(&mut self) -> Next {
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.buffer.split_to(end).to_vec();
+                self.buffer.advance(1);
+                return Next::Line(line);
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    let Ok(data) = frame.into_data() else { continue };
+                    self.buffer.extend_from_slice(&data);
+                    self.rest_after(data.len()).await;
+                }
+                Some(Err(_)) => return Next::Cut,
+                None => return Next::End,
+            }
+        }
+    }
+
+    async fn rest_after(&self, bytes: usize) {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        if let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) {
+            sleep(Duration::from_millis(bytes.saturating_mul(1000) / rate)).await;
+        }
+    }
+}

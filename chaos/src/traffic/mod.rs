@@ -1,0 +1,299 @@
+//! What real clients do to a group, recorded: requests through the balancer and to each replica, watches that go from
+//! replica to replica, samples of what the replicas say of themselves.
+//!
+//! ```text
+//!  clients ───── 10, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
+//!  clients ───── one a replica ─────────────────────────► replicas
+//!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
+//!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
+//! ```
+//!
+//! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
+
+mod client;
+mod desk;
+mod finale;
+mod follower;
+mod lines;
+mod objects;
+mod plan;
+mod watchdog;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Method;
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::history::{BALANCER, Purpose};
+use crate::world::{ADMIN_TOKEN, Route, World, WorldError};
+use client::Client;
+use desk::Asker;
+use follower::{Follower, Manner};
+use objects::{COLOURS, NAMESPACES, Place, Resource};
+use plan::{Plan, Scope};
+use wire::{Address, Call, Caller, Protocol, Reply};
+
+pub use desk::{Desk, Phase};
+pub use finale::{record_caches, record_the_end};
+pub(crate) use objects::{ATTEMPT, COUNT};
+
+/// Clients that ask through the balancer.
+const CLIENTS: u32 = 10;
+/// Between two steps of one of them: with what a step takes, about 100 requests a second from all.
+const PACE: Duration = Duration::from_millis(125);
+/// Between two steps of a client that asks one replica.
+const DIRECT_PACE: Duration = Duration::from_millis(300);
+/// What slow followers read.
+const SLOW_BYTES_PER_SECOND: u64 = 1_000;
+/// The kernel's buffer of a slow follower.
+const SLOW_BUFFER_BYTES: u32 = 4_096;
+/// How often a namespace or counter is tried to be made.
+const SETUP_ATTEMPTS: usize = 50;
+/// What the traffic's objects share their etcd with: prefixes of keys that the servers write of their own accord.
+pub const INTERNAL: &[&str] = &[
+    "/registry/namespaces/",
+    "/registry/events/",
+    "/registry/leases/",
+    "/registry/services/",
+    "/registry/endpointslices/",
+    "/registry/serviceaccounts/",
+    "/registry/clusterroles/",
+    "/registry/clusterrolebindings/",
+    "/registry/roles/",
+    "/registry/rolebindings/",
+    "/registry/priorityclasses/",
+    "/registry/flowschemas/",
+    "/registry/prioritylevelconfigurations/",
+    "/registry/apiregistration.k8s.io/",
+    "/registry/ranges/",
+    "/registry/masterleases/",
+    "/registry/configmaps/nemesis/",
+    "/registry/configmaps/kube-system/",
+    "/registry/configmaps/kube-public/",
+    "/registry/configmaps/default/",
+    "/registry/configmaps/chaos-a/kube-root-ca.crt",
+    "/registry/configmaps/chaos-b/kube-root-ca.crt",
+    "/trireme/",
+];
+
+/// The group's addresses, as histories name them.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    balancer: Address,
+    replicas: Vec<Address>,
+}
+
+impl Addresses {
+    /// Those of a world.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn of(world: &World) -> Result<Self, String> {
+        let address = |name: &str, at: &str| Address::new(name, at, world.ca_pem().as_bytes(), ADMIN_TOKEN);
+        let replica = |index| {
+            let at = world.replica_address(index, Route::Direct);
+            let at = at.map_err(|error: WorldError| error.to_string())?.to_string();
+            address(&at, &at)
+        };
+        Ok(Self {
+            balancer: address(BALANCER, &world.address().to_string())?,
+            replicas: (0..world.replicas()).map(replica).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The replicas' names in a history.
+    pub fn replica_names(&self) -> Vec<String> {
+        self.replicas.iter().map(|address| address.name.clone()).collect()
+    }
+}
+
+/// Load that goes on until its desk says otherwise.
+pub struct Traffic {
+    /// They end when the run settles.
+    writers: JoinSet<()>,
+    /// They end when it stops.
+    watchers: JoinSet<()>,
+}
+
+impl Traffic {
+    /// Makes the namespaces and counters.
+    ///
+    /// # Errors
+    /// In words, if the group does not take them.
+    pub async fn prepare(desk: &Desk, addresses: &Addresses) -> Result<(), String> {
+        let mut caller = Caller::new(addresses.balancer.clone(), Protocol::Http1);
+        for namespace in NAMESPACES {
+            let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+            let call = Call::with_body(Method::POST, "/api/v1/namespaces", "application/json", body.to_string());
+            insist(async || created(&caller.call(&call).await)).await?;
+        }
+        let mut asker = Asker::new(
+            desk.clone(),
+            "setup".to_owned(),
+            Purpose::Probe,
+            addresses.balancer.clone(),
+            Protocol::Http1,
+        );
+        for place in Plan::counters() {
+            insist(async || finale::make_counter(&mut asker, &place).await).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts everything.
+    pub fn start(desk: &Desk, world: &Arc<World>, addresses: &Addresses, seed: u64) -> Self {
+        let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());
+        let mut seeds = StdRng::seed_from_u64(seed);
+        let mut next = || StdRng::seed_from_u64(seeds.random());
+        for number in 0..CLIENTS {
+            let asker = asker(
+                desk,
+                format!("client-{number}"),
+                Purpose::Traffic,
+                &addresses.balancer,
+                number,
+            );
+            writers.spawn(Client::new(asker, Plan::new(next(), number), PACE).run());
+        }
+        for (number, address) in (CLIENTS..).zip(&addresses.replicas) {
+            let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
+            writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
+        }
+        for (number, manner) in (0..).zip(manners(addresses)) {
+            let asker = asker(
+                desk,
+                format!("follower-{number}"),
+                Purpose::Probe,
+                &manner.addresses[0],
+                number,
+            );
+            watchers.spawn(Follower::new(asker, manner, next()).run());
+        }
+        for (replica, (number, address)) in (0..).zip(&addresses.replicas).enumerate() {
+            watchers.spawn(watchdog::sample(desk.clone(), world.clone(), replica, address.clone()));
+            let asker = asker(desk, format!("probe-{replica}"), Purpose::Probe, address, number);
+            writers.spawn(watchdog::probe(asker, probed(replica), next()));
+        }
+        Self { writers, watchers }
+    }
+
+    /// Waits until nobody writes any more; the desk must have told them.
+    ///
+    /// # Errors
+    /// If one of them has panicked.
+    pub async fn settled(&mut self) -> Result<(), String> {
+        joined(&mut self.writers).await
+    }
+
+    /// Waits until all have ended; the desk must have told them.
+    ///
+    /// # Errors
+    /// If one of them has panicked.
+    pub async fn ended(mut self) -> Result<(), String> {
+        self.settled().await?;
+        joined(&mut self.watchers).await
+    }
+}
+
+async fn joined(tasks: &mut JoinSet<()>) -> Result<(), String> {
+    while let Some(ended) = tasks.join_next().await {
+        ended.map_err(|error| format!("a client of the load: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Even numbers speak HTTP/1.1, odd ones HTTP/2.
+fn asker(desk: &Desk, name: String, purpose: Purpose, address: &Address, number: u32) -> Asker {
+    Asker::new(desk.clone(), name, purpose, address.clone(), protocol(number))
+}
+
+fn protocol(number: u32) -> Protocol {
+    if number.is_multiple_of(2) {
+        Protocol::Http1
+    } else {
+        Protocol::Http2
+    }
+}
+
+fn probed(replica: usize) -> Place {
+    Place {
+        resource: Resource::ConfigMaps,
+        namespace: NAMESPACES[0],
+        name: format!("probe-{replica}"),
+    }
+}
+
+/// All kinds of followers: over the balancer and from replica to replica, with and without selectors, short and long.
+fn manners(addresses: &Addresses) -> Vec<Manner> {
+    let through = |address: &Address, number, resource, namespace, colour| Manner {
+        scope: Scope {
+            resource,
+            namespace,
+            colour,
+        },
+        addresses: vec![address.clone()],
+        protocol: protocol(number),
+        hops: false,
+        streams_state: false,
+        bytes_per_second: None,
+    };
+    let over = |manner: Manner, from: usize| {
+        let mut replicas = addresses.replicas.clone();
+        replicas.rotate_left(from % addresses.replicas.len());
+        Manner {
+            addresses: replicas,
+            hops: true,
+            ..manner
+        }
+    };
+    let balancer = &addresses.balancer;
+    let slow = balancer.with_small_buffer(SLOW_BUFFER_BYTES);
+    let (busy, quiet) = (Resource::ConfigMaps, Resource::PodTemplates);
+    let (first, second) = (Some(NAMESPACES[0]), Some(NAMESPACES[1]));
+    vec![
+        through(balancer, 0, busy, None, None),
+        through(balancer, 1, busy, first, Some(COLOURS[0])),
+        through(balancer, 0, quiet, None, None),
+        Manner {
+            streams_state: true,
+            ..through(balancer, 1, busy, second, None)
+        },
+        over(through(balancer, 0, busy, None, None), 0),
+        over(through(balancer, 1, busy, None, Some(COLOURS[1])), 1),
+        over(through(balancer, 1, busy, second, Some(COLOURS[2])), 2),
+        over(through(balancer, 0, quiet, first, None), 0),
+        Manner {
+            streams_state: true,
+            ..over(through(balancer, 0, busy, first, None), 1)
+        },
+        Manner {
+            bytes_per_second: Some(SLOW_BYTES_PER_SECOND),
+            ..through(&slow, 0, busy, None, None)
+        },
+    ]
+}
+
+/// Tries until it works.
+async fn insist(mut attempt: impl AsyncFnMut() -> Result<(), String>) -> Result<(), String> {
+    let mut last = Ok(());
+    for _ in 0..SETUP_ATTEMPTS {
+        last = attempt().await;
+        if last.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    last
+}
+
+fn created(reply: &Reply) -> Result<(), String> {
+    match reply {
+        Reply::Answer { code: 201 | 409, .. } => Ok(()),
+        other => Err(format!("{other:?}")),
+    }
+}

@@ -1,0 +1,133 @@
+//! What a change of a key in etcd says.
+
+use etcd_client::{Event, EventType};
+use serde_json::Value;
+
+use crate::history::{FenceStamp, Key, LeaseState, Nanos, Revision, TruthEntry, payload_hash};
+use crate::traffic::{ATTEMPT, COUNT};
+
+/// Where objects are, and under which plural histories have them: those that traffic is about.
+const PLURALS: [(&str, &str); 3] = [
+    ("configmaps", "configmaps"),
+    ("podtemplates", "podtemplates"),
+    ("leases", "leases.coordination.k8s.io"),
+];
+/// How the names of leases begin by which servers show that they are there.
+const IDENTITY: &str = "apiserver-";
+const OBJECTS: &str = "/registry/";
+/// Where the fences of singleton work are: the value is the newest token.
+const FENCES: &str = "/trireme/fence/registry/";
+
+/// The change as a history has it; `None` if etcd left out what it is about.
+pub(super) fn of(event: &Event, member: &str, at: Nanos) -> Option<TruthEntry> {
+    let changed = event.kv()?;
+    let path = String::from_utf8_lossy(changed.key()).into_owned();
+    let entry = TruthEntry {
+        member: member.to_owned(),
+        revision: Revision::try_from(changed.mod_revision()).ok()?,
+        key: key(&path),
+        deleted: event.event_type() == EventType::Delete,
+        at,
+        path,
+        ..TruthEntry::default()
+    };
+    Some(if entry.deleted {
+        entry
+    } else {
+        described(entry, changed.value())
+    })
+}
+
+fn key(path: &str) -> Key {
+    let parts: Vec<&str> = path.strip_prefix(OBJECTS).unwrap_or_default().split('/').collect();
+    let [folder, namespace, name] = parts[..] else {
+        return Key::default();
+    };
+    match PLURALS.into_iter().find(|(known, _)| *known == folder) {
+        Some((_, resource)) => Key {
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+        None => Key::default(),
+    }
+}
+
+fn described(entry: TruthEntry, value: &[u8]) -> TruthEntry {
+    if let Some(duty) = entry.path.strip_prefix(FENCES) {
+        let token = String::from_utf8_lossy(value).trim().parse().ok();
+        let fence = token.map(|token| FenceStamp {
+            duty: duty.to_owned(),
+            token,
+            raised: true,
+            period: None,
+        });
+        return TruthEntry { fence, ..entry };
+    }
+    let Ok(object) = serde_json::from_slice::<Value>(value) else {
+        return entry;
+    };
+    let metadata = &object["metadata"];
+    let annotation = |name: &str| metadata["annotations"][name].as_str();
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let labels = labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    TruthEntry {
+        uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
+        hash: payload_hash(&object),
+        attempt: annotation(ATTEMPT).map(str::to_owned),
+        counter: annotation(COUNT).and_then(|count| count.parse().ok()),
+        labels: labels.collect(),
+        lease: lease(&entry.key, &object),
+        ..entry
+    }
+}
+
+/// Identity leases are each their replica's own: nobody is elected by them.
+fn lease(key: &Key, object: &Value) -> Option<LeaseState> {
+    let spec = &object["spec"];
+    let elects = key.resource == "leases.coordination.k8s.io" && !key.name.starts_with(IDENTITY);
+    elects.then(|| LeaseState {
+        holder: spec["holderIdentity"].as_str().unwrap_or_default().to_owned(),
+        transitions: spec["leaseTransitions"].as_u64().unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(path: &str, value: &str) -> TruthEntry {
+        let entry = TruthEntry {
+            path: path.to_owned(),
+            key: key(path),
+            ..TruthEntry::default()
+        };
+        described(entry, value.as_bytes())
+    }
+
+    #[test]
+    fn a_stored_object_says_which_write_it_is_of() {
+        let stored = format!(
+            r#"{{"metadata":{{"name":"c","namespace":"a","uid":"u","labels":{{"colour":"red"}},"annotations":{{"{ATTEMPT}":"x.1","{COUNT}":"4"}}}}}}"#
+        );
+        let entry = entry("/registry/configmaps/a/c", &stored);
+        assert_eq!(
+            (entry.key.resource.as_str(), entry.key.name.as_str()),
+            ("configmaps", "c")
+        );
+        assert_eq!((entry.attempt.as_deref(), entry.counter), (Some("x.1"), Some(4)));
+        assert_eq!((entry.uid.as_str(), entry.labels["colour"].as_str()), ("u", "red"));
+    }
+
+    #[test]
+    fn a_fence_and_a_lease_are_told_apart_from_objects() {
+        let fence = entry("/trireme/fence/registry/endpoints", "7").fence.expect("a fence");
+        assert_eq!((fence.duty.as_str(), fence.token, fence.raised), ("endpoints", 7, true));
+        let lease = entry(
+            "/registry/leases/kube-system/l",
+            r#"{"metadata":{},"spec":{"holderIdentity":"h","leaseTransitions":2}}"#,
+        );
+        assert_eq!(lease.lease.expect("a lease").transitions, 2);
+        assert_eq!(entry("/registry/namespaces/a", "{}").key, Key::default());
+    }
+}
