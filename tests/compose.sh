@@ -10,7 +10,6 @@ cd "$(dirname "$0")/.."
 
 readonly BINARY="$(realpath "${1:?BINARY is missing}")"
 readonly KEPT="$PWD/target/compose"
-readonly CONNECTIONS=4
 export DEBIAN_MIRROR="${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 export PATH="$PWD/target/tools/bin:$PATH:/usr/sbin:/sbin"
 # Short, as the path of a socket may have 107 bytes.
@@ -146,11 +145,11 @@ group() { "$BINARY" cluster status --kubeconfig "$SCRATCH/admin.kubeconfig"; }
 # How many members are alive and that there is a leader, as /debug/replicas says.
 group_has() { k get --raw /debug/replicas | python3 tests/compose.py alive "$1"; }
 
-# While one is stopped as an upgrade does it, new connections go elsewhere, and what is under way is finished. What a
-# client sends on a connection that it keeps, just as the replica closes it, is lost: one request a connection at most.
+# While one is stopped as an upgrade does it, new connections go elsewhere, and what is under way is finished:
+# no request is lost.
 stop_a_replica() {
     local victim="$1" failures
-    python3 tests/compose.py load "$SCRATCH/admin.kubeconfig" "$SCRATCH/load.stop" "$CONNECTIONS" >"$SCRATCH/load.log" 2>&1 &
+    python3 tests/compose.py load "$SCRATCH/admin.kubeconfig" "$SCRATCH/load.stop" >"$SCRATCH/load.log" 2>&1 &
     LOAD=$!
     until_true 10 "no load" grep -q started "$SCRATCH/load.log"
     compose stop "$victim" >/dev/null 2>&1
