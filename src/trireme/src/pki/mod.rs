@@ -13,7 +13,7 @@
 //!   admin.crt  admin.key                             user kubernetes-admin, group system:masters
 //! ```
 //!
-//! Replicas that serve one cluster need one CA: [`init`] makes the files of all of them, once and elsewhere.
+//! Replicas that serve one cluster need one CA: [`init()`] makes the files of all of them, once and elsewhere.
 
 mod certificates;
 mod files;
