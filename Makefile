@@ -28,7 +28,7 @@ verify:
 # numbers on: what fails is to be blamed on a change.
 test:
 	scripts/install-tools build test fuzz
-	cargo build --locked -p trireme
+	cargo build --locked --workspace --all-targets
 	cargo test --workspace --locked --no-fail-fast
 	tests/compose.sh target/debug/trireme
 	FUZZ_SEED=1 scripts/fuzz $(FUZZ_SECONDS)

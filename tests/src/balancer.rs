@@ -92,7 +92,8 @@ impl Replica {
     fn new(port: u16) -> Self {
         Self {
             port,
-            ready: AtomicBool::new(false),
+            // Until the first check, as with HAProxy.
+            ready: AtomicBool::new(true),
             open: AtomicUsize::new(0),
         }
     }
