@@ -54,7 +54,8 @@ pub struct Figures {
     pub relists: u64,
     /// Elections in the replicas' group.
     pub leader_changes: u64,
-    /// When the last duty that changed hands after the first fault had its new holder.
+    /// When the last duty that changed hands while the first fault lasted had its new holder. What moves later is not
+    /// the fault's doing: replicas that come back get their share of duties.
     pub duties_moved: Option<f64>,
     /// Writes of deposed holders that a fence refused.
     pub refused_by_fences: u64,
@@ -158,6 +159,7 @@ impl Figures {
     }
 
     fn read_samples(&mut self, history: &History, fault: Option<Nanos>) {
+        let healed = history.faults.iter().map(|fault| fault.until).min();
         let mut leaders = BTreeSet::new();
         let mut refused: BTreeMap<(&str, u32), u64> = BTreeMap::new();
         let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
@@ -174,7 +176,8 @@ impl Figures {
                     let newest = tokens.entry(&sample.duty).or_insert(sample.token);
                     if sample.token > *newest && sample.holder.is_some() {
                         *newest = sample.token;
-                        let after = fault.and_then(|fault| sample.at.checked_sub(fault));
+                        let lasted = fault.filter(|_| healed.is_none_or(|healed| sample.at < healed));
+                        let after = lasted.and_then(|fault| sample.at.checked_sub(fault));
                         self.duties_moved = after.map(seconds).or(self.duties_moved);
                     }
                 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     checks::generate::generate,
-    history::{Outcome, Purpose, SECOND, Verb},
+    history::{Outcome, Purpose, SECOND, SampleRecord, Verb},
 };
 
 fn results() -> Vec<ExperimentResult> {
@@ -41,6 +41,15 @@ fn figures_are_those_of_the_history() {
     );
     let moved = figures.duties_moved.expect("the duty moved");
     assert!((0.5..1.0).contains(&moved), "{moved}");
+    let mut returned = history.samples.iter().rev().find_map(|sample| match sample {
+        SampleRecord::Duty(sample) => Some(sample.clone()),
+        SampleRecord::Replica(_) => None,
+    });
+    let returned = returned.as_mut().expect("duties are sampled");
+    (returned.at, returned.token) = (history.faults[0].until + SECOND, returned.token + 1);
+    history.samples.push(SampleRecord::Duty(returned.clone()));
+    let with_a_later_move = Figures::of(&history, &[]).duties_moved;
+    assert_eq!(with_a_later_move, Some(moved), "what moves after the heal is not the fault's doing");
     assert!(figures.recovery.expect("it recovers") <= 0.6);
     assert!(figures.events > 1000 && figures.acknowledged > 300);
 }
