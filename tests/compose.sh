@@ -98,6 +98,7 @@ PY
 # What the load balancer says of the replicas: one line "NAME STATUS" each.
 rotation() { python3 tests/compose.py rotation "http://127.0.0.1:$HAPROXY_STATS_PORT"; }
 in_rotation() { [[ "$(rotation | grep -c ' UP$')" == "$1" ]]; }
+is_out() { rotation | grep -qE "^$1 (DOWN|MAINT)"; }
 creates() { k create configmap "$1" --from-literal=a=b; }
 
 bring_up() {
@@ -130,6 +131,8 @@ kill_a_replica() {
     until_true 2 "nothing was written within 2 s after $victim was killed" creates "after-$victim"
     gap=$(($(now_ms) - began))
     say "killed $victim: the next write was there after $gap ms"
+    # A connection that the load balancer is just making to the dead one is cut when it notices.
+    until_true 3 "the load balancer does not take $victim out" is_out "$victim"
     for n in $(seq 10); do
         creates "$victim-$n" >/dev/null || fail "write $n after the death of $victim failed"
     done
