@@ -49,7 +49,11 @@ fn figures_are_those_of_the_history() {
     (returned.at, returned.token) = (history.faults[0].until + SECOND, returned.token + 1);
     history.samples.push(SampleRecord::Duty(returned.clone()));
     let with_a_later_move = Figures::of(&history, &[]).duties_moved;
-    assert_eq!(with_a_later_move, Some(moved), "what moves after the heal is not the fault's doing");
+    assert_eq!(
+        with_a_later_move,
+        Some(moved),
+        "what moves after the heal is not the fault's doing"
+    );
     assert!(figures.recovery.expect("it recovers") <= 0.6);
     assert!(figures.events > 1000 && figures.acknowledged > 300);
 }
