@@ -138,37 +138,48 @@ fn is_sexagesimal(text: &str) -> bool {
     true
 }
 
-/// Numbers within texts sort by value, letters after everything else.
+/// The order of keys: numbers within texts by value, letters after everything else.
+///
+/// Follows go-yaml's order of keys but where that one goes in circles (`12` before `1a` before `2` before `12`): here a
+/// number ends before it is compared, so that `1a` comes before `2` and `12`.
 fn natural_order(a: &str, b: &str) -> Ordering {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let Some(at) = a.iter().zip(&b).position(|(x, y)| x != y) else {
-        return a.len().cmp(&b.len());
-    };
-    let (rest_a, rest_b) = (a.get(at..).unwrap_or_default(), b.get(at..).unwrap_or_default());
-    let (first_a, first_b) = (rest_a.first().copied(), rest_b.first().copied());
-    let letter = |c: Option<char>| c.is_some_and(char::is_alphabetic);
-    match (letter(first_a), letter(first_b)) {
-        (true, true) => return first_a.cmp(&first_b),
-        (true, false) => return Ordering::Greater,
-        (false, true) => return Ordering::Less,
-        (false, false) => {}
-    }
-    let within_number = first_a == Some('0') || first_b == Some('0');
-    let before = a.get(..at).unwrap_or_default();
-    let digits_before = before.iter().rev().take_while(|c| c.is_ascii_digit());
-    let lead = u64::from(within_number && digits_before.into_iter().any(|c| *c != '0'));
-    let (number_a, length_a) = leading_number(rest_a, lead);
-    let (number_b, length_b) = leading_number(rest_b, lead);
-    number_a
-        .cmp(&number_b)
-        .then(length_a.cmp(&length_b))
-        .then(first_a.cmp(&first_b))
+    pieces(a).cmp(pieces(b))
 }
 
-fn leading_number(text: &[char], lead: u64) -> (u64, usize) {
-    let digits = text.iter().map_while(|c| c.to_digit(10));
-    digits.fold((lead, 0), |(number, length), digit| {
-        let number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
-        (number, length + 1)
+/// A piece of a key; the order of the variants is that of the keys that begin with them.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Piece<'a> {
+    Sign(char),
+    /// Compared by value, then by the leading zeroes.
+    Number {
+        significant_length: usize,
+        significant: &'a str,
+        zeroes: usize,
+    },
+    Letter(char),
+}
+
+/// Takes a key apart into runs of digits and single characters.
+fn pieces(key: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = key;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let after_digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        let (run, after) = rest.split_at(rest.len() - after_digits.len());
+        if run.is_empty() {
+            rest = rest.get(first.len_utf8()..).unwrap_or_default();
+            return Some(if first.is_alphabetic() {
+                Piece::Letter(first)
+            } else {
+                Piece::Sign(first)
+            });
+        }
+        rest = after;
+        let significant = run.trim_start_matches('0');
+        Some(Piece::Number {
+            significant_length: significant.len(),
+            significant,
+            zeroes: run.len() - significant.len(),
+        })
     })
 }

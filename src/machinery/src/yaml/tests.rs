@@ -265,6 +265,37 @@ r: it's
     assert_eq!(encode(&json!({long_key.as_str(): 1})), format!("? {long_key}\n: 1\n"));
 }
 
+/// go-yaml's own comparison has no answer for `12`, `1a` and `2`: each comes before the next and the last before the first.
+#[test]
+fn keys_have_one_order_whatever_they_are_made_of() {
+    let heads = ["", "-", "x", "0", "1", "2", "12", "01", "10"];
+    let tails = ["", "-", "a", "é", "0", "12", "007"];
+    let mut keys: Vec<String> = heads
+        .iter()
+        .flat_map(|head| tails.map(|tail| format!("{head}{tail}")))
+        .collect();
+    let written = |keys: &[String]| encode(&Value::Object(keys.iter().map(|key| (key.clone(), json!(1))).collect()));
+    let expected = written(&keys);
+    for _ in 0..keys.len() {
+        keys.rotate_left(1);
+        assert_eq!(written(&keys), expected);
+    }
+    let some = [
+        "b1", "12", "a", "10", "1a", "2", "-", "v10", "v9", "v09", "_x", "1", "2-",
+    ];
+    let order = [
+        "-", "_x", "1", "1a", "2", "2-", "10", "12", "a", "b1", "v9", "v09", "v10",
+    ];
+    let text = encode(&Value::Object(
+        some.iter().map(|key| ((*key).to_owned(), json!(1))).collect(),
+    ));
+    let found: Vec<&str> = text
+        .lines()
+        .map(|line| line.trim_end_matches(": 1").trim_matches(['"', '\'']))
+        .collect();
+    assert_eq!(found, order);
+}
+
 fn any_value() -> impl Strategy<Value = Value> {
     let text = || "[ -~é\\n\\t:#'\"\\\\-]{0,12}|[ a-z]{90,200}|[0-9.:eE+_-]{1,8}|\\PC{0,6}";
     let leaf = prop_oneof![
