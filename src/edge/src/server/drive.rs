@@ -25,8 +25,8 @@ pub(super) trait Graceful: Future<Output = hyper::Result<()>> {
     fn finish(self: Pin<&mut Self>);
 }
 
-/// Runs a connection of HTTP/1.1. When the server stops, it is closed once it has been quiet for `linger`; whoever
-/// answers on it says `Connection: close` from when it is told to leave.
+/// Runs a connection of HTTP/1.1. When the server stops or it is sent off, it is closed once it has been quiet for
+/// `linger`; whoever answers on it says `Connection: close` from when it is told to leave.
 pub(super) async fn http1<C: Graceful>(
     mut connection: Pin<&mut C>,
     phase: &Phase,
@@ -40,7 +40,7 @@ pub(super) async fn http1<C: Graceful>(
         () = ending.leaving().cancelled() => {}
     }
     let quiet = async {
-        lifecycle.stopping().cancelled().await;
+        ending.closing_when_quiet().cancelled().await;
         phase.quiet(linger).await;
     };
     tokio::select! {

@@ -107,6 +107,7 @@ impl Lifecycle {
         let ending = Ending {
             leave: self.leaving.child_token(),
             watches: CancellationToken::new(),
+            quiet: self.stopping.child_token(),
         };
         if self.stopping.is_cancelled() {
             ending.end_watches();
@@ -120,6 +121,7 @@ impl Lifecycle {
 pub(crate) struct Ending {
     leave: CancellationToken,
     watches: CancellationToken,
+    quiet: CancellationToken,
 }
 
 impl Ending {
@@ -134,6 +136,12 @@ impl Ending {
         self.watches.cancel();
     }
 
+    /// Ends watches and, once nothing comes over it, the connection itself: its client would fare badly if it stayed.
+    pub(super) fn send_off(&self) {
+        self.end_watches();
+        self.quiet.cancel();
+    }
+
     /// Whether the client is to be told.
     pub(super) fn is_leaving(&self) -> bool {
         self.leave.is_cancelled()
@@ -142,6 +150,11 @@ impl Ending {
     /// Fires when the client is to be told.
     pub(super) fn leaving(&self) -> &CancellationToken {
         &self.leave
+    }
+
+    /// Fires when the connection is to be closed as soon as nothing comes over it.
+    pub(super) fn closing_when_quiet(&self) -> &CancellationToken {
+        &self.quiet
     }
 
     /// Fires when watches are to end, in order and at any event.

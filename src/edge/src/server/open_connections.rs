@@ -81,13 +81,31 @@ impl OpenConnections {
         self.inner().open.range(..number).next().is_some()
     }
 
-    /// Ends the watches of all that are there now, a few at a time over `grace` at most, so that their clients do not come
-    /// to the other replicas all at once.
+    /// Ends the watches of all that are there now, a few at a time over `grace` at most.
     pub(super) async fn end_watches(&self, grace: Duration) {
-        let all: Vec<Ending> = self.inner().open.values().map(|entry| entry.ending.clone()).collect();
+        let all = self.all_for(Duration::ZERO);
+        self.tell_in_turn(&all, grace, Ending::end_watches).await;
+    }
+
+    /// Sends all off that have been there for `age`: from now on their answers end their connections, and what runs is
+    /// finished. Their watches end in order, and connections over which nothing comes are closed, a few at a time over
+    /// `grace` at most; whoever drops the future spares the rest of these. `told` hears how many had not been told before.
+    pub async fn send_all_off(&self, age: Duration, grace: Duration, told: impl FnOnce(usize)) {
+        let all = self.all_for(age);
+        told(all.iter().filter(|ending| !ending.is_leaving()).count());
+        all.iter().for_each(Ending::leave);
+        self.tell_in_turn(&all, grace, Ending::send_off).await;
+    }
+
+    fn all_for(&self, age: Duration) -> Vec<Ending> {
+        self.inner().open_for(age).cloned().collect()
+    }
+
+    /// A few at a time, so that their clients do not come to the other replicas all at once.
+    async fn tell_in_turn(&self, all: &[Ending], grace: Duration, tell: impl Fn(&Ending)) {
         let steps = usize::try_from(grace.as_millis() / STEP.as_millis()).unwrap_or(usize::MAX);
         for some in all.chunks(all.len().div_ceil(steps.max(1)).max(1)) {
-            some.iter().for_each(Ending::end_watches);
+            some.iter().for_each(&tell);
             if self.inner().open.is_empty() {
                 return;
             }
@@ -106,12 +124,17 @@ impl OpenConnections {
 impl Inner {
     /// Those that have been there for so long and stay.
     fn staying(&self, age: Duration) -> impl Iterator<Item = &Ending> {
+        self.open_for(age).filter(|ending| !ending.is_leaving())
+    }
+
+    /// Those that have been there for so long.
+    fn open_for(&self, age: Duration) -> impl Iterator<Item = &Ending> {
         let now = Instant::now();
         let old = self
             .open
             .values()
             .take_while(move |entry| now.duration_since(entry.since) >= age);
-        old.map(|entry| &entry.ending).filter(|ending| !ending.is_leaving())
+        old.map(|entry| &entry.ending)
     }
 }
 
@@ -167,6 +190,34 @@ mod tests {
         assert_eq!(ended(&endings), 9);
         drop(open);
         all.end_watches(Duration::from_secs(3600)).await;
+    }
+
+    #[tokio::test]
+    async fn all_are_sent_off_and_those_who_were_told_before_are_not_counted() {
+        let (all, endings, _open) = nine();
+        let mut told = None;
+        all.send_all_off(LONG_LIVED, Duration::ZERO, |count| told = Some(count))
+            .await;
+        assert_eq!((told, ended(&endings)), (Some(0), 0), "they have only just come");
+        assert_eq!(all.send_away_of(2, Duration::ZERO), 2);
+        all.send_all_off(Duration::ZERO, Duration::ZERO, |count| told = Some(count))
+            .await;
+        assert_eq!((told, ended(&endings), all.staying()), (Some(7), 9, 0));
+        let closing = endings
+            .iter()
+            .filter(|ending| ending.closing_when_quiet().is_cancelled());
+        assert_eq!(closing.count(), 9);
+    }
+
+    #[tokio::test]
+    async fn all_are_told_at_once_and_whoever_gives_up_spares_the_watches_of_the_rest() {
+        let (all, endings, _open) = nine();
+        tokio::select! {
+            biased;
+            () = all.send_all_off(Duration::ZERO, STEP * 5, |_| {}) => panic!("all at once"),
+            () = endings[0].watches().cancelled() => {}
+        }
+        assert_eq!((ended(&endings), all.staying()), (2, 0));
     }
 
     #[test]

@@ -75,6 +75,27 @@ async fn a_leaving_server_sends_goaway_and_answers_what_runs() {
 }
 
 #[tokio::test]
+async fn who_is_sent_off_loses_nothing_and_may_come_again() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut busy = server.client(alpn).await.expect("connects");
+        let slow = busy.begin(get("/wait"));
+        server.gate.wait_for_arrivals(1).await;
+        let mut idle = server.client(alpn).await.expect("connects");
+        assert!(!is_last(&mut idle).await);
+        server.send_all_off().await;
+        idle.closed().await;
+        let mut new = server.client(alpn).await.expect("the server goes on");
+        assert!(!is_last(&mut new).await, "over {alpn}");
+        server.gate.open();
+        let response = slow.await.expect("is not cancelled").expect("is answered");
+        assert_eq!(says_close(&response), alpn != "h2");
+        busy.closed().await;
+        assert!(!is_last(&mut new).await, "only who was there is sent off");
+    }
+}
+
+#[tokio::test]
 async fn who_comes_to_a_leaving_server_gets_an_answer_before_goaway() {
     let server = patient().await;
     server.leave();

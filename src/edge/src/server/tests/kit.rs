@@ -104,6 +104,12 @@ impl Server {
         self.running.lifecycle().leave();
     }
 
+    /// The server goes on, but not with those who are connected.
+    pub(super) async fn send_all_off(&self) {
+        let all = self.running.connections();
+        all.send_all_off(Duration::ZERO, Duration::ZERO, |_| {}).await;
+    }
+
     /// The server ends its connections.
     pub(super) fn stop(&self) {
         self.running.lifecycle().stop();
