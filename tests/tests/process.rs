@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::json;
+use trireme_tests::group::Group;
 use trireme_tests::server::binary;
 use trireme_tests::{Server, StoreChoice};
 
@@ -121,4 +122,18 @@ fn the_log_tells_of_the_moments_of_a_life_in_their_order() {
         "Stopped",
     ];
     assert_eq!(moments(&server.log()), expected);
+}
+
+#[test]
+fn who_is_ready_over_a_fresh_store_has_the_namespace_default() {
+    // It has to be elected before it may write: long enough for a replica to be ready too early.
+    let mut group = Group::start(1, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let replica = group.replicas.remove(0).server;
+    let (client, configmap) = (replica.client(), json!({ "metadata": { "name": "first" } }));
+    let created = client.json("POST", "/api/v1/namespaces/default/configmaps", &configmap);
+    let created = created.expect("an answer");
+    assert_eq!(created.code, 201, "{}", created.text());
+    let hook = "/readyz/poststarthook/start-system-namespaces-controller";
+    let check = client.get(hook).expect("an answer");
+    assert_eq!((check.code, check.text().as_str()), (200, "ok"));
 }

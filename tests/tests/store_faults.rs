@@ -47,11 +47,7 @@ fn assert_told(what: &str, ask: impl FnOnce() -> Answer) -> Value {
 fn while_etcd_is_frozen_caches_are_read_and_all_else_is_told() {
     let mut server = Server::start(StoreChoice::Etcd);
     let client = server.client();
-    // The namespace is made in the background.
-    let made = server
-        .process()
-        .wait_until("writable", PATIENCE, || create(&client, "before").code == 201);
-    made.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(create(&client, "before").code, 201, "it is ready");
     let etcd = server.etcd().expect("it is over an etcd").clone();
     let before = format!("{CONFIGMAPS}/before");
     assert_eq!(client.get(&before).expect("an answer").code, 200);

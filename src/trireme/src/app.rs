@@ -22,6 +22,7 @@ use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fence
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
+use crate::first_namespaces::FirstNamespaces;
 use crate::group::{GroupError, Membership};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
@@ -52,6 +53,7 @@ pub(crate) struct App {
     store: Arc<dyn Storage>,
     membership: Option<Membership>,
     director: DirectorHandle,
+    namespaces: FirstNamespaces,
     edge: Running,
     spans: Option<OtlpSpans>,
     presence: Option<Presence>,
@@ -152,6 +154,8 @@ impl App {
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
+        let group = membership.as_ref().map(|membership| membership.group().clone());
+        let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
         let replicas = Observed::start(
             &system,
             Facts {
@@ -171,6 +175,7 @@ impl App {
             &director,
             front::Watched {
                 store: probe,
+                namespaces: namespaces.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
             },
@@ -191,6 +196,7 @@ impl App {
             store,
             membership,
             director,
+            namespaces,
             edge,
             spans,
             presence: duties.presence,
@@ -248,7 +254,7 @@ impl App {
     }
 
     async fn until_ready(&self) {
-        while !self.director.is_ready() {
+        while !self.director.is_ready() || self.namespaces.check().is_err() {
             self.clock.sleep(READINESS_POLL).await;
         }
     }

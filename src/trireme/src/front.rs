@@ -17,6 +17,7 @@ use trireme_registry::DirectorHandle;
 use trireme_registry::request::UserInfo;
 
 use crate::app::BuildError;
+use crate::first_namespaces::FirstNamespaces;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
@@ -31,6 +32,8 @@ use crate::tokens::TokenKeys;
 pub(crate) struct Watched {
     /// Whether the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
+    /// Whether a fresh store has what clients take for granted.
+    pub(crate) namespaces: FirstNamespaces,
     /// Whether the end has begun.
     pub(crate) lifecycle: Lifecycle,
     /// How the replica stands in its group.
@@ -148,14 +151,17 @@ impl Authenticator for Tokens {
 fn health(watched: Watched) -> Health {
     let Watched {
         store,
+        namespaces,
         lifecycle,
         replicas,
     } = watched;
+    let hook = "poststarthook/start-system-namespaces-controller";
     let (readiness, caches) = (store.clone(), store.clone());
     let health = Health::new()
         .check("etcd", Probes::NotLive, move || store.check_store())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
         .check("informer-sync", Probes::ReadyOnly, move || caches.check_caches())
+        .check(hook, Probes::ReadyOnly, move || namespaces.check())
         .check("shutdown", Probes::ReadyOnly, move || {
             if lifecycle.has(Moment::ShutdownInitiated) {
                 Err("the process is shutting down".to_owned())

@@ -25,7 +25,7 @@ pub(crate) enum Moment {
     Started,
     /// The port is bound.
     Listening,
-    /// Every cache is filled: `/readyz` answers 200.
+    /// Every cache is filled and the namespaces are there that a cluster starts with: `/readyz` answers 200.
     Ready,
     /// SIGTERM or SIGINT came: `/readyz` fails and answers end their connections from now on, everything else goes on.
     ShutdownInitiated,

@@ -4,6 +4,7 @@ mod app;
 mod cluster;
 mod compaction;
 mod duties;
+mod first_namespaces;
 mod front;
 mod group;
 mod lifecycle;
