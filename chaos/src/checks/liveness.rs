@@ -142,9 +142,11 @@ fn ready_under_a_fault(history: &History) -> Vec<Violation> {
     let lag = history.run.limits.ready_lag;
     let mut violations = Vec::new();
     for (place, fault) in installed(history).filter(|(_, fault)| fault.observed) {
+        // A replica may be ready again before the fault counts as healed: healing waits for just that.
+        let lifted = fault.lifted.unwrap_or(fault.until);
         for replica in &fault.unready {
             let lie = replica_samples(history).find(|(_, sample)| {
-                let during = sample.called >= fault.at.saturating_add(lag) && sample.at < fault.until;
+                let during = sample.called >= fault.at.saturating_add(lag) && sample.at < lifted;
                 sample.replica == *replica && sample.ready == Some(true) && during
             });
             if let Some((index, sample)) = lie {

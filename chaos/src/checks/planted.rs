@@ -50,6 +50,23 @@ fn every_planted_violation_is_found_and_nothing_else() {
 }
 
 #[test]
+fn who_is_ready_again_while_a_fault_is_healed_does_not_lie() {
+    let mut history = generate(0);
+    let until = history.faults[0].until;
+    let victim = history.faults[0].target.clone();
+    let last = history.samples.iter_mut().rev().find_map(|record| match record {
+        SampleRecord::Replica(sample) if sample.replica == victim && sample.at < until => Some(sample),
+        _ => None,
+    });
+    let last = last.expect("a sample");
+    last.ready = Some(true);
+    let lifted = last.called;
+    assert_eq!(check(&history).violations.len(), 1, "as long as the fault lasted");
+    history.faults[0].lifted = Some(lifted);
+    assert_eq!(check(&history).violations, []);
+}
+
+#[test]
 fn evidence_leads_to_the_records() {
     let mut history = generate(4);
     let op = secrets::Secret::new(&history, 0).create().op;

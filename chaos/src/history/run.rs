@@ -114,6 +114,9 @@ pub struct FaultRecord {
     /// When it was healed: the process runs again, the link is whole. Equal to `at` if there is nothing to
     /// heal; the end of the run if it never was.
     pub until: Nanos,
+    /// When healing began, if that takes time: from here on what was broken may be well again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifted: Option<Nanos>,
     /// It was seen to bite: the process was gone, the link silent, the disk full.
     pub observed: bool,
     /// What was seen.

@@ -171,7 +171,9 @@ async fn hold(world: &Arc<World>, desk: &Desk, mut active: Active, mut record: F
     }
     tokio::time::sleep_until(until).await;
     active.done().await;
-    // A healed part works again when `heal` returns; what is wrong in between still is the fault's doing.
+    // A healed part works again when `heal` returns; what is wrong in between still is the fault's doing, and what is well
+    // is not.
+    record.lifted = Some(desk.now());
     let healed = active.heal(world).await;
     record.until = desk.now();
     match healed {
