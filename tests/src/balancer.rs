@@ -1,10 +1,9 @@
 //! A TCP load balancer as it stands before replicas: connections go to a replica that says it is ready.
 //!
 //! It knows nothing of HTTP beyond its health checks, as HAProxy in TCP mode. A replica that is not ready gets no new
-//! connections; those that it has stay with it.
+//! connections, unless none is; those that it has stay with it.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::http::Client;
+use crate::wire;
 
 /// Between two health checks of a replica.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -101,38 +101,15 @@ impl Replica {
 
 /// Brings a client to the ready replica with the fewest connections, or to another one if that cannot be reached.
 fn forward(replicas: &[Replica], client: TcpStream) {
-    let mut candidates: Vec<&Replica> = replicas.iter().filter(|r| r.ready.load(Ordering::Relaxed)).collect();
+    let is_ready = |replica: &&Replica| replica.ready.load(Ordering::Relaxed);
+    let nobody_is = !replicas.iter().any(|replica| is_ready(&replica));
+    let mut candidates: Vec<&Replica> = replicas.iter().filter(|one| nobody_is || is_ready(one)).collect();
     candidates.sort_by_key(|replica| replica.open.load(Ordering::Relaxed));
     let reached = candidates
         .into_iter()
         .find_map(|replica| Some((replica, TcpStream::connect(("127.0.0.1", replica.port)).ok()?)));
     let Some((replica, server)) = reached else { return };
     replica.open.fetch_add(1, Ordering::Relaxed);
-    if let (Ok(from_client), Ok(to_server)) = (client.try_clone(), server.try_clone()) {
-        let upstream = thread::spawn(move || copy(from_client, to_server));
-        copy(server, client);
-        let _ = upstream.join();
-    }
+    wire::join(client, server, &|| ());
     replica.open.fetch_sub(1, Ordering::Relaxed);
-}
-
-/// Passes bytes on until one side ends, and then the end.
-fn copy(mut from: TcpStream, mut to: TcpStream) {
-    let _ = (from.set_nodelay(true), to.set_nodelay(true));
-    let mut buffer = [0; 16 * 1024];
-    let mut pass = || -> io::Result<()> {
-        loop {
-            let read = from.read(&mut buffer)?;
-            if read == 0 {
-                return Ok(());
-            }
-            to.write_all(&buffer[..read])?;
-        }
-    };
-    if pass().is_err() {
-        // One side is broken: nothing can be passed the other way either.
-        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
-    } else {
-        let _ = to.shutdown(Shutdown::Write);
-    }
 }

@@ -11,6 +11,7 @@
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
 //! | [`balancer`] | a load balancer before several servers |
+//! | [`wire`] | the way to a server, to be cut |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
 //! | [`kubectl`] | runs scripts of kubectl and helm commands and compares what a user sees |
@@ -24,6 +25,7 @@ pub mod process;
 pub mod recorded;
 pub mod server;
 pub mod websocket;
+pub mod wire;
 
 pub use server::{Server, StoreChoice};
 

@@ -32,7 +32,7 @@ use crate::resources::{self, ResourcesError};
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
-use crate::{compaction, front, rebalance};
+use crate::{compaction, front, outage, rebalance};
 
 /// Actors and named tasks get this long to end; by then every request has been answered or cut.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
@@ -174,7 +174,7 @@ impl App {
             &system,
             &director,
             front::Watched {
-                store: probe,
+                store: probe.clone(),
                 namespaces: namespaces.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
@@ -183,6 +183,9 @@ impl App {
             spans.clone(),
         )?;
         lifecycle.reach(Moment::Listening);
+        if settings.may_have_other_replicas() {
+            outage::start(&system, probe, Arc::clone(edge.connections()), lifecycle.clone());
+        }
         if settings.rebalances_connections() {
             let loads = AnnouncedLoads::new(Arc::clone(&store), &settings.store.prefix);
             let connections = Arc::clone(edge.connections());

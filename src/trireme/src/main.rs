@@ -8,6 +8,7 @@ mod first_namespaces;
 mod front;
 mod group;
 mod lifecycle;
+mod outage;
 mod pki;
 mod probe;
 mod profiling;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -23,7 +24,6 @@ use crate::watching::Watched;
 pub(crate) const NAMESPACE: &str = "rolling";
 const PAUSE: Duration = Duration::from_millis(20);
 const KUBE_WRITERS: usize = 4;
-const CURL_REQUESTS: usize = 100;
 
 /// What each make of client has seen.
 #[derive(Default)]
@@ -99,7 +99,7 @@ pub(crate) async fn prepare(scene: &Scene) -> String {
         metadata: named(NAMESPACE),
         ..Namespace::default()
     };
-    let namespaces: Api<Namespace> = Api::all(connect(scene).await);
+    let namespaces: Api<Namespace> = Api::all(connect(&scene.kubeconfig()).await);
     let created = namespaces.create(&PostParams::default(), &namespace).await;
     created
         .expect("created")
@@ -107,13 +107,13 @@ pub(crate) async fn prepare(scene: &Scene) -> String {
         .expect("every object has one")
 }
 
-/// The kube crate: HTTP/1.1 connections from pools. Until the scene ends.
-pub(crate) async fn kube(scene: &Scene, tally: &Tally, watched: &Watched) {
-    join_all((0..KUBE_WRITERS).map(|writer| write_and_read(scene, tally, watched, writer))).await;
+/// The kube crate: HTTP/1.1 connections from pools, to what `kubeconfig` names. Until the scene ends.
+pub(crate) async fn kube(scene: &Scene, kubeconfig: PathBuf, tally: &Tally, watched: &Watched) {
+    join_all((0..KUBE_WRITERS).map(|writer| write_and_read(scene, &kubeconfig, tally, watched, writer))).await;
 }
 
-pub(crate) async fn connect(scene: &Scene) -> Client {
-    let kubeconfig = Kubeconfig::read_from(scene.kubeconfig()).expect("it was written");
+pub(crate) async fn connect(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("it was written");
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     Client::try_from(config.expect("it is complete")).expect("a client")
 }
@@ -125,8 +125,8 @@ fn named(name: &str) -> ObjectMeta {
     }
 }
 
-async fn write_and_read(scene: &Scene, tally: &Tally, watched: &Watched, writer: usize) {
-    let configmaps: Api<ConfigMap> = Api::namespaced(connect(scene).await, NAMESPACE);
+async fn write_and_read(scene: &Scene, kubeconfig: &Path, tally: &Tally, watched: &Watched, writer: usize) {
+    let configmaps: Api<ConfigMap> = Api::namespaced(connect(kubeconfig).await, NAMESPACE);
     let mut number = 0;
     while !scene.has_ended() {
         number += 1;
@@ -190,12 +190,28 @@ pub(crate) fn python(scene: &Scene, tally: &Tally) {
     assert!(child.wait().expect("it ends").success());
 }
 
+/// What curl asks for over one connection before it begins anew.
+pub(crate) struct Lists {
+    pub(crate) query: &'static str,
+    pub(crate) requests: usize,
+}
+
+/// Lists as any client would.
+pub(crate) const LISTS: Lists = Lists {
+    query: "limit=3",
+    requests: 100,
+};
+
 /// curl: one connection for many requests. Until the scene ends.
-pub(crate) fn curl(scene: &Scene, tally: &Tally, name: &'static str, version: &str) {
-    let url = format!("{}/api/v1/namespaces/{NAMESPACE}/configmaps?limit=3", scene.url());
+pub(crate) fn curl(scene: &Scene, tally: &Tally, name: &'static str, version: &str, lists: &Lists) {
+    let url = format!(
+        "{}/api/v1/namespaces/{NAMESPACE}/configmaps?{}",
+        scene.url(),
+        lists.query
+    );
     let transfer = format!("url = \"{url}\"\noutput = \"/dev/null\"\n");
     let file = scene.dir.path().join(format!("curl{version}"));
-    std::fs::write(&file, transfer.repeat(CURL_REQUESTS)).expect("written");
+    std::fs::write(&file, transfer.repeat(lists.requests)).expect("written");
     while !scene.has_ended() {
         let mut command = Command::new("curl");
         command

@@ -1,7 +1,8 @@
-//! Replicas behind a load balancer are restarted one after the other while clients of many makes use them: nothing is
-//! lost.
+//! Replicas behind a load balancer are restarted one after the other, or lose their store, while clients of many makes use
+//! them: nothing is lost.
 
 mod clients;
+mod outages;
 mod watching;
 
 use std::fs;
@@ -103,12 +104,12 @@ fn clients_lose_nothing_by_a_rolling_restart() {
     thread::scope(|threads| {
         threads.spawn(|| clients::kubectl(&scene, &tally));
         threads.spawn(|| clients::python(&scene, &tally));
-        threads.spawn(|| clients::curl(&scene, &tally, "curl --http1.1", "--http1.1"));
-        threads.spawn(|| clients::curl(&scene, &tally, "curl --http2", "--http2"));
+        threads.spawn(|| clients::curl(&scene, &tally, "curl --http1.1", "--http1.1", &clients::LISTS));
+        threads.spawn(|| clients::curl(&scene, &tally, "curl --http2", "--http2", &clients::LISTS));
         threads.spawn(|| {
             runtime.block_on(async {
                 tokio::join!(
-                    clients::kube(&scene, &tally, &watched),
+                    clients::kube(&scene, scene.kubeconfig(), &tally, &watched),
                     watching::follow_all(&scene, &watched, &start, WATCHERS),
                 )
             })
@@ -164,7 +165,7 @@ fn a_replica_that_comes_back_gets_its_share_of_the_watches() {
         threads.spawn(|| {
             runtime.block_on(async {
                 tokio::join!(
-                    clients::kube(&scene, &tally, &watched),
+                    clients::kube(&scene, scene.kubeconfig(), &tally, &watched),
                     watching::follow_all(&scene, &watched, &start, MANY),
                 )
             })

@@ -96,7 +96,7 @@ pub(crate) async fn follow_all(scene: &Scene, watched: &Watched, start: &str, wa
 
 /// A watch may end at any time, but only in order.
 async fn follow(scene: &Scene, watched: &Watched, start: &str, watcher: usize) -> Infallible {
-    let configmaps: Api<ConfigMap> = Api::namespaced(connect(scene).await, NAMESPACE);
+    let configmaps: Api<ConfigMap> = Api::namespaced(connect(&scene.kubeconfig()).await, NAMESPACE);
     let mut from = start.to_owned();
     loop {
         watched.with(watcher, |seen| seen.watches += 1);

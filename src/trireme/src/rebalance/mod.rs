@@ -96,7 +96,7 @@ impl Rebalancer {
         self.share.has_sent_away(count);
         if count > 0 {
             tracing::debug!(count, "clients are asked to come again, as other replicas have fewer");
-            metrics::counter!("trireme_connections_sent_away_total")
+            metrics::counter!("trireme_connections_sent_away_total", "reason" => "rebalance")
                 .increment(u64::try_from(count).unwrap_or(u64::MAX));
         }
     }

@@ -119,9 +119,14 @@ impl Settings {
         }
     }
 
-    /// Whether connections are spread over replicas. The embedded store has one.
+    /// Whether clients may find another replica. The embedded store has one.
+    pub(crate) fn may_have_other_replicas(&self) -> bool {
+        matches!(self.store.kind, StoreKind::Etcd { .. })
+    }
+
+    /// Whether connections are spread over replicas.
     pub(crate) fn rebalances_connections(&self) -> bool {
-        self.rebalance && matches!(self.store.kind, StoreKind::Etcd { .. })
+        self.rebalance && self.may_have_other_replicas()
     }
 }
 

@@ -1,0 +1,146 @@
+//! Replicas lose their store: one of them, or all for a while.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use trireme_tests::group::until as wait_until;
+use trireme_tests::wire::Wire;
+use trireme_tests::{Server, StoreChoice};
+
+use crate::clients::{self, LISTS, Lists, Tally};
+use crate::{FLAGS, PATIENCE, Scene, WATCHERS, until, watching};
+
+/// What a replica has in memory, asked for over connections that would last longer than its patience.
+const CACHED: Lists = Lists {
+    query: "resourceVersion=0&limit=3",
+    requests: 250,
+};
+const VERSIONS: [(&str, &str); 2] = [("curl --http1.1", "--http1.1"), ("curl --http2", "--http2")];
+
+/// The sum of a metric of a server over the labels that it has with these.
+fn metric(server: &Server, name_and_label: &str) -> f64 {
+    let answer = server.client().get("/metrics").expect("an answer").text();
+    let samples = answer.lines().filter(|line| line.starts_with(name_and_label));
+    samples
+        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum()
+}
+
+/// Runs `story` while the threads of `with` do; tells them that it has ended, however it did.
+fn play(scene: &Scene, story: impl FnOnce(), with: impl FnOnce()) {
+    with();
+    let told = catch_unwind(AssertUnwindSafe(story));
+    scene.ended.store(true, Ordering::Relaxed);
+    told.unwrap_or_else(|panic| resume_unwind(panic));
+}
+
+#[test]
+fn a_replica_that_loses_its_store_sends_its_clients_away_in_order() {
+    let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
+    let url = first.etcd().expect("it is over an etcd").url();
+    let port = url.rsplit(':').next().and_then(|port| port.parse().ok());
+    let wire = Wire::start(port.expect("a port")).unwrap_or_else(|error| panic!("{error}"));
+    let servers = format!("--etcd-servers=http://127.0.0.1:{}", wire.port());
+    let flags = [FLAGS, &[&servers]].concat();
+    let mut second = Server::start_over(None, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let scene = Scene::before(&[&first, &second]);
+    let (tally, watched) = (Tally::default(), watching::Watched::default());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let start = runtime.block_on(clients::prepare(&scene));
+    let (writers, (one, other)) = (first.kubeconfig(), (first.port(), second.port()));
+    let open = |port| scene.balancer.open(port);
+    thread::scope(|threads| {
+        let clients = || {
+            for (name, version) in [VERSIONS, VERSIONS].concat() {
+                tally.expect(name);
+                let (scene, tally) = (&scene, &tally);
+                threads.spawn(move || clients::curl(scene, tally, name, version, &CACHED));
+            }
+            threads.spawn(|| {
+                runtime.block_on(async {
+                    tokio::join!(
+                        clients::kube(&scene, writers, &tally, &watched),
+                        watching::follow_all(&scene, &watched, &start, WATCHERS),
+                    )
+                })
+            });
+        };
+        let story = || {
+            until(&mut second, "used by watches, too", || {
+                open(other) >= WATCHERS / 2 && tally.all_have_answers()
+            });
+            tally.begin_anew();
+            wire.cut();
+            until(&mut first, "used by all", || open(other) == 0 && open(one) >= WATCHERS);
+            assert!(!scene.balancer.uses(other));
+            assert!(metric(&second, "trireme_connections_sent_away_total{reason=\"outage\"}") > 0.0);
+            tally.begin_anew();
+            wait_until("everybody is answered", PATIENCE, || tally.all_have_answers());
+            wire.mend();
+            until(&mut second, "ready again", || scene.balancer.uses(other));
+        };
+        play(&scene, story, clients);
+    });
+    println!("{tally}");
+    assert_eq!(tally.failures(), Vec::<String>::new());
+    watched.check(WATCHERS);
+    assert!(watched.watches() > WATCHERS, "nobody was sent away");
+    let again = metric(&first, "trireme_connections_sent_away_total{reason=\"outage\"}");
+    assert!(again < 1.0, "the other one has its store");
+}
+
+#[test]
+fn an_outage_of_the_store_that_is_over_soon_costs_nobody_anything() {
+    let mut first = Server::try_start(StoreChoice::Etcd, FLAGS).unwrap_or_else(|error| panic!("{error}"));
+    let second = first.start_beside(FLAGS).unwrap_or_else(|error| panic!("{error}"));
+    let scene = Scene::before(&[&first, &second]);
+    let (tally, watched) = (Tally::default(), watching::Watched::default());
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let start = runtime.block_on(clients::prepare(&scene));
+    let etcd = first.etcd().expect("it is over an etcd").clone();
+    let (one, other) = (first.port(), second.port());
+    for client in ["kube-rs", "kubectl", "python"] {
+        tally.expect(client);
+    }
+    thread::scope(|threads| {
+        let clients = || {
+            for (name, version) in VERSIONS {
+                tally.expect(name);
+                let (scene, tally) = (&scene, &tally);
+                threads.spawn(move || clients::curl(scene, tally, name, version, &LISTS));
+            }
+            threads.spawn(|| clients::kubectl(&scene, &tally));
+            threads.spawn(|| clients::python(&scene, &tally));
+            threads.spawn(|| {
+                runtime.block_on(async {
+                    tokio::join!(
+                        clients::kube(&scene, scene.kubeconfig(), &tally, &watched),
+                        watching::follow_all(&scene, &watched, &start, WATCHERS),
+                    )
+                })
+            });
+        };
+        let story = || {
+            until(&mut first, "in use", || tally.all_have_answers());
+            etcd.process().signal("STOP").expect("etcd is frozen");
+            until(&mut first, "out of use with the other one", || {
+                !scene.balancer.uses(one) && !scene.balancer.uses(other)
+            });
+            etcd.process().signal("CONT").expect("etcd goes on");
+            until(&mut first, "ready with the other one", || {
+                scene.balancer.uses(one) && scene.balancer.uses(other)
+            });
+            tally.begin_anew();
+            wait_until("everybody is answered", PATIENCE, || tally.all_have_answers());
+        };
+        play(&scene, story, clients);
+    });
+    println!("{tally}");
+    assert_eq!(tally.failures(), Vec::<String>::new());
+    watched.check(WATCHERS);
+    for server in [&first, &second] {
+        let sent = metric(server, "trireme_connections_sent_away_total{reason=\"outage\"}");
+        assert!(sent < 1.0, "{sent} were sent away");
+    }
+}
