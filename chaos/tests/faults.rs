@@ -112,11 +112,20 @@ async fn faults_of_etcd_bite_and_heal() {
         let statuses = world.balancer_statuses().await.expect("HAProxy answers");
         statuses.iter().all(|status| status == "NOLB")
     };
-    until("no replica is ready", nobody_is_ready).await;
     let path = "/api/v1/namespaces/default?resourceVersion=0";
     let reads = async || matches!(world.probe().get(world.address(), path, SHORT).await, Ok((200, _)));
-    until("what replicas have in memory is served all the same", reads).await;
-    let healed = active.heal(&world).await.expect("it comes back");
+    let outage = async {
+        until("no replica is ready", nobody_is_ready).await;
+        until("what replicas have in memory is served all the same", reads).await;
+        active.heal(&world).await.expect("it comes back")
+    };
+    let object = serde_json::json!({ "metadata": { "name": "begun-before" } });
+    let configmaps = "/api/v1/namespaces/default/configmaps";
+    let write = world
+        .probe()
+        .send(world.address(), "POST", configmaps, Some(&object), PATIENCE);
+    let (written, healed) = tokio::join!(write, outage);
+    assert!(matches!(written, Ok((201, _))), "its connection stays: {written:?}");
     assert!(healed.observed.is_seen(), "{healed:?}");
     all_is_well(&world).await;
 }
