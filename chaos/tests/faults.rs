@@ -125,7 +125,9 @@ async fn faults_of_etcd_bite_and_heal() {
         .probe()
         .send(world.address(), "POST", configmaps, Some(&object), PATIENCE);
     let (written, healed) = tokio::join!(write, outage);
-    assert!(matches!(written, Ok((201, _))), "its connection stays: {written:?}");
+    // Which it is depends on how soon etcd elects a leader.
+    let is_told = matches!(written, Ok((201 | 504, _)));
+    assert!(is_told, "its connection stays: {written:?}");
     assert!(healed.observed.is_seen(), "{healed:?}");
     all_is_well(&world).await;
 }

@@ -61,9 +61,13 @@ fn who_is_ready_again_while_a_fault_is_healed_does_not_lie() {
     let last = last.expect("a sample");
     last.ready = Some(true);
     let lifted = last.called;
-    assert_eq!(check(&history).violations.len(), 1, "as long as the fault lasted");
+    let is_lie = |history: &History| {
+        let violations = check(history).violations;
+        violations.iter().any(|found| found.to_string().contains("under kill"))
+    };
+    assert!(is_lie(&history), "as long as the fault lasts");
     history.faults[0].lifted = Some(lifted);
-    assert_eq!(check(&history).violations, []);
+    assert!(!is_lie(&history));
 }
 
 #[test]

@@ -76,8 +76,8 @@ async fn a_leaving_server_sends_goaway_and_answers_what_runs() {
 
 #[tokio::test]
 async fn who_is_sent_off_loses_nothing_and_may_come_again() {
-    let server = Server::start().await;
     for alpn in ["h2", "http/1.1"] {
+        let server = Server::start().await;
         let mut busy = server.client(alpn).await.expect("connects");
         let slow = busy.begin(get("/wait"));
         server.gate.wait_for_arrivals(1).await;
