@@ -102,8 +102,13 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// `Warning` texts; `old` is there on update.
+    /// `Warning` texts of a create, or of an update of the object itself or of its scale; `old` is there on update.
     fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// `Warning` texts of an update of `/status`: those of the object itself are for who writes the spec.
+    fn status_warnings(&self, _new: &Value) -> Vec<String> {
         Vec::new()
     }
 

@@ -74,10 +74,12 @@ impl Writer {
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
-        Ok(repeated_owners
-            .into_iter()
-            .chain(strategy.warnings(new, Some(old)))
-            .collect())
+        let warnings = match subresource {
+            Subresource::None | Subresource::Scale => strategy.warnings(new, Some(old)),
+            Subresource::Status => strategy.status_warnings(new),
+            Subresource::Finalize | Subresource::Part(_) => Vec::new(),
+        };
+        Ok(repeated_owners.into_iter().chain(warnings).collect())
     }
 
     fn count_generation(&self, new: &mut Value, old: &Value) {

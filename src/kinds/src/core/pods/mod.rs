@@ -168,6 +168,10 @@ impl Strategy for Pods {
         texts
     }
 
+    fn status_warnings(&self, new: &Value) -> Vec<String> {
+        status::address_warnings(new)
+    }
+
     fn has_generation(&self) -> bool {
         true
     }

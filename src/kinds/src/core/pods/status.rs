@@ -10,6 +10,7 @@ use trireme_machinery::{
 
 use super::container_statuses;
 use crate::{
+    address_warnings::of_address,
     checks::{push_invalid, require},
     pod_template::layout,
     values::{integer_at, items, keep_field, text, text_at},
@@ -20,6 +21,15 @@ pub(super) fn addresses<'a>(pod: &'a Value, list: &str) -> Vec<&'a str> {
     pod.get("status").map_or_else(Vec::new, |status| {
         items(status, list).iter().map(|item| text(item, "ip")).collect()
     })
+}
+
+/// Addresses of the pod and its host that are not written in their usual form.
+pub(super) fn address_warnings(pod: &Value) -> Vec<String> {
+    let of_list = |list: &'static str| {
+        let all = addresses(pod, list).into_iter().enumerate();
+        all.filter_map(move |(index, ip)| of_address(&format!("status.{list}[{index}].ip"), ip))
+    };
+    of_list("podIPs").chain(of_list("hostIPs")).collect()
 }
 
 /// `podIP` is the first of `podIPs`; where they differ, the single one wins.

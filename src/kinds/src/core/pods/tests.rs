@@ -126,3 +126,18 @@ fn little_may_change() {
                     \"SecurityContext\": {\n   \"HostNetwork\": false,\n   \"HostPID\": false,\n";
     assert!(told.len() == 1 && told[0].ends_with(expected), "{told:?}");
 }
+
+#[test]
+fn addresses_in_unusual_forms_are_warned_of_where_they_are_written() {
+    let pod = json!({ "status": { "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "FD00::1" }], "hostIPs": [{ "ip": "FD00::2" }] } });
+    let text = |at: &str, given: &str, usual: &str| {
+        format!("status.{at}.ip: IPv6 address \"{given}\" should be in RFC 5952 canonical format (\"{usual}\")")
+    };
+    assert_eq!(
+        Pods.status_warnings(&pod),
+        [
+            text("podIPs[1]", "FD00::1", "fd00::1"),
+            text("hostIPs[0]", "FD00::2", "fd00::2")
+        ]
+    );
+}

@@ -25,6 +25,14 @@ impl Strategy for Own {
         true
     }
 
+    fn warnings(&self, _new: &Value, _old: Option<&Value>) -> Vec<String> {
+        vec!["of the spec".to_owned()]
+    }
+
+    fn status_warnings(&self, _new: &Value) -> Vec<String> {
+        vec!["of the status".to_owned()]
+    }
+
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
         match name {
             "slot" => Some(SubresourceRole::Part(&Slot)),
@@ -219,5 +227,27 @@ fn a_rule_that_changes_nothing_writes_nothing() {
         assert_eq!(bench.revision().await, before);
         let missing = bench.registry.change(target("ns", "zz"), false, |_, _| Ok(())).await;
         assert_eq!(refused(missing).0, Reason::NotFound);
+    });
+}
+
+#[test]
+fn who_writes_the_status_is_not_warned_of_the_spec() {
+    run(Topology::trireme(), |kit| async move {
+        let bench = bench(&kit).await;
+        let cases = [
+            (Subresource::None, vec!["of the spec"]),
+            (Subresource::Status, vec!["of the status"]),
+            (Subresource::Part("slot"), vec![]),
+        ];
+        for (subresource, expected) in cases {
+            let mut request = patching(
+                "a",
+                PatchKind::Merge,
+                &json!({ "metadata": { "labels": { "a": "b" } } }),
+            );
+            request.subresource = subresource;
+            let written = bench.registry.patch(request).await.expect("it is allowed");
+            assert_eq!(written.warnings, expected, "{subresource:?}");
+        }
     });
 }
