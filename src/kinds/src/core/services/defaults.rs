@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::fields::{
-    cluster_ips, is_externally_accessible, is_load_balancer, needs_cluster_ip, needs_health_check_port,
-    needs_node_ports, node_port, node_ports, ports, same, spec,
+    cluster_ips, is_externally_accessible, is_load_balancer, may_have_node_ports, needs_cluster_ip,
+    needs_health_check_port, needs_node_ports, node_port, node_ports, ports, same, spec,
 };
 use crate::values::{set_default, struct_mut, text};
 
@@ -180,7 +180,7 @@ pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
     if no_longer(is_externally_accessible, "externalTrafficPolicy") {
         dropped.push("externalTrafficPolicy");
     }
-    let drops_ports = needs_node_ports(old) && !needs_node_ports(new) && has_same_node_ports(new, old);
+    let drops_ports = may_have_node_ports(old) && !may_have_node_ports(new) && has_known_node_ports(new, old);
     let fields = struct_mut(new, "spec");
     dropped.into_iter().for_each(|name| {
         fields.remove(name);
@@ -197,11 +197,8 @@ pub(super) fn drop_by_type(new: &mut Value, old: &Value) {
     }
 }
 
-fn has_same_node_ports(new: &Value, old: &Value) -> bool {
-    let sorted = |object: &Value| {
-        let mut list = node_ports(object);
-        list.sort_unstable();
-        list
-    };
-    sorted(new) == sorted(old)
+/// Ports may come, go and change with the type, as long as none asks for a node port that the service did not have.
+fn has_known_node_ports(new: &Value, old: &Value) -> bool {
+    let known = node_ports(old);
+    node_ports(new).iter().all(|port| known.contains(port))
 }

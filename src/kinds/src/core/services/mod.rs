@@ -135,6 +135,14 @@ impl Strategy for Services {
         warnings::of(new)
     }
 
+    fn status_warnings(&self, new: &Value) -> Vec<String> {
+        warnings::of_status(new)
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
+
     fn returns_deleted_object(&self) -> bool {
         true
     }

@@ -287,6 +287,25 @@ fn updates_keep_what_was_allocated() {
         ),
         (None, None)
     );
+    let mut more = old.clone();
+    more["spec"]["ports"] = json!([
+        {"name": "a", "port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30001},
+        {"name": "b", "port": 81, "protocol": "TCP", "targetPort": 81, "nodePort": 30002},
+    ]);
+    let plain = |node_port: i64| {
+        let mut spec = more["spec"].clone();
+        spec["type"] = "ClusterIP".into();
+        spec["ports"] = json!([{"port": 80, "nodePort": node_port}, {"name": "c", "port": 82}]);
+        spec["ports"][0]["name"] = "b".into();
+        update(&more, spec)
+    };
+    let (new, faults) = plain(30002);
+    assert_eq!(faults, Vec::<String>::new(), "ports may go and come with the type");
+    assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
+    assert_eq!(
+        plain(30003).1,
+        ["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"]
+    );
     for (patch, want) in [
         (
             json!({"clusterIP": "10.96.0.21", "clusterIPs": ["10.96.0.20"]}),
@@ -369,6 +388,19 @@ fn clients_are_warned() {
     assert_eq!(
         warnings::of(&close),
         ["spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\""]
+    );
+    let named = service(json!({"externalName": "x.test"}));
+    assert_eq!(
+        warnings::of(&named),
+        ["spec.externalName is ignored when spec.type is not \"ExternalName\""]
+    );
+    let mut balanced = close;
+    balanced["status"] = json!({"loadBalancer": {"ingress": [{"hostname": "h"}, {"ip": "FD00::1"}]}});
+    assert_eq!(
+        warnings::of_status(&balanced),
+        [
+            "status.loadBalancer.ingress[1]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"
+        ]
     );
 }
 
