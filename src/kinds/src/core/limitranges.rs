@@ -14,7 +14,7 @@ use super::resource_names::{is_overcommit_allowed, push_container_resource_fault
 use crate::{
     checks::{push_invalid, quantity},
     kind::Kind,
-    values::{entries, items, set_default, struct_mut, text},
+    values::{entries, items, set_default, struct_mut, text, text_at},
 };
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
@@ -39,6 +39,13 @@ impl Strategy for LimitRanges {
             .for_each(default_limit);
     }
 
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        // A range may be made without a name; any that is its own will do.
+        if text_at(object, "/metadata/name").is_empty() {
+            object["metadata"]["name"] = text_at(object, "/metadata/uid").to_owned().into();
+        }
+    }
+
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("spec.limits");
@@ -53,6 +60,10 @@ impl Strategy for LimitRanges {
             push_limit_faults(limit, kind, &at, &mut errors);
         }
         errors
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
     }
 
     fn repeats_metadata_checks(&self) -> bool {
@@ -238,6 +249,13 @@ mod tests {
         let spec = trial().decode(named("a", json!({ "limits": [limit] })))["spec"]["limits"][0].clone();
         assert_eq!(spec["default"], json!({ "memory": "1Gi" }));
         assert_eq!(spec["defaultRequest"], json!({ "cpu": "100m", "memory": "1Gi" }));
+    }
+
+    #[test]
+    fn a_range_without_a_name_gets_one() {
+        let made = trial().create(json!({ "metadata": {}, "spec": { "limits": [] } }));
+        assert_eq!(made.expect("it needs no name")["metadata"]["name"], "u-1");
+        assert!(LimitRanges.allow_create_on_update());
     }
 
     #[test]
