@@ -13,17 +13,22 @@ use crate::{
 /// Kinds that have a `metadata.generation`.
 const WITH_GENERATION: [&str; 1] = ["customresourcedefinitions"];
 
+/// Kinds of which a PUT must name the version that it is to replace.
+const VERSIONED: [&str; 1] = ["customresourcedefinitions"];
+
 /// The kind of a row without a module of its own.
 pub(crate) fn kind(row: &ResourceData) -> Kind {
     Kind::new(Generic {
         generation: WITH_GENERATION.contains(&row.plural.as_str()),
         status: row.subresource("status").is_some(),
+        versioned: VERSIONED.contains(&row.plural.as_str()),
     })
 }
 
 struct Generic {
     generation: bool,
     status: bool,
+    versioned: bool,
 }
 
 impl Strategy for Generic {
@@ -41,5 +46,9 @@ impl Strategy for Generic {
 
     fn has_generation(&self) -> bool {
         self.generation
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        !self.versioned
     }
 }

@@ -15,6 +15,7 @@ use super::{
     expressions::{Scope, push_expression},
     matching::{push_conditions, push_match_resources, push_mutable_operations},
     mutations::push_mutations,
+    name_warnings,
 };
 use crate::{
     checks::{push_invalid, push_unsupported, require},
@@ -133,6 +134,14 @@ impl Strategy for Policies {
         }
         push_condition_faults(status, &path.child("conditions"), &mut errors);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        name_warnings(new)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 
     fn has_generation(&self) -> bool {

@@ -8,7 +8,10 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::matching::{push_match_resources, push_mutable_operations};
+use super::{
+    matching::{push_match_resources, push_mutable_operations},
+    name_warnings,
+};
 use crate::{
     checks::{push_invalid, push_selector, require},
     columns::{self, column, described},
@@ -116,6 +119,14 @@ impl Strategy for Bindings {
         errors
     }
 
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        name_warnings(new)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn has_generation(&self) -> bool {
         true
     }
@@ -211,5 +222,22 @@ mod tests {
                 ],
             ),
         ]);
+    }
+
+    #[test]
+    fn reserved_names_are_warned_of() {
+        let trial = Trial::new(
+            "admissionregistration.k8s.io",
+            "validatingadmissionpolicybindings",
+            validating(),
+        );
+        assert_eq!(
+            trial.warnings(&named("b.static.k8s.io", json!({})), None),
+            [
+                "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based configurations \
+              and cannot be managed via the API"
+            ]
+        );
+        assert!(trial.warnings(&named("b", json!({})), None).is_empty());
     }
 }

@@ -11,6 +11,7 @@ use trireme_registry::{Strategy, WriteContext};
 use super::{
     expressions::Scope,
     matching::{push_conditions, push_rule},
+    name_warnings,
 };
 use crate::{
     checks::{number, push_invalid, push_selector, push_unsupported, require},
@@ -62,6 +63,14 @@ impl Strategy for Webhooks {
             }
         }
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        name_warnings(new)
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
     }
 
     fn has_generation(&self) -> bool {

@@ -77,6 +77,10 @@ impl Strategy for ApiServices {
         keep_field(new, old, "status");
     }
 
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "spec");
         keep_metadata(new, old);
