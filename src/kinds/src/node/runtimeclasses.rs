@@ -13,8 +13,8 @@ use crate::{
     columns::{self, column, described},
     internal::{self, Field, Shape},
     kind::Kind,
-    pod_template::{validate_overhead, validate_tolerations},
-    values::{items, text},
+    pod_template::{node_label_advice, validate_overhead, validate_tolerations},
+    values::{entries, items, text},
 };
 
 const TOLERATION: &[Field] = &[
@@ -65,37 +65,20 @@ impl Strategy for RuntimeClasses {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        const RENAMED: [(&str, &str, &str); 5] = [
-            ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
-            ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
-            (
-                "failure-domain.beta.kubernetes.io/region",
-                "v1.17",
-                "topology.kubernetes.io/region",
-            ),
-            (
-                "failure-domain.beta.kubernetes.io/zone",
-                "v1.17",
-                "topology.kubernetes.io/zone",
-            ),
-            (
-                "beta.kubernetes.io/instance-type",
-                "v1.17",
-                "node.kubernetes.io/instance-type",
-            ),
-        ];
-        let Some(selector) = new.pointer("/scheduling/nodeSelector") else {
-            return Vec::new();
-        };
-        let renamed = RENAMED.iter().filter(|(old, _, _)| selector.get(old).is_some());
-        let text = |(old, since, new): &(&str, &str, &str)| {
-            format!("scheduling.nodeSelector[{old}]: deprecated since {since}; use \"{new}\" instead")
-        };
-        renamed.map(text).collect()
+        let labels = new.get("scheduling").into_iter();
+        let labels = labels.flat_map(|scheduling| entries(scheduling, "nodeSelector"));
+        let advice = labels.filter_map(|(label, _)| node_label_advice(label));
+        advice
+            .map(|advice| format!("scheduling.nodeSelector: {advice}"))
+            .collect()
     }
 
     fn allow_unconditional_update(&self) -> bool {
         false
+    }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
     }
 }
 
@@ -140,5 +123,15 @@ mod tests {
                 &[r#"handler: Invalid value: "i": field is immutable"#],
             )],
         );
+    }
+
+    #[test]
+    fn old_labels_of_nodes_are_warned_of() {
+        let nodes = json!({ "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64" });
+        let class = json!({ "handler": "h", "scheduling": { "nodeSelector": nodes } });
+        let told = "scheduling.nodeSelector: deprecated since v1.14; use \"kubernetes.io/os\" instead";
+        let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
+        assert_eq!(trial.warnings(&class, None), [told]);
+        assert!(RuntimeClasses.allow_create_on_update());
     }
 }

@@ -43,7 +43,7 @@ pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_t
 pub use security::allow_privileged;
 pub(crate) use sources::{push_driver_name, source_path, validate_source};
 pub(crate) use spec::validate_spec;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;
 

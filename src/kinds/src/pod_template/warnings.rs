@@ -153,7 +153,7 @@ pub(crate) fn warnings(template: &Value, path: &str) -> Vec<String> {
 
 fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     for (key, _) in entries(spec, "nodeSelector") {
-        if let Some(advice) = advice(key) {
+        if let Some(advice) = node_label_advice(key) {
             warnings.push(format!("{path}.nodeSelector[{key}]: {advice}"));
         }
     }
@@ -172,14 +172,15 @@ fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     for (index, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let at = format!("{path}.topologySpreadConstraints[{index}]");
         let key = text(constraint, "topologyKey");
-        if let Some(advice) = advice(key) {
+        if let Some(advice) = node_label_advice(key) {
             warnings.push(format!("{at}.topologyKey: {key} is {advice}"));
         }
         warn_of_no_selector(constraint, &at, warnings);
     }
 }
 
-fn advice(key: &str) -> Option<&'static str> {
+/// What is to be said of a label of nodes that is on its way out.
+pub(crate) fn node_label_advice(key: &str) -> Option<&'static str> {
     let found = NODE_LABELS.iter().find(|(label, _)| *label == key);
     found.map(|(_, advice)| *advice)
 }
@@ -189,7 +190,7 @@ fn warn_of_node_term(term: &Value, check_values: bool, path: &str, warnings: &mu
     for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
         let at = format!("{path}.matchExpressions[{index}]");
         let key = text(expression, "key");
-        if let Some(advice) = advice(key) {
+        if let Some(advice) = node_label_advice(key) {
             warnings.push(format!("{at}.key: {key} is {advice}"));
         }
         for (index, value) in items(expression, "values").iter().enumerate().filter(|_| check_values) {

@@ -7,7 +7,8 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_class_name, push_immutable, push_negative_quantity, push_selector},
     kind::Kind,
-    values::text,
+    pod_template::node_label_advice,
+    values::{entries, items, text},
 };
 
 /// The kind's parts.
@@ -37,6 +38,22 @@ impl Strategy for CsiStorageCapacities {
         let mut errors = self.validate(context, new);
         push_immutable(&mut errors, new, old, &["nodeTopology", "storageClassName"]);
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let nodes = new.get("nodeTopology").unwrap_or(&Value::Null);
+        let mut warnings = Vec::new();
+        for (index, expression) in items(nodes, "matchExpressions").iter().enumerate() {
+            let key = text(expression, "key");
+            let advice = node_label_advice(key);
+            warnings
+                .extend(advice.map(|advice| format!("nodeTopology.matchExpressions[{index}].key: {key} is {advice}")));
+        }
+        for (label, _) in entries(nodes, "matchLabels") {
+            let advice = node_label_advice(label);
+            warnings.extend(advice.map(|advice| format!("nodeTopology.matchLabels.{label}: {advice}")));
+        }
+        warnings
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -76,5 +93,20 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn old_labels_of_nodes_are_warned_of() {
+        let nodes = json!({
+            "matchLabels": { "beta.kubernetes.io/os": "linux" },
+            "matchExpressions": [{ "key": "failure-domain.beta.kubernetes.io/zone", "operator": "Exists" }],
+        });
+        let told = [
+            "nodeTopology.matchExpressions[0].key: failure-domain.beta.kubernetes.io/zone is deprecated since v1.17; use \
+             \"topology.kubernetes.io/zone\" instead",
+            "nodeTopology.matchLabels.beta.kubernetes.io/os: deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        ];
+        let trial = Trial::new("storage.k8s.io", "csistoragecapacities", kind());
+        assert_eq!(trial.warnings(&json!({ "nodeTopology": nodes }), None), told);
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     checks::{push_immutable, push_invalid, push_unsupported},
     columns::{self, column, documented},
     kind::Kind,
+    pod_template::node_label_advice,
     values::{entries, is_true_at, items, text, text_at},
 };
 
@@ -104,20 +105,14 @@ impl Strategy for StorageClasses {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        const RENAMED: [(&str, &str); 2] = [
-            ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-            (
-                "failure-domain.beta.kubernetes.io/region",
-                "topology.kubernetes.io/region",
-            ),
-        ];
         let mut warnings = Vec::new();
         for (at, term) in items(new, "allowedTopologies").iter().enumerate() {
             for (index, expression) in items(term, "matchLabelExpressions").iter().enumerate() {
-                let renamed = RENAMED.iter().find(|(old, _)| *old == text(expression, "key"));
-                warnings.extend(renamed.map(|(old, new)| {
-                    format!("allowedTopologies[{at}].matchLabelExpressions[{index}].key: {old} is deprecated since v1.17; use \"{new}\" instead")
-                }));
+                let advice = node_label_advice(text(expression, "key"));
+                warnings.extend(
+                    advice
+                        .map(|advice| format!("allowedTopologies[{at}].matchLabelExpressions[{index}].key: {advice}")),
+                );
             }
         }
         warnings
@@ -260,5 +255,15 @@ mod tests {
                 ),
             ],
         );
+    }
+
+    #[test]
+    fn old_labels_of_nodes_are_warned_of() {
+        let expressions = json!([{ "key": "beta.kubernetes.io/os", "values": ["linux"] }]);
+        let class = json!({ "provisioner": "p", "allowedTopologies": [{ "matchLabelExpressions": expressions }] });
+        let told = "allowedTopologies[0].matchLabelExpressions[0].key: deprecated since v1.14; use \"kubernetes.io/os\" \
+                    instead";
+        let trial = Trial::new("storage.k8s.io", "storageclasses", kind());
+        assert_eq!(trial.warnings(&class, None), [told]);
     }
 }

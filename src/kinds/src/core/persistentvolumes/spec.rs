@@ -6,11 +6,11 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
 };
 
-use super::{RENAMED_LABELS, has_entries, sources};
+use super::{has_entries, sources};
 use crate::{
     checks::{not_supported_value, push_class_name, push_not_positive, push_unsupported},
     core::volumes::{STORAGE, VOLUME_MODES, push_access_mode_faults, push_basic_quantity_faults},
-    pod_template::validate_node_selector,
+    pod_template::{node_label_advice, validate_node_selector},
     values::{entries, items, text, text_at},
 };
 
@@ -191,17 +191,12 @@ fn label_warnings(spec: &Value) -> Vec<String> {
     };
     for (at, term) in items(selector, "nodeSelectorTerms").iter().enumerate() {
         for (index, expression) in items(term, "matchExpressions").iter().enumerate() {
-            let renamed = RENAMED_LABELS.iter().find(|(old, _)| *old == text(expression, "key"));
-            if let Some((old, new)) = renamed {
-                let since = if old.contains("os") || old.contains("arch") {
-                    "v1.14"
-                } else {
-                    "v1.17"
-                };
-                warnings.push(format!(
-                    "spec.nodeAffinity.required.nodeSelectorTerms[{at}].matchExpressions[{index}].key: {old} is deprecated since {since}; use \"{new}\" instead"
-                ));
-            }
+            let key = text(expression, "key");
+            warnings.extend(node_label_advice(key).map(|advice| {
+                format!(
+                    "spec.nodeAffinity.required.nodeSelectorTerms[{at}].matchExpressions[{index}].key: {key} is {advice}"
+                )
+            }));
         }
     }
     warnings
