@@ -7,6 +7,7 @@ use trireme_machinery::field::ErrorList;
 use trireme_registry::{Column, Strategy, WriteContext, subresource::SubresourceRole};
 
 use crate::{
+    address_warnings::of_range,
     columns::{self, column, described, documented, or_none, wide},
     kind::{Kind, selectable},
     values::{entries, is_true_at, items, keep_field, remove, struct_mut, text, text_at},
@@ -68,6 +69,17 @@ impl Strategy for Nodes {
         let mut errors = validation::validate(new);
         errors.extend(validation::validate_update(new, old));
         errors
+    }
+
+    fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
+        let spec = new.get("spec").unwrap_or(&Value::Null);
+        let mut warnings = Vec::new();
+        if !text(spec, "externalID").is_empty() {
+            warnings.push("spec.externalID: this field is deprecated, and is unused by Kubernetes".to_owned());
+        }
+        let ranges = items(spec, "podCIDRs").iter().filter_map(Value::as_str).enumerate();
+        warnings.extend(ranges.filter_map(|(index, range)| of_range(&format!("spec.podCIDRs[{index}]"), range)));
+        warnings
     }
 
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {

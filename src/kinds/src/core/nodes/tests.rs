@@ -136,3 +136,16 @@ fn cells_and_selectors() {
     let field = kind.selectable.first().expect("one field");
     assert_eq!([&node, &json!({})].map(|node| (field.read)(node)), ["true", "false"]);
 }
+
+#[test]
+fn what_is_no_longer_read_is_warned_of() {
+    let node = json!({"spec": {"externalID": "e", "podCIDRs": ["10.0.0.0/24", "FD00::/64"]}});
+    assert_eq!(
+        Nodes.warnings(&node, None),
+        [
+            "spec.externalID: this field is deprecated, and is unused by Kubernetes",
+            "spec.podCIDRs[1]: IPv6 CIDR value \"FD00::/64\" should be in RFC 5952 canonical format (\"fd00::/64\")",
+        ]
+    );
+    assert!(Nodes.status_warnings(&node).is_empty());
+}
