@@ -4,7 +4,6 @@ use serde_json::{Map, Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
-    quantity::Quantity,
 };
 use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
 
@@ -15,7 +14,7 @@ use super::workload::{
 };
 use crate::{
     columns,
-    core::persistentvolumeclaims::validate_claim_spec,
+    core::persistentvolumeclaims::{claim_spec_warnings, validate_claim_spec},
     kind::Kind,
     pod_template,
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
@@ -162,12 +161,12 @@ impl Strategy for StatefulSets {
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         let mut warnings = template_warnings(new, old);
-        let path = Path::new("spec.volumeClaimTemplates");
         let claims = new
             .get("spec")
             .map_or(&[][..], |spec| items(spec, "volumeClaimTemplates"));
         for (index, claim) in claims.iter().enumerate() {
-            warnings.extend(claim_warnings(claim, &path.index(index)));
+            let path = format!("spec.volumeClaimTemplates[{index}].spec");
+            warnings.extend(claim_spec_warnings(claim.get("spec").unwrap_or(&Value::Null), &path));
         }
         if integer_at(new, "/spec/revisionHistoryLimit").is_some_and(|limit| limit < 0) {
             let text = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is \
@@ -187,20 +186,6 @@ fn drop_gated(object: &mut Value) {
     if let Some(rolling) = object.pointer_mut("/spec/updateStrategy/rollingUpdate") {
         remove(rolling, "maxUnavailable");
     }
-}
-
-/// Warnings of a claim's template.
-fn claim_warnings(template: &Value, path: &Path<'_>) -> Vec<String> {
-    let storage = text_at(template, "/spec/resources/requests/storage");
-    let is_whole = Quantity::parse(storage).map_or(true, |quantity| quantity.as_integer().is_some());
-    if is_whole {
-        return Vec::new();
-    }
-    let at = path.child("spec.resources.requests");
-    vec![format!(
-        "{}: fractional byte value \"{storage}\" is invalid, must be an integer",
-        at.key("storage")
-    )]
 }
 
 fn fixed_fields(spec: &Value) -> Map<String, Value> {
@@ -434,8 +419,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_meant_is_warned_of() {
-        let claim =
-            json!({ "metadata": { "name": "d" }, "spec": { "resources": { "requests": { "storage": "1500m" } } } });
+        let claim = json!({ "metadata": { "name": "d" }, "spec": { "resources": { "requests": { "storage": "1500m" }, "limits": { "storage": "2500m" } } } });
         let patch = json!({ "revisionHistoryLimit": -1, "volumeClaimTemplates": [claim] });
         let warnings = trial().warnings(&trial().decode(stateful_set(&patch)), None);
         assert_eq!(
@@ -443,6 +427,8 @@ mod tests {
             [
                 "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: fractional byte value \"1500m\" is invalid, \
              must be an integer",
+                "spec.volumeClaimTemplates[0].spec.resources.limits[storage]: fractional byte value \"2500m\" is invalid, \
+                 must be an integer",
                 "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
             ]
         );

@@ -175,12 +175,17 @@ impl Strategy for PersistentVolumeClaims {
 }
 
 /// What is said of a claim's spec, also of one in a template. `path` is where the spec stands.
-pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Option<String> {
-    let size = spec.pointer("/resources/requests/storage")?;
-    let shown = size.as_str().unwrap_or_default();
-    (quantity(size).milli_value() % 1000 != 0).then(|| {
-        format!("{path}.resources.requests[storage]: fractional byte value \"{shown}\" is invalid, must be an integer")
-    })
+pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
+    let of_list = |list: &str| {
+        let size = spec.get("resources")?.get(list)?.get(STORAGE)?;
+        let shown = size.as_str().unwrap_or_default();
+        (quantity(size).milli_value() % 1000 != 0).then(|| {
+            format!(
+                "{path}.resources.{list}[storage]: fractional byte value \"{shown}\" is invalid, must be an integer"
+            )
+        })
+    };
+    ["requests", "limits"].into_iter().filter_map(of_list).collect()
 }
 
 /// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
@@ -270,7 +275,7 @@ fn settle_spec(object: &mut Value, old: Option<&Value>) {
         old.and_then(|old| old.get("spec"))
             .is_some_and(|spec| spec.get(field).is_some())
     };
-    let other_namespace = spec.pointer("/dataSourceRef/namespace").is_some();
+    let other_namespace = !text_at(spec, "/dataSourceRef/namespace").is_empty();
     if other_namespace && !old_has("dataSourceRef") {
         remove(spec, "dataSourceRef");
     }
