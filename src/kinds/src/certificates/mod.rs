@@ -1,4 +1,4 @@
 //! `certificates.k8s.io`.
 
 pub(crate) mod certificatesigningrequests;
-mod pem;
+pub(crate) mod pem;

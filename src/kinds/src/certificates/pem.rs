@@ -4,7 +4,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// The kinds of the well-formed blocks, such as `CERTIFICATE`, in their order.
 pub(super) fn block_types(text: &str) -> Vec<&str> {
-    let mut types = Vec::new();
+    blocks(text).into_iter().map(|(kind, _)| kind).collect()
+}
+
+/// The well-formed blocks with what they hold.
+pub(crate) fn blocks(text: &str) -> Vec<(&str, Vec<u8>)> {
+    let mut blocks = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("-----BEGIN ") {
         rest = after;
@@ -15,12 +20,12 @@ pub(super) fn block_types(text: &str) -> Vec<&str> {
             continue;
         };
         let content: String = body.split_whitespace().collect();
-        if STANDARD.decode(content).is_ok() {
-            types.push(kind);
+        if let Ok(bytes) = STANDARD.decode(content) {
+            blocks.push((kind, bytes));
             rest = after_block;
         }
     }
-    types
+    blocks
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::configmaps::{decoded_len, immutable_faults, push_key_faults};
 use crate::{
+    certificates::pem::blocks,
     columns::{self, column, documented},
     kind::Kind,
     values::{entries, set_default, struct_mut, text},
 };
 
 const TYPE: &str = "io.k8s.api.core.v1.Secret";
+const CERTIFICATE: &str = "CERTIFICATE";
 /// The size of all values together.
 const MAX_BYTES: usize = 1024 * 1024;
 const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
@@ -79,18 +81,16 @@ impl Strategy for Secrets {
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {
-        let is_tls = text(new, "type") == "kubernetes.io/tls";
-        let value = |key: &str| {
-            new.get("data")
-                .map(|data| text(data, key))
-                .and_then(|data| STANDARD.decode(data).ok())
-        };
-        match (is_tls, value("tls.crt")) {
-            (true, Some(certificate)) if !contains_pem(&certificate) => {
-                vec!["tls: failed to find any PEM data in certificate input".to_owned()]
-            }
-            _ => Vec::new(),
+        if text(new, "type") != "kubernetes.io/tls" {
+            return Vec::new();
         }
+        let value = |key: &str| {
+            let data = new.get("data").map_or("", |data| text(data, key));
+            STANDARD.decode(data).unwrap_or_default()
+        };
+        key_pair_fault(&value("tls.crt"), &value("tls.key"))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -164,7 +164,93 @@ fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: 
     ));
 }
 
-fn contains_pem(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    text.contains("-----BEGIN ") && text.contains("-----END ")
+/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find. That they are well-formed and
+/// belong together is not looked at.
+fn key_pair_fault(certificate: &[u8], key: &[u8]) -> Option<String> {
+    let (certificate, key) = (String::from_utf8_lossy(certificate), String::from_utf8_lossy(key));
+    let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
+    let skipped = |text: &str, is_wanted: &dyn Fn(&str) -> bool| {
+        let kinds: Vec<String> = blocks(text).into_iter().map(|(kind, _)| kind.to_owned()).collect();
+        (!kinds.iter().any(|kind| is_wanted(kind))).then_some(kinds)
+    };
+    let after = |kinds: &[String]| {
+        format!(
+            "after skipping PEM blocks of the following types: [{}]",
+            kinds.join(" ")
+        )
+    };
+    if let Some(kinds) = skipped(&certificate, &|kind| kind == CERTIFICATE) {
+        return Some(match kinds.as_slice() {
+            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+            [one] if one.ends_with("PRIVATE KEY") => {
+                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
+                 may have been switched"
+                    .to_owned()
+            }
+            kinds => format!(
+                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}",
+                after(kinds)
+            ),
+        });
+    }
+    skipped(&key, &is_key).map(|kinds| match kinds.as_slice() {
+        [] => "tls: failed to find any PEM data in key input".to_owned(),
+        [one] if one == CERTIFICATE => {
+            "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
+        }
+        kinds => format!(
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input {}",
+            after(kinds)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_which_a_half_is_missing_are_told_of() {
+        let block = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\n-----END {kind}-----\n");
+        let (certificate, key) = (block("CERTIFICATE"), block("RSA PRIVATE KEY"));
+        let other = block("PUBLIC KEY");
+        let cases = [
+            ("", "", Some("tls: failed to find any PEM data in certificate input")),
+            (
+                &key,
+                &certificate,
+                Some(
+                    "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM \
+                     inputs may have been switched",
+                ),
+            ),
+            (
+                &other,
+                &key,
+                Some(
+                    "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of \
+                     the following types: [PUBLIC KEY]",
+                ),
+            ),
+            (&certificate, "x", Some("tls: failed to find any PEM data in key input")),
+            (
+                &certificate,
+                &certificate,
+                Some("tls: found a certificate rather than a key in the PEM for the private key"),
+            ),
+            (
+                &certificate,
+                &format!("{other}{certificate}"),
+                Some(
+                    "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM \
+                     blocks of the following types: [PUBLIC KEY CERTIFICATE]",
+                ),
+            ),
+            (&format!("{other}{certificate}"), &key, None),
+        ];
+        for (certificate, key, expected) in cases {
+            let fault = key_pair_fault(certificate.as_bytes(), key.as_bytes());
+            assert_eq!(fault.as_deref(), expected, "{certificate} {key}");
+        }
+    }
 }
