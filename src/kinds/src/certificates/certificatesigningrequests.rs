@@ -164,6 +164,7 @@ impl Strategy for SigningRequests {
 
     fn prepare_for_status_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
         keep_all_but_status_and_metadata(new, old);
+        keep_decisions(new, old);
         date_conditions(context, new, old);
     }
 
@@ -289,6 +290,23 @@ fn push_signer(errors: &mut ErrorList, signer: &str, path: &Path<'_>) {
             signer,
             "must be a fully qualified domain and path of the form 'example.com/signer-name'",
         )),
+    }
+}
+
+/// What was decided stays as it was told, unless the number of decisions changes, which is refused later.
+fn keep_decisions(new: &mut Value, old: &Value) {
+    for decision in DECISIONS {
+        let is_one = |condition: &&Value| text(condition, "type") == decision;
+        let before: Vec<&Value> = conditions(old).iter().filter(is_one).collect();
+        if conditions(new).iter().filter(is_one).count() != before.len() {
+            continue;
+        }
+        let list = new.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+        let decisions = list.into_iter().flatten();
+        let decisions = decisions.filter(|condition| text(condition, "type") == decision);
+        decisions
+            .zip(before)
+            .for_each(|(condition, before)| condition.clone_from(before));
     }
 }
 
@@ -439,5 +457,21 @@ mod tests {
             dated["status"]["conditions"][0]["lastUpdateTime"],
             "1970-01-01T00:00:00Z"
         );
+    }
+
+    #[test]
+    fn the_status_does_not_reword_decisions() {
+        let conditions = |message: &str| {
+            let approved = json!({ "type": "Approved", "status": "True", "message": message });
+            json!({ "status": { "conditions": [approved, { "type": "Other", "status": "True", "message": message }] } })
+        };
+        let old = trial().create(request(json!({}))).expect("a valid request");
+        let approved = trial()
+            .patch_part("approval", &old, &conditions("first"))
+            .expect("it may be approved");
+        let status = conditions("second")["status"].clone();
+        let told = trial().status(&approved, status).expect("a valid status");
+        let messages = ["0", "1"].map(|at| text_at(&told, &format!("/status/conditions/{at}/message")).to_owned());
+        assert_eq!(messages, ["first", "second"]);
     }
 }
