@@ -146,7 +146,8 @@ impl Strategy for Ingresses {
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
-        let is_annotated = old.is_none() && class_annotation(new).is_some();
+        let is_annotated =
+            old.is_none() && class_annotation(new).is_some() && new.pointer("/spec/ingressClassName").is_none();
         let warning =
             format!("annotation {CLASS_ANNOTATION:?} is deprecated, please use 'spec.ingressClassName' instead");
         is_annotated.then_some(warning).into_iter().collect()
@@ -336,5 +337,16 @@ mod tests {
         let old = trial().create(rule(json!({ "backend": { "service": { "name": "s", "port": { "number": 80 } } }, "pathType": "Prefix", "path": "/" }))).expect("a valid ingress");
         let status = json!({ "loadBalancer": { "ingress": [{ "hostname": "10.0.0.1" }] } });
         trial().expect_status_faults(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
+    }
+
+    #[test]
+    fn the_annotation_is_warned_of_where_it_chooses_the_class() {
+        let annotated = |spec: Value| {
+            let mut ingress = named("i", spec);
+            ingress["metadata"]["annotations"] = json!({ CLASS_ANNOTATION: "c" });
+            trial().warnings(&ingress, None).len()
+        };
+        assert_eq!(annotated(json!({})), 1);
+        assert_eq!(annotated(json!({ "ingressClassName": "c" })), 0);
     }
 }
