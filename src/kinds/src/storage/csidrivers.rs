@@ -11,7 +11,7 @@ use crate::{
     checks::{number, push_immutable, push_unsupported},
     columns::{self, column, documented},
     kind::Kind,
-    values::{is_true_at, items, set_default, struct_mut, text},
+    values::{integer_at, is_true_at, items, set_default, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.storage.v1.CSIDriverSpec";
@@ -67,6 +67,14 @@ impl Strategy for CsiDrivers {
             &Path::new("spec"),
         );
         errors
+    }
+
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        // New drivers have no generation; changes of them are counted all the same.
+        if new.get("spec") != old.get("spec") {
+            let before = integer_at(old, "/metadata/generation").unwrap_or(0);
+            struct_mut(new, "metadata").insert("generation".into(), (before + 1).into());
+        }
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
@@ -194,6 +202,17 @@ mod tests {
                 r#"spec.tokenRequests[1].audience: Duplicate value: "a""#,
             ]),
         ]);
+    }
+
+    #[test]
+    fn changes_are_counted() {
+        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let driver = trial.create(named("d", json!({}))).expect("a valid driver");
+        assert_eq!(driver.pointer("/metadata/generation"), None);
+        let changed = trial.patch(&driver, &json!({ "spec": { "requiresRepublish": true } }));
+        assert_eq!(changed.expect("it may change")["metadata"]["generation"], 1);
+        let labelled = trial.patch(&driver, &json!({ "metadata": { "labels": { "a": "b" } } }));
+        assert_eq!(labelled.expect("it may change").pointer("/metadata/generation"), None);
     }
 
     #[test]
