@@ -121,8 +121,9 @@ impl Strategy for CronJobs {
             job.map(|job| jobs::warnings(job, "spec.jobTemplate.spec"))
                 .unwrap_or_default(),
         );
-        if text_at(new, "/spec/schedule").contains("TZ") {
-            let text = "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see \
+        // A new schedule of this sort is refused; only old ones are left to be warned of.
+        if old.is_some() && text_at(new, "/spec/schedule").contains("TZ") {
+            let text = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                         https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
             warnings.push(text.to_owned());
         }
@@ -272,5 +273,14 @@ mod tests {
         let mut body = cron_job(&json!({}));
         body["metadata"]["name"] = long.into();
         assert_eq!(trial.faults(body), [fault]);
+    }
+
+    #[test]
+    fn old_schedules_with_zones_are_warned_of() {
+        let trial = Trial::new("batch", "cronjobs", kind());
+        let old = trial.decode(cron_job(&json!({ "schedule": "TZ=UTC 0 0 * * *" })));
+        let told = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
+                    https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";
+        assert_eq!(trial.warnings(&old, Some(&old)), [told]);
     }
 }

@@ -275,8 +275,8 @@ pub(crate) fn warnings(spec: &Value, path: &str) -> Vec<String> {
     let is_indexed = text(spec, "completionMode") == "Indexed";
     if is_indexed && count("completions") > MANY && count("parallelism") > MANY_AT_ONCE {
         warnings.push(format!(
-            "{path}.completions: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher \
-             than 10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+            "{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, \
+             Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
         ));
     }
     if let Some(template) = spec.get("template") {

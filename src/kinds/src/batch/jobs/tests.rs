@@ -284,3 +284,15 @@ fn an_end_comes_after_the_start_and_stays() {
         )],
     );
 }
+
+#[test]
+fn jobs_too_large_to_be_tracked_are_warned_of() {
+    let large = json!({ "completionMode": "Indexed", "completions": 100_001, "parallelism": 10_001 });
+    for (patch, warned) in [(large, true), (json!({ "parallelism": 10_001 }), false)] {
+        let warnings = trial().warnings(&trial().decode(job(&patch)), None);
+        let told = warnings
+            .iter()
+            .any(|text| text.starts_with("spec: In Indexed Jobs with "));
+        assert_eq!(told, warned, "{patch}: {warnings:?}");
+    }
+}
