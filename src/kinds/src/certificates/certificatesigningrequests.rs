@@ -235,9 +235,10 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
         .first()
         .map(|kind| (*kind).to_owned());
     if first.as_deref() != Some("CERTIFICATE REQUEST") {
-        let shown = Value::from(request);
+        // Bytes are shown as JSON has them.
+        let shown = spec.get("request").unwrap_or(&Value::Null);
         let detail = "PEM block type must be CERTIFICATE REQUEST";
-        errors.push(Error::invalid(&path.child("request"), &shown, detail));
+        errors.push(Error::invalid(&path.child("request"), shown, detail));
     }
     let usages_path = path.child("usages");
     let usages = items(spec, "usages");
@@ -403,6 +404,10 @@ mod tests {
     fn faults() {
         trial().expect_faults(&[
             (request(json!({ "expirationSeconds": 600 })), &[]),
+            (
+                request(json!({ "request": "YWJj" })),
+                &[r#"spec.request: Invalid value: "YWJj": PEM block type must be CERTIFICATE REQUEST"#],
+            ),
             (request(json!({ "usages": [], "signerName": "s", "expirationSeconds": 5 })), &[
                 "spec.usages: Required value",
                 "spec.signerName: Invalid value: \"s\": must be a fully qualified domain and path of the form 'example.com/signer-name'",
