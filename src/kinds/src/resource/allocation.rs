@@ -55,11 +55,12 @@ impl SharedDeviceId {
 
 impl fmt::Display for SharedDeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.0.join("/"))?;
-        match self.1.as_str() {
-            "" => Ok(()),
-            share => write!(f, "/{share}"),
-        }
+        let [driver, pool, device] = self.0.0.each_ref().map(|name| Value::from(name.as_str()));
+        let share = Value::from(self.1.as_str());
+        write!(
+            f,
+            r#"{{"Driver":{driver},"Pool":{pool},"Device":{device},"ShareID":{share}}}"#
+        )
     }
 }
 

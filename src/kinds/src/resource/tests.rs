@@ -129,7 +129,7 @@ fn an_allocation_is_checked_and_stays() {
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
         ]),
         (json!({ "allocation": allocation(json!({})), "devices": [{ "driver": "d", "pool": "p", "device": "b" }] }), &[
-            "status.devices[0]: Invalid value: d/p/b: must be an allocated device in the claim",
+            r#"status.devices[0]: Invalid value: {"Driver":"d","Pool":"p","Device":"b","ShareID":""}: must be an allocated device in the claim"#,
         ]),
         (json!({ "allocation": allocation(json!({})), "devices": [{
             "driver": "d", "pool": "p", "device": "a", "networkData": { "ips": ["10.0.0.1/8", "10.0.0.01/8", "x"] },
