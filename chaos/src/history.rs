@@ -28,7 +28,7 @@ mod run;
 pub use self::{
     files::{HistoryError, Recorder},
     hash::payload_hash,
-    run::{CacheRecord, DutySample, FaultRecord, FaultResult, Limits, Run, Sample, SampleRecord},
+    run::{CacheRecord, DutySample, FaultRecord, FaultResult, LateWrite, Limits, Run, Sample, SampleRecord},
 };
 
 /// Nanoseconds since the run began, by the runner's monotonic clock.
@@ -42,6 +42,8 @@ pub type Hash = u64;
 pub const SECOND: Nanos = 1_000_000_000;
 /// The `replica` of requests that went through the load balancer.
 pub const BALANCER: &str = "balancer";
+/// How the names of clients begin that do nothing but read with `resourceVersion=0`.
+pub const CACHED_READERS: &str = "cached-";
 
 /// All that was recorded of one run.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -73,12 +73,14 @@ async fn all_is_well(world: &World) {
 async fn faults_of_replicas_and_their_links_bite_and_heal() {
     let _turn = turn().await;
     let mut settings = settings();
-    for fault in [Fault::CutPeers(Cut::OneWay), Fault::ResetStorm(Where::ToEtcd)] {
+    let of_links = [Fault::CutPeers(Cut::OneWay), Fault::ResetStorm(Where::ToEtcd)];
+    for fault in of_links.into_iter().chain([Fault::DeposeLeader]) {
         fault.prepare(&mut settings);
     }
     let world = start(settings).await;
-    let before = world.raft_leader().await.expect("the group has a leader");
 
+    go_through(Fault::DeposeLeader, &world).await;
+    let before = world.settled_raft_leader().await.expect("the group has a leader");
     go_through(Fault::KillLeader, &world).await;
     assert_ne!(world.raft_leader().await, Some(before), "another one leads");
     go_through(Fault::CutPeers(Cut::OneWay), &world).await;
@@ -142,6 +144,7 @@ async fn what_cannot_be_installed_is_skipped_and_touches_nothing() {
     for fault in [
         Fault::KillLeader,
         Fault::PauseLeader,
+        Fault::DeposeLeader,
         Fault::CutFromEtcd,
         Fault::CutPeers(Cut::Symmetric),
         Fault::ResetStorm(Where::Everywhere),

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Evidence, Ledger, Violation};
-use crate::history::{History, SampleRecord};
+use super::{Evidence, Ledger, Violation, liveness::installed};
+use crate::history::{History, Revision, SampleRecord};
 
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = tokens(ledger);
+    violations.extend(late_writes(ledger));
     violations.extend(periods(ledger));
     violations.extend(transitions(ledger));
     violations.extend(holders(ledger.history));
@@ -43,6 +44,44 @@ fn tokens(ledger: &Ledger<'_>) -> Vec<Violation> {
             violations.push(Violation::new(17, text, evidence));
         } else if stamp.raised {
             newest.insert(&stamp.duty, (stamp.token, found.index));
+        }
+    }
+    violations
+}
+
+/// 17: a write that came late has no effect while another one holds the duty. Whatever the former holder writes together
+/// with that write's slot is that write.
+fn late_writes(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (place, fault) in installed(ledger.history) {
+        let Some(late) = &fault.late else { continue };
+        let raised = ledger.entries.iter().filter(|found| {
+            let stamp = found.entry.fence.as_ref();
+            stamp.is_some_and(|stamp| stamp.raised && stamp.duty == late.duty && stamp.token > late.token)
+        });
+        let mut raised = raised.map(|found| found.entry.revision);
+        let Some(deposed) = raised.next() else { continue };
+        let until = raised.next().unwrap_or(Revision::MAX);
+        let during = ledger.entries.iter();
+        let during = during.filter(|found| (deposed..until).contains(&found.entry.revision));
+        let slots: BTreeMap<Revision, usize> = during
+            .clone()
+            .filter(|found| found.entry.path == late.slot)
+            .map(|found| (found.entry.revision, found.index))
+            .collect();
+        for found in during.filter(|found| found.entry.path == late.path) {
+            if let Some(slot) = slots.get(&found.entry.revision) {
+                let text = format!(
+                    "{} was written under token {} of {} after another one had taken over",
+                    late.path, late.token, late.duty
+                );
+                let evidence = [
+                    Evidence::Fault(place),
+                    Evidence::Truth(*slot),
+                    Evidence::Truth(found.index),
+                ];
+                violations.push(Violation::new(17, text, evidence));
+            }
         }
     }
     violations

@@ -145,7 +145,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(streams::check(&ledger, &streams));
     violations.extend(fencing::check(&ledger));
     violations.extend(liveness::check(history));
-    violations.extend(resources::check(history, &streams));
+    violations.extend(resources::check(history));
     violations.extend(opinion::check(&ledger));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);

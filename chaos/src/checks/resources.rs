@@ -3,19 +3,18 @@
 use super::{
     Evidence, Violation,
     liveness::{installed, replica_samples},
-    streams::Stream,
 };
 use crate::{
-    history::{History, Nanos, Outcome, Purpose, Verb},
+    history::{FaultRecord, History, Nanos, Outcome, Purpose, Verb},
     report::percentile,
 };
 
 /// Fewer requests say nothing about a percentile.
 const ENOUGH: usize = 100;
 
-pub(super) fn check(history: &History, streams: &[Stream<'_>]) -> Vec<Violation> {
+pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = bounded(history);
-    violations.extend(beside_slow_watchers(history, streams));
+    violations.extend(beside_slow_watchers(history));
     violations
 }
 
@@ -49,15 +48,17 @@ fn bounded(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// 15: requests take as long beside slow watchers as without.
-fn beside_slow_watchers(history: &History, streams: &[Stream<'_>]) -> Option<Violation> {
-    let slow = || streams.iter().filter(|stream| stream.start.reads_per_second.is_some());
-    let from = slow().map(|stream| stream.start.at).min()?;
-    let until = slow()
-        .map(|stream| stream.end.map_or(history.run.ended, |end| end.at))
-        .max()?;
+/// 15: requests take as long beside slow watchers as before them.
+fn beside_slow_watchers(history: &History) -> Vec<Violation> {
+    let slow = installed(history).filter(|(_, fault)| fault.slow_watchers);
+    slow.filter_map(|(place, fault)| beside(history, place, fault))
+        .collect()
+}
+
+fn beside(history: &History, place: usize, slow: &FaultRecord) -> Option<Violation> {
     // Another fault would be blamed on the watchers.
-    if installed(history).any(|(_, fault)| fault.at < until && fault.until > from && fault.name != "slow-watchers") {
+    let meets = |other: &FaultRecord| other.at < slow.until;
+    if installed(history).any(|(_, other)| !other.slow_watchers && meets(other)) {
         return None;
     }
     let p99 = |from: Nanos, until: Nanos| {
@@ -68,7 +69,7 @@ fn beside_slow_watchers(history: &History, streams: &[Stream<'_>]) -> Option<Vio
         let mut took: Vec<Nanos> = during.map(|op| op.returned - op.called).collect();
         (took.len() >= ENOUGH).then(|| percentile(&mut took, 99))
     };
-    let (before, beside) = (p99(history.run.warm, from)?, p99(from, until)?);
+    let (before, beside) = (p99(history.run.warm, slow.at)?, p99(slow.at, slow.until)?);
     let limits = &history.run.limits;
     let allowed = before + before / 100 * limits.slow_watch_percent + limits.slow_watch_noise;
     (beside > allowed).then(|| {
@@ -78,10 +79,6 @@ fn beside_slow_watchers(history: &History, streams: &[Stream<'_>]) -> Option<Vio
             ms(before),
             ms(beside)
         );
-        Violation::new(
-            15,
-            text,
-            slow().map(|stream| Evidence::Watch(stream.index)).collect::<Vec<_>>(),
-        )
+        Violation::new(15, text, [Evidence::Fault(place)])
     })
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value, json};
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -50,6 +50,7 @@ struct Progress {
 #[derive(Debug)]
 struct Consumers {
     wanted: usize,
+    began: std::time::Instant,
     progress: Arc<Progress>,
     watchers: Task<()>,
     changes: Task<()>,
@@ -57,16 +58,20 @@ struct Consumers {
 
 pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box<dyn Doing>, Refusal> {
     let (probe, address) = (world.probe().clone(), world.address());
-    make(&probe, address).await?;
+    make_namespace(&probe, address).await?;
+    make_object(&probe, address).await?;
     let progress = Arc::<Progress>::default();
     let (watching, changing) = (Arc::clone(&progress), Arc::clone(&progress));
     let watcher = probe.clone();
     let watchers = Task::spawn(|stop| watch_all(watcher, address, slow, idle, watching, stop));
     let wanted = slow + idle;
     wait_until_open(wanted, &progress).await;
+    // What a thousand handshakes cost is not what slow watchers cost.
+    let began = std::time::Instant::now();
     let changes = Task::spawn(|stop| change(probe, address, changing, stop));
     Ok(Box::new(Consumers {
         wanted,
+        began,
         progress,
         watchers,
         changes,
@@ -82,23 +87,35 @@ async fn wait_until_open(wanted: usize, progress: &Progress) {
     }
 }
 
-/// The namespace and the object that is changed.
-async fn make(probe: &Probe, address: SocketAddr) -> Result<(), WorldError> {
+/// The namespace that faults make changes of their own in.
+pub(super) async fn make_namespace(probe: &Probe, address: SocketAddr) -> Result<(), WorldError> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    make(probe, address, "/api/v1/namespaces", &namespace).await
+}
+
+/// The object that is changed.
+async fn make_object(probe: &Probe, address: SocketAddr) -> Result<(), WorldError> {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": OBJECT}});
-    let collection = format!("/api/v1/namespaces/{NAMESPACE}/configmaps");
-    for (path, body) in [("/api/v1/namespaces", namespace), (&*collection, object)] {
-        let made = probe.send(address, "POST", path, Some(&body), PATIENCE).await;
-        // It may be there from an earlier time.
-        if !matches!(made, Ok((201 | 409, _))) {
-            return Err(WorldError::Answer {
-                part: "the load balancer".to_owned(),
-                what: "that it has made the objects of slow consumers",
-                why: format!("{path}: {made:?}"),
-            });
-        }
+    make(
+        probe,
+        address,
+        &format!("/api/v1/namespaces/{NAMESPACE}/configmaps"),
+        &object,
+    )
+    .await
+}
+
+async fn make(probe: &Probe, address: SocketAddr, path: &str, body: &Value) -> Result<(), WorldError> {
+    let made = probe.send(address, "POST", path, Some(body), PATIENCE).await;
+    // It may be there from an earlier time.
+    if matches!(made, Ok((201 | 409, _))) {
+        return Ok(());
     }
-    Ok(())
+    Err(WorldError::Answer {
+        part: "the load balancer".to_owned(),
+        what: "that it has made the objects of a fault",
+        why: format!("{path}: {made:?}"),
+    })
 }
 
 async fn change(probe: Probe, address: SocketAddr, progress: Arc<Progress>, mut stop: Stop) {
@@ -191,6 +208,10 @@ async fn sip(mut stream: TlsStream<TcpStream>) {
 impl Doing for Consumers {
     fn targets(&self) -> Vec<String> {
         vec!["watches".to_owned()]
+    }
+
+    fn began(&self) -> Option<std::time::Instant> {
+        Some(self.began)
     }
 
     fn observe<'a>(&'a mut self, _: &'a World) -> BoxFuture<'a, Observation> {

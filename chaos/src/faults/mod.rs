@@ -17,6 +17,8 @@ mod balancer;
 mod compaction;
 mod consumers;
 mod damage;
+mod depose;
+mod held_write;
 mod kill;
 mod memory;
 mod mix;
@@ -36,6 +38,7 @@ use futures_util::future::BoxFuture;
 use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
+use crate::history::LateWrite;
 use crate::world::{Proxied, Settings, World, WorldError};
 
 pub use consumers::NAMESPACE;
@@ -56,6 +59,8 @@ pub enum Fault {
     KillAllReplicas,
     /// 5: SIGSTOP of the leader for longer than its lease.
     PauseLeader,
+    /// 5: the same at a moment when a write of one of its duties is under way, until another replica holds that duty.
+    DeposeLeader,
     /// 6: SIGSTOP of the leader for 100 to 900 ms, again and again.
     PauseLeaderBriefly,
     /// 7: SIGKILL of a member of etcd that follows.
@@ -125,6 +130,7 @@ impl Fault {
             Self::KillAllButOne,
             Self::KillAllReplicas,
             Self::PauseLeader,
+            Self::DeposeLeader,
             Self::PauseLeaderBriefly,
             Self::KillEtcdFollower,
             Self::KillEtcdLeader,
@@ -167,7 +173,7 @@ impl Fault {
             Self::KillLeader => 2,
             Self::KillAllButOne => 3,
             Self::KillAllReplicas => 4,
-            Self::PauseLeader => 5,
+            Self::PauseLeader | Self::DeposeLeader => 5,
             Self::PauseLeaderBriefly => 6,
             Self::KillEtcdFollower => 7,
             Self::KillEtcdLeader => 8,
@@ -194,7 +200,7 @@ impl Fault {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
             Self::PauseEtcdQuorum => 8,
             Self::KillBalancer => 3,
-            Self::KillAllReplicas | Self::ReloadBalancer | Self::RollingRestart { .. } => 1,
+            Self::DeposeLeader | Self::KillAllReplicas | Self::ReloadBalancer | Self::RollingRestart { .. } => 1,
             Self::Mix => 30,
             _ => 5,
         })
@@ -203,6 +209,7 @@ impl Fault {
     /// Changes the settings of a world so that this fault can be installed in it.
     pub fn prepare(&self, settings: &mut Settings) {
         match self {
+            Self::DeposeLeader => depose::prepare(settings),
             Self::CutFromEtcd => settings.proxied.etcd = true,
             Self::CutPeers(_) => settings.proxied.peers = settings.group,
             Self::Delay { place, .. } | Self::Loss { place, .. } | Self::ResetStorm(place) => {
@@ -221,11 +228,11 @@ impl Fault {
 
     /// Does it. `chance` decides who is hit where that is open.
     pub async fn install(&self, world: &Arc<World>, chance: &mut StdRng) -> Verdict {
-        let installed_at = Instant::now();
+        let asked_at = Instant::now();
         match self.begin(world, chance).await {
             Ok(doing) => Verdict::Installed(Active {
                 fault: self.clone(),
-                installed_at,
+                began: doing.began().unwrap_or(asked_at),
                 seen: None,
                 doing,
             }),
@@ -241,6 +248,7 @@ impl Fault {
             Self::KillAllButOne => kill::all_but_one(world, chance).await,
             Self::KillAllReplicas => kill::all(world).await,
             Self::PauseLeader => pause::leader(world).await,
+            Self::DeposeLeader => depose::begin(world).await,
             Self::PauseLeaderBriefly => pause::leader_briefly(world, chance).await,
             Self::KillEtcdFollower => kill::etcd_follower(world, chance).await,
             Self::KillEtcdLeader => kill::etcd_leader(world).await,
@@ -272,6 +280,7 @@ impl fmt::Display for Fault {
             Self::KillAllButOne => f.write_str("all replicas but one are killed"),
             Self::KillAllReplicas => f.write_str("all replicas are killed"),
             Self::PauseLeader => f.write_str("the group's leader is paused past its lease"),
+            Self::DeposeLeader => f.write_str("the group's leader is paused past its lease while a duty of it writes"),
             Self::PauseLeaderBriefly => f.write_str("the group's leader is paused briefly, again and again"),
             Self::KillEtcdFollower => f.write_str("a follower of etcd is killed"),
             Self::KillEtcdLeader => f.write_str("etcd's leader is killed"),
@@ -335,7 +344,7 @@ impl Observation {
 #[derive(Debug)]
 pub struct Active {
     fault: Fault,
-    installed_at: Instant,
+    began: Instant,
     /// The first time that it was seen to bite counts: a killed leader has a successor only after a while.
     seen: Option<Observation>,
     doing: Box<dyn Doing>,
@@ -356,9 +365,14 @@ impl Active {
         &self.fault
     }
 
-    /// When its installation began. The end of it is when [`Fault::install`] returns.
-    pub fn installed_at(&self) -> Instant {
-        self.installed_at
+    /// When the harm began. The end of its installation is when [`Fault::install`] returns.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// The write of a deposed holder that comes late, if the fault is about one.
+    pub fn late_write(&self) -> Option<LateWrite> {
+        self.doing.late_write()
     }
 
     /// The parts and links that it touches, as their names read.
@@ -413,6 +427,13 @@ fn skip<T>(why: impl Into<String>) -> Result<T, Refusal> {
 /// One kind of fault that is there.
 trait Doing: fmt::Debug + Send + Sync {
     fn targets(&self) -> Vec<String>;
+    /// When the harm began, if not at once.
+    fn began(&self) -> Option<Instant> {
+        None
+    }
+    fn late_write(&self) -> Option<LateWrite> {
+        None
+    }
     fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation>;
     fn done(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async {})

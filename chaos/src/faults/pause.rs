@@ -52,7 +52,7 @@ async fn pause(world: &World, parts: Vec<Part>) -> Result<Box<dyn Doing>, Refusa
 }
 
 /// Whether a part does not answer what it would answer if it ran.
-async fn is_silent(world: &World, part: Part) -> bool {
+pub(super) async fn is_silent(world: &World, part: Part) -> bool {
     match part {
         Part::Etcd(index) => world.etcd_status(index).await.is_none(),
         Part::Replica(index) => match world.replica_address(index, Route::Direct) {
@@ -64,7 +64,7 @@ async fn is_silent(world: &World, part: Part) -> bool {
 }
 
 /// A part that another fault has ended is not paused any more.
-fn resume(world: &World, part: Part) -> Result<(), WorldError> {
+pub(super) fn resume(world: &World, part: Part) -> Result<(), WorldError> {
     match world.resume(part) {
         Err(WorldError::NotRunning(_)) => Ok(()),
         other => other,

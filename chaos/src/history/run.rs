@@ -47,7 +47,7 @@ pub struct Limits {
     pub watch_window: u64,
     /// By how many per cent the 99th percentile of others may grow beside slow watchers (15) …
     pub slow_watch_percent: u64,
-    /// … beyond this, which is noise.
+    /// … and by this much on top, which is noise.
     pub slow_watch_noise: Nanos,
 }
 
@@ -63,7 +63,7 @@ impl Default for Limits {
             fd_slack: 50,
             watch_window: 0,
             slow_watch_percent: 10,
-            slow_watch_noise: SECOND / 20,
+            slow_watch_noise: SECOND / 50,
         }
     }
 }
@@ -130,9 +130,28 @@ pub struct FaultRecord {
     /// Replicas that cannot serve while it lasts and must say so, if they can say anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
+    /// It is watchers that read slowly: nobody else may wait longer for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slow_watchers: bool,
     /// It deposes a holder that writes on: at least one refused write must be counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deposes: bool,
+    /// The write of that holder which came late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<LateWrite>,
+}
+
+/// A write of a duty that was under way when its holder was stopped, and reached etcd when another one held the duty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateWrite {
+    /// The duty.
+    pub duty: String,
+    /// The token that it was written under.
+    pub token: u64,
+    /// What it would have changed, as etcd's key.
+    pub path: String,
+    /// Its slot, as etcd's key: it changes together with what a write changes.
+    pub slot: String,
 }
 
 /// What the sampler learned.
@@ -158,6 +177,9 @@ pub struct Sample {
     pub fds: u64,
     /// What `/readyz` said; `None` if it did not answer.
     pub ready: Option<bool>,
+    /// Its id in the group, if it told it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
     /// Whom it takes for the leader of the group.
     pub leader: Option<u64>,
     /// The term that it is in.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,7 @@ struct Inner {
     name: String,
     conditions: watch::Sender<Conditions>,
     strikes: watch::Sender<Strikes>,
+    trap: watch::Sender<Trap>,
     chance: Mutex<StdRng>,
     tally: Tally,
 }
@@ -29,6 +31,15 @@ pub(super) struct Strikes {
     pub(super) resets: u64,
     pub(super) forgets: u64,
     pub(super) mends: u64,
+}
+
+/// What a link lies in wait for.
+#[derive(Debug, Default)]
+enum Trap {
+    #[default]
+    None,
+    Set(Vec<Vec<u8>>),
+    Sprung(Bytes),
 }
 
 /// What has passed over a link and what was done to it, since its start.
@@ -135,6 +146,7 @@ impl Link {
             name: name.into(),
             conditions: watch::Sender::new(Conditions::default()),
             strikes: watch::Sender::new(Strikes::default()),
+            trap: watch::Sender::default(),
             chance: Mutex::new(StdRng::seed_from_u64(seed)),
             tally: Tally::default(),
         }))
@@ -155,8 +167,10 @@ impl Link {
         *self.0.conditions.borrow()
     }
 
-    /// Makes it perfect again. Connections that were half-open are reset, as their server would do it now.
+    /// Makes it perfect again, and takes its trap away. Connections that were half-open are reset, as their server would
+    /// do it now.
     pub fn heal(&self) {
+        self.0.trap.send_replace(Trap::None);
         self.set(Conditions::default());
         self.0.strikes.send_modify(|strikes| strikes.mends += 1);
     }
@@ -170,6 +184,48 @@ impl Link {
     /// sends goes nowhere, and nothing comes back, until [`Link::heal`].
     pub fn half_open_connections(&self) {
         self.0.strikes.send_modify(|strikes| strikes.forgets += 1);
+    }
+
+    /// Lies in wait for a piece to the server with one of these texts in it: from that piece on nothing passes in this
+    /// direction, as in a blackhole, until [`Link::heal`]. So a request is held while it is under way, and its client can
+    /// be struck at a moment that is otherwise too short to be met. A text that is cut in two by the sender slips through.
+    pub fn set_trap(&self, texts: Vec<Vec<u8>>) {
+        self.0.trap.send_replace(Trap::Set(texts));
+    }
+
+    /// Takes a trap away that has not sprung.
+    pub fn disarm(&self) {
+        self.0.trap.send_if_modified(|trap| {
+            let is_set = matches!(trap, Trap::Set(_));
+            if is_set {
+                *trap = Trap::None;
+            }
+            is_set
+        });
+    }
+
+    /// Waits until the trap has sprung; gives the piece that it holds.
+    pub async fn caught(&self) -> Bytes {
+        let mut trap = self.0.trap.subscribe();
+        let sprung = trap.wait_for(|trap| matches!(trap, Trap::Sprung(_))).await;
+        match sprung.as_deref() {
+            Ok(Trap::Sprung(piece)) => piece.clone(),
+            // The sender lives in `self`.
+            _ => Bytes::new(),
+        }
+    }
+
+    /// What a piece to the server does to the trap.
+    pub(super) fn step_on(&self, piece: &Bytes) {
+        let has = |text: &[u8]| piece.windows(text.len().max(1)).any(|window| window == text);
+        let meant = |trap: &Trap| matches!(trap, Trap::Set(texts) if texts.iter().any(|text| has(text)));
+        if !meant(&self.0.trap.borrow()) {
+            return;
+        }
+        self.0
+            .conditions
+            .send_modify(|conditions| conditions.to_server.blackhole = true);
+        self.0.trap.send_replace(Trap::Sprung(piece.clone()));
     }
 
     /// What it has done so far.

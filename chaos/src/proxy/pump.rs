@@ -159,6 +159,9 @@ async fn hand_on(
         if due > Instant::now() {
             sleep_until(due).await;
         }
+        if let (Way::ToServer, Piece::Data(bytes)) = (way, &piece) {
+            link.step_on(bytes);
+        }
         if conditions.borrow().flow(way).blackhole {
             if let Piece::Data(bytes) = &piece {
                 add(&link.tally().held_bytes, bytes.len());

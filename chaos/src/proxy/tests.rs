@@ -269,6 +269,35 @@ async fn a_blackhole_holds_and_then_delivers() {
 }
 
 #[tokio::test]
+async fn a_trap_holds_what_is_meant_and_all_behind_it() {
+    let rig = Rig::new().await;
+    let mut client = rig.connected().await;
+    rig.link.set_trap(vec![b"never".to_vec(), b"meant".to_vec()]);
+    client.say("passes").await;
+    client.hears("passes").await;
+    client.say("is meant!").await;
+    assert_eq!(rig.link.caught().await, "is meant!".as_bytes());
+    client.say("behind").await;
+    client.hears_nothing().await;
+    rig.link.disarm();
+    assert_eq!(rig.link.caught().await, "is meant!".as_bytes(), "it has sprung");
+    rig.link.heal();
+    client.hears("is meant!behind").await;
+    client.say("is meant").await;
+    client.hears("is meant").await;
+}
+
+#[tokio::test]
+async fn a_trap_that_is_taken_away_holds_nothing() {
+    let rig = Rig::new().await;
+    let mut client = rig.connected().await;
+    rig.link.set_trap(vec![b"meant".to_vec()]);
+    rig.link.disarm();
+    client.say("is meant").await;
+    client.hears("is meant").await;
+}
+
+#[tokio::test]
 async fn a_blackhole_may_be_one_way() {
     let rig = Rig::new().await;
     let mut client = rig.connected().await;

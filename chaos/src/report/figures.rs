@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     checks::{Violation, failed},
     history::{
-        EventKind, History, Nanos, Op, Outcome, Purpose, SECOND, Sample, SampleRecord, StreamEnd, Verb, WatchRecord,
+        BALANCER, CACHED_READERS, DutySample, EventKind, FaultRecord, History, Nanos, Op, Outcome, Purpose, SECOND,
+        Sample, SampleRecord, StreamEnd, Verb, WatchRecord,
     },
 };
 
@@ -34,8 +35,11 @@ pub struct Figures {
     pub write_gap: f64,
     /// The same for reads.
     pub read_gap: f64,
-    /// The same for reads with `resourceVersion=0`; `None` if there were none.
+    /// The same for a client that does nothing but read with `resourceVersion=0` through the balancer; of several the
+    /// longest. `None` if there was none.
     pub cached_read_gap: Option<f64>,
+    /// The same for such clients of one replica each.
+    pub direct_cached_read_gap: Option<f64>,
     /// The longest time that one watching client heard nothing.
     pub watch_gap: f64,
     /// The longest that any write had to wait for its answer, or for having none.
@@ -54,8 +58,8 @@ pub struct Figures {
     pub relists: u64,
     /// Elections in the replicas' group.
     pub leader_changes: u64,
-    /// When the last duty that changed hands while the first fault lasted had its new holder. What moves later is not
-    /// the fault's doing: replicas that come back get their share of duties.
+    /// When the last duty that a replica held which the first fault hit had a holder among the others; `None` if not one
+    /// has moved. What is spread anew among the living is not counted, nor what moves when the replica is back.
     pub duties_moved: Option<f64>,
     /// Writes of deposed holders that a fence refused.
     pub refused_by_fences: u64,
@@ -88,7 +92,12 @@ impl Figures {
         figures.measure_gaps(history, &traffic, fault.unwrap_or(history.run.warm));
         figures.recovery = fault.and_then(|fault| recovery(history, &traffic, fault));
         figures.count_watches(history);
-        figures.read_samples(history, fault);
+        figures.read_samples(history);
+        figures.duties_moved = history
+            .faults
+            .iter()
+            .min_by_key(|fault| fault.at)
+            .and_then(|fault| duties_moved(history, fault));
         figures
     }
 
@@ -119,7 +128,8 @@ impl Figures {
         let cached = |op: &Op| !op.verb.writes() && op.request_rv.as_deref() == Some("0");
         self.write_gap = gap(&|op| op.verb.writes());
         self.read_gap = gap(&|op| !op.verb.writes() && !cached(op));
-        self.cached_read_gap = traffic.iter().any(|op| cached(op)).then(|| gap(&cached));
+        self.cached_read_gap = cached_read_gap(history, from, |replica| replica == BALANCER);
+        self.direct_cached_read_gap = cached_read_gap(history, from, |replica| replica != BALANCER);
         let writes = traffic.iter().filter(|op| op.verb.writes());
         self.slowest_write = seconds(writes.map(|op| op.returned - op.called).max().unwrap_or(0));
     }
@@ -158,11 +168,9 @@ impl Figures {
         self.watch_gap = gaps.fold(0.0, f64::max);
     }
 
-    fn read_samples(&mut self, history: &History, fault: Option<Nanos>) {
-        let healed = history.faults.iter().map(|fault| fault.until).min();
+    fn read_samples(&mut self, history: &History) {
         let mut leaders = BTreeSet::new();
         let mut refused: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-        let mut tokens: BTreeMap<&str, u64> = BTreeMap::new();
         for record in &history.samples {
             match record {
                 SampleRecord::Replica(sample) => {
@@ -172,15 +180,7 @@ impl Figures {
                     let most = refused.entry((&sample.replica, sample.pid)).or_default();
                     *most = fenced.max(*most);
                 }
-                SampleRecord::Duty(sample) => {
-                    let newest = tokens.entry(&sample.duty).or_insert(sample.token);
-                    if sample.token > *newest && sample.holder.is_some() {
-                        *newest = sample.token;
-                        let lasted = fault.filter(|_| healed.is_none_or(|healed| sample.at < healed));
-                        let after = lasted.and_then(|fault| sample.at.checked_sub(fault));
-                        self.duties_moved = after.map(seconds).or(self.duties_moved);
-                    }
-                }
+                SampleRecord::Duty(_) => {}
             }
         }
         self.leader_changes = (leaders.len() as u64).saturating_sub(1);
@@ -214,7 +214,8 @@ impl Figures {
             ("recovery", option(self.recovery)),
             ("write gap", time(self.write_gap)),
             ("read gap", time(self.read_gap)),
-            ("gap of reads from the cache", option(self.cached_read_gap)),
+            ("gap of reads from memory", option(self.cached_read_gap)),
+            ("… at a replica itself", option(self.direct_cached_read_gap)),
             ("watch gap", time(self.watch_gap)),
             ("slowest write", time(self.slowest_write)),
             ("writes acknowledged", self.acknowledged.to_string()),
@@ -230,6 +231,62 @@ impl Figures {
             ("memory, most", format!("{} MiB", self.rss_peak >> 20)),
         ]
     }
+}
+
+/// The longest time that a client had no answer which does nothing but read from memory.
+fn cached_read_gap(history: &History, from: Nanos, counts: impl Fn(&str) -> bool) -> Option<f64> {
+    let mut answered: BTreeMap<&str, Vec<Nanos>> = BTreeMap::new();
+    for op in history
+        .ops
+        .iter()
+        .filter(|op| counts(&op.replica) && op.client.starts_with(CACHED_READERS))
+    {
+        let answers = answered.entry(&op.client).or_default();
+        answers.extend((op.outcome == Outcome::Ok).then_some(op.returned));
+    }
+    let gaps = answered
+        .into_values()
+        .map(|answers| longest_gap(answers.into_iter(), from, history.run.ended));
+    gaps.max_by(f64::total_cmp)
+}
+
+/// See [`Figures::duties_moved`]. A duty that has not moved when the fault is healed counts up to then.
+fn duties_moved(history: &History, fault: &FaultRecord) -> Option<f64> {
+    let hit: BTreeSet<&str> = fault.target.split(", ").collect();
+    let mut victims = BTreeSet::new();
+    let mut held: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    let mut moved: BTreeMap<&str, Nanos> = BTreeMap::new();
+    for record in &history.samples {
+        match record {
+            SampleRecord::Replica(sample) if sample.at < fault.at && hit.contains(sample.replica.as_str()) => {
+                victims.extend(sample.id);
+            }
+            SampleRecord::Duty(DutySample {
+                duty,
+                holder: Some(holder),
+                token,
+                at,
+                ..
+            }) => {
+                let before = held.get(duty.as_str()).copied().unwrap_or_default();
+                if *at < fault.at {
+                    held.insert(duty, before.max((*token, *holder)));
+                } else if *at < fault.until && *token > before.0 && !victims.contains(holder) {
+                    moved.entry(duty).or_insert(at - fault.at);
+                }
+            }
+            _ => {}
+        }
+    }
+    let lost: Vec<_> = held
+        .iter()
+        .filter(|(_, (_, holder))| victims.contains(holder))
+        .map(|(duty, _)| *duty)
+        .collect();
+    let any = lost.iter().any(|duty| moved.contains_key(duty));
+    let never = fault.until.saturating_sub(fault.at);
+    let took = lost.iter().map(|duty| moved.get(duty).copied().unwrap_or(never));
+    took.max().filter(|_| any).map(seconds)
 }
 
 /// What figures count: the load, without the requests that open watches.

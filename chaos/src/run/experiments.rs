@@ -3,90 +3,113 @@
 use std::time::Duration;
 
 use crate::faults::{Cut, Damage, Fault, Where};
+use crate::traffic::Pace;
 
-/// One fault, thrown at a world of its own under load.
+/// One fault, or several one after the other, thrown at a world of its own under load.
 #[derive(Debug, Clone)]
 pub struct Experiment {
     /// What `--only` takes, and what its folder in the report is called.
     pub name: &'static str,
-    /// What goes wrong.
-    pub fault: Fault,
+    /// What goes wrong, in this order.
+    pub faults: Vec<Fault>,
+    /// How much load there is.
+    pub pace: Pace,
     /// How often a full run does it: what a promise has a figure for, often enough for a median.
     pub repeats: usize,
     /// Whether a short run does it, once.
     pub in_short: bool,
 }
 
+impl Experiment {
+    /// What goes wrong, in words.
+    pub fn what(&self) -> String {
+        let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
+        faults.join("; then ")
+    }
+
+    /// Alone, under the load that figures are told for.
+    fn usual(name: &'static str, fault: Fault, repeats: usize) -> Self {
+        Self {
+            name,
+            faults: vec![fault],
+            pace: Pace::Usual,
+            repeats,
+            in_short: false,
+        }
+    }
+
+    /// Has no figure: once, and under more load, since much of it has to be seen to be well.
+    fn once(name: &'static str, faults: impl Into<Vec<Fault>>) -> Self {
+        Self {
+            name,
+            faults: faults.into(),
+            pace: Pace::Brisk,
+            repeats: 1,
+            in_short: false,
+        }
+    }
+
+    fn also_in_short(self) -> Self {
+        Self { in_short: true, ..self }
+    }
+}
+
 /// For a median.
 const OFTEN: usize = 5;
+/// A figure of all kills has those of the leader, too.
+const FEWER: usize = 2;
 
-/// All of them, in the order of the fault list.
+/// All of them, in the order of the fault list. What has a figure comes alone; of the rest, what fits together shares a
+/// run, as a run takes half a minute beside its faults.
 pub fn all() -> Vec<Experiment> {
-    let once = |name, fault| Experiment {
-        name,
-        fault,
-        repeats: 1,
-        in_short: false,
-    };
-    let measured = |name, fault| Experiment {
-        repeats: OFTEN,
-        in_short: true,
-        ..once(name, fault)
-    };
-    let short = |name, fault| Experiment {
-        in_short: true,
-        ..once(name, fault)
-    };
-    let measured_in_full = |name, fault| Experiment {
-        in_short: false,
-        ..measured(name, fault)
-    };
+    let mut all = measured();
+    all.extend(seen_once());
+    all
+}
+
+/// A row of the figures stands on five runs at least.
+fn measured() -> Vec<Experiment> {
+    let often = |name, fault| Experiment::usual(name, fault, OFTEN);
+    vec![
+        Experiment::usual("kill-replica", Fault::KillReplica, FEWER),
+        often("kill-leader", Fault::KillLeader).also_in_short(),
+        often("pause-leader", Fault::DeposeLeader).also_in_short(),
+        often("etcd-leader-kill", Fault::KillEtcdLeader).also_in_short(),
+        often("etcd-leader-pause", Fault::PauseEtcdLeader),
+        often("etcd-quorum-loss", Fault::PauseEtcdQuorum).also_in_short(),
+        often("rolling-restart", Fault::RollingRestart { rounds: 1 }).also_in_short(),
+    ]
+}
+
+fn seen_once() -> Vec<Experiment> {
+    let once = |name, fault| Experiment::once(name, [fault]);
     let around = Duration::from_millis(50);
+    let place = Where::Everywhere;
     let delay = Fault::Delay {
-        place: Where::Everywhere,
+        place,
         delay: around,
         jitter: around,
     };
     let loss = Fault::Loss {
-        place: Where::Everywhere,
+        place,
         probability: 0.02,
     };
+    let cuts = [Cut::Symmetric, Cut::OneWay, Cut::Bridge];
     vec![
-        measured_in_full("kill-replica", Fault::KillReplica),
-        measured("kill-leader", Fault::KillLeader),
-        once("kill-all-but-one", Fault::KillAllButOne),
-        once("kill-all-replicas", Fault::KillAllReplicas),
-        measured("pause-leader", Fault::PauseLeader),
+        Experiment::once("kill-many", [Fault::KillAllButOne, Fault::KillAllReplicas]),
         once("pause-leader-briefly", Fault::PauseLeaderBriefly),
         once("etcd-follower-kill", Fault::KillEtcdFollower),
-        measured("etcd-leader-kill", Fault::KillEtcdLeader),
-        measured_in_full("etcd-leader-pause", Fault::PauseEtcdLeader),
-        measured("etcd-quorum-loss", Fault::PauseEtcdQuorum),
-        short("cut-from-etcd", Fault::CutFromEtcd),
-        once("cut-peers", Fault::CutPeers(Cut::Symmetric)),
-        once("cut-peers-one-way", Fault::CutPeers(Cut::OneWay)),
-        once("cut-peers-bridge", Fault::CutPeers(Cut::Bridge)),
-        once("delay", delay),
-        once("loss", loss),
-        once("reset-storm", Fault::ResetStorm(Where::Everywhere)),
+        // What it is about is told by a replica that has little else to do.
+        Experiment::usual("cut-from-etcd", Fault::CutFromEtcd, 1).also_in_short(),
+        Experiment::once("cut-peers", cuts.map(Fault::CutPeers)),
+        Experiment::once("bad-links", [delay, loss, Fault::ResetStorm(place)]),
         once("etcd-full", Fault::NoSpace),
-        once("raft-disk-full", Fault::DamageRaft(Damage::Full)),
-        once("raft-read-only", Fault::DamageRaft(Damage::ReadOnly)),
-        once("raft-torn-tail", Fault::DamageRaft(Damage::TornTail)),
-        once("raft-bit-flip", Fault::DamageRaft(Damage::BitFlip)),
-        once("raft-gone", Fault::DamageRaft(Damage::Gone)),
-        once("kill-balancer", Fault::KillBalancer),
-        once("reload-balancer", Fault::ReloadBalancer),
-        once("slow-watchers", Fault::SlowConsumers { slow: 100, idle: 1000 }),
+        Experiment::once("raft-damage", Damage::ALL.map(Fault::DamageRaft)),
+        Experiment::once("balancer", [Fault::KillBalancer, Fault::ReloadBalancer]),
+        Experiment::usual("slow-watchers", Fault::SlowConsumers { slow: 100, idle: 1000 }, 1),
         once("memory-limit", Fault::MemoryLimit),
-        once("rolling-restart", Fault::RollingRestart { rounds: 5 }),
-        short("compact-often", Fault::CompactOften),
+        once("compact-often", Fault::CompactOften).also_in_short(),
         once("mix", Fault::Mix),
-        Experiment {
-            repeats: 0,
-            in_short: true,
-            ..once("rolling-restart-once", Fault::RollingRestart { rounds: 1 })
-        },
     ]
 }
 
@@ -95,13 +118,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::report::TARGETS;
 
     #[test]
     fn every_fault_is_in_a_full_run() {
         let done: BTreeSet<u8> = all()
             .iter()
             .filter(|one| one.repeats > 0)
-            .map(|one| one.fault.number())
+            .flat_map(|one| one.faults.iter().map(Fault::number))
             .collect();
         let known: BTreeSet<u8> = Fault::all().iter().map(Fault::number).collect();
         assert_eq!(done, known);
@@ -111,5 +135,23 @@ mod tests {
     fn names_are_unique() {
         let names: BTreeSet<_> = all().iter().map(|one| one.name).collect();
         assert_eq!(names.len(), all().len());
+    }
+
+    #[test]
+    fn every_figure_stands_on_five_runs_of_one_fault_under_the_usual_load() {
+        for target in TARGETS.iter().filter(|target| !target.experiments.is_empty()) {
+            let of_it = all().into_iter().filter(|one| target.experiments.contains(&one.name));
+            let of_it: Vec<_> = of_it.collect();
+            assert!(
+                of_it.iter().map(|one| one.repeats).sum::<usize>() >= OFTEN,
+                "{}",
+                target.fault
+            );
+            assert!(
+                of_it.iter().all(|one| one.faults.len() == 1 && one.pace == Pace::Usual),
+                "{}",
+                target.fault
+            );
+        }
     }
 }

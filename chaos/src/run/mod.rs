@@ -103,7 +103,7 @@ pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
                 at / 60,
                 at % 60,
                 experiment.name,
-                experiment.fault
+                experiment.what()
             );
             let outcome = one::run(&setup, experiment, seed, &dir).await;
             let (concluded, result) = judge(settings, &dir, outcome);

@@ -3,6 +3,7 @@
 //! ```text
 //!   start ─ load ─── warm ── fault ──── heal ──── tail ── settle ─ final writes and reads ─ caches ─ stop
 //!                   │≥ 5 s │ at a seeded moment │ ≥ 10 s │
+//!                            └─ rest ── the next fault, if there are more
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -25,7 +26,10 @@ use crate::world::{Settings, World};
 const WARM_UP: Duration = Duration::from_secs(5);
 /// The fault comes at any moment in this time after it.
 const MOMENT_MS: std::ops::Range<u64> = 0..1_000;
-/// Load after the heal.
+/// Between the heal of one fault and the next: longer than the time after which all must be well, so that each is judged
+/// for itself.
+const REST: Duration = Duration::from_secs(6);
+/// Load after the last heal.
 const TAIL: Duration = Duration::from_secs(10);
 /// How long streams may take to bring what was written last.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -71,7 +75,7 @@ async fn world(setup: &Setup, experiment: &Experiment, seed: u64) -> Result<Worl
     settings.target = setup.target;
     settings.group = setup.group;
     settings.seed = seed;
-    experiment.fault.prepare(&mut settings);
+    experiment.faults.iter().for_each(|fault| fault.prepare(&mut settings));
     World::start(settings).await.map_err(|error| chain(&error))
 }
 
@@ -102,10 +106,10 @@ async fn under_load(
     about.replicas = addresses.replica_names();
     let truth = Truth::begin(desk, &world.etcd_addresses());
     Traffic::prepare(desk, &addresses).await?;
-    let mut traffic = Traffic::start(desk, world, &addresses, seed);
+    let mut traffic = Traffic::start(desk, world, &addresses, experiment.pace, seed);
     about.warm = desk.now();
     sleep(WARM_UP + Duration::from_millis(chance.random_range(MOMENT_MS))).await;
-    let harmed = harm(world, desk, experiment, &addresses, &mut chance).await;
+    let harmed = harm_in_turn(world, desk, experiment, &addresses, &mut chance).await;
     sleep(TAIL).await;
     about.ended = desk.now();
     phase.send_replace(Phase::Settle);
@@ -122,25 +126,49 @@ async fn under_load(
     harmed
 }
 
-/// Throws the fault, holds it, heals it, and records that.
-async fn harm(
+/// Throws one fault after the other.
+async fn harm_in_turn(
     world: &Arc<World>,
     desk: &Desk,
     experiment: &Experiment,
     addresses: &Addresses,
     chance: &mut StdRng,
 ) -> Result<(), String> {
-    let fault = &experiment.fault;
+    for (place, fault) in experiment.faults.iter().enumerate() {
+        if place > 0 {
+            sleep(REST).await;
+        }
+        let name = match experiment.faults.len() {
+            1 => experiment.name.to_owned(),
+            _ => fault.to_string(),
+        };
+        harm(world, desk, (name, fault), addresses, chance).await?;
+    }
+    Ok(())
+}
+
+/// Throws a fault, holds it, heals it, and records that.
+async fn harm(
+    world: &Arc<World>,
+    desk: &Desk,
+    (name, fault): (String, &Fault),
+    addresses: &Addresses,
+    chance: &mut StdRng,
+) -> Result<(), String> {
     let at = desk.now();
     let mut record = FaultRecord {
-        name: experiment.name.to_owned(),
+        name,
         at,
         until: at,
         planned: matches!(fault, Fault::RollingRestart { .. }),
+        slow_watchers: matches!(fault, Fault::SlowConsumers { .. }),
         ..FaultRecord::default()
     };
     match fault.install(world, chance).await {
         Verdict::Installed(active) => {
+            record.at = desk.moment(active.began());
+            record.late = active.late_write();
+            record.deposes = record.late.is_some();
             let names = addresses.replica_names();
             let touched = active.targets();
             record.target = named(&touched, &names).join(", ");

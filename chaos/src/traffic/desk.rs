@@ -46,7 +46,13 @@ impl Desk {
 
     /// Since the run began.
     pub fn now(&self) -> Nanos {
-        Nanos::try_from(self.began.elapsed().as_nanos()).unwrap_or(Nanos::MAX)
+        self.moment(Instant::now())
+    }
+
+    /// A moment as histories have it.
+    pub fn moment(&self, at: Instant) -> Nanos {
+        let since = at.saturating_duration_since(self.began);
+        Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX)
     }
 
     /// What is to be done.

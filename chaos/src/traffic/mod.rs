@@ -4,12 +4,14 @@
 //! ```text
 //!  clients ───── 10, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
 //!  clients ───── one a replica ─────────────────────────► replicas
+//!  readers ───── of what is in memory only ────────────► both
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
 //!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
 //! ```
 //!
 //! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
 
+mod cached;
 mod client;
 mod desk;
 mod finale;
@@ -29,7 +31,7 @@ use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::history::{BALANCER, Purpose};
+use crate::history::{BALANCER, CACHED_READERS, Purpose};
 use crate::world::{ADMIN_TOKEN, Route, World, WorldError};
 use client::Client;
 use desk::Asker;
@@ -41,11 +43,12 @@ use wire::{Address, Call, Caller, Protocol, Reply};
 pub use desk::{Desk, Phase};
 pub use finale::{record_caches, record_the_end};
 pub(crate) use objects::{ATTEMPT, COUNT};
+pub(crate) use watchdog::FENCED;
 
 /// Clients that ask through the balancer.
 const CLIENTS: u32 = 10;
-/// Between two steps of one of them: with what a step takes, about 100 requests a second from all.
-const PACE: Duration = Duration::from_millis(125);
+/// Of those that read from memory only, so many ask through the balancer: one a protocol.
+const CACHED_CLIENTS: u32 = 2;
 /// Between two steps of a client that asks one replica.
 const DIRECT_PACE: Duration = Duration::from_millis(300);
 /// What slow followers read.
@@ -72,9 +75,10 @@ pub const INTERNAL: &[&str] = &[
     "/registry/apiregistration.k8s.io/",
     "/registry/ranges/",
     "/registry/masterleases/",
-    "/registry/configmaps/nemesis/",
+    "/registry/configmaps/nemesis",
     "/registry/configmaps/kube-system/",
     "/registry/configmaps/kube-public/",
+    "/registry/configmaps/kube-node-lease/",
     "/registry/configmaps/default/",
     "/registry/configmaps/chaos-a/kube-root-ca.crt",
     "/registry/configmaps/chaos-b/kube-root-ca.crt",
@@ -112,6 +116,25 @@ impl Addresses {
     }
 }
 
+/// How much the clients do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// With what a step takes, about 100 requests a second from all: what figures are told for.
+    Usual,
+    /// About three times as much, if the machine is fast enough.
+    Brisk,
+}
+
+impl Pace {
+    /// Between two steps of a client.
+    fn period(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Usual => 125,
+            Self::Brisk => 30,
+        })
+    }
+}
+
 /// Load that goes on until its desk says otherwise.
 pub struct Traffic {
     /// They end when the run settles.
@@ -146,7 +169,7 @@ impl Traffic {
     }
 
     /// Starts everything.
-    pub fn start(desk: &Desk, world: &Arc<World>, addresses: &Addresses, seed: u64) -> Self {
+    pub fn start(desk: &Desk, world: &Arc<World>, addresses: &Addresses, pace: Pace, seed: u64) -> Self {
         let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());
         let mut seeds = StdRng::seed_from_u64(seed);
         let mut next = || StdRng::seed_from_u64(seeds.random());
@@ -158,11 +181,15 @@ impl Traffic {
                 &addresses.balancer,
                 number,
             );
-            writers.spawn(Client::new(asker, Plan::new(next(), number), PACE).run());
+            writers.spawn(Client::new(asker, Plan::new(next(), number), pace.period()).run());
         }
         for (number, address) in (CLIENTS..).zip(&addresses.replicas) {
             let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
             writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
+        }
+        for (number, address, purpose) in cached_readers(addresses) {
+            let asker = asker(desk, format!("{CACHED_READERS}{number}"), purpose, address, number);
+            writers.spawn(cached::read(asker, first_counter()));
         }
         for (number, manner) in (0..).zip(manners(addresses)) {
             let asker = asker(
@@ -218,6 +245,18 @@ fn protocol(number: u32) -> Protocol {
     } else {
         Protocol::Http2
     }
+}
+
+/// Through the balancer as part of the load, and at each replica to see whether it would have answered.
+fn cached_readers(addresses: &Addresses) -> impl Iterator<Item = (u32, &Address, Purpose)> {
+    let through = (0..CACHED_CLIENTS).map(|number| (number, &addresses.balancer, Purpose::Traffic));
+    let direct = (CACHED_CLIENTS..).zip(&addresses.replicas);
+    through.chain(direct.map(|(number, address)| (number, address, Purpose::Probe)))
+}
+
+/// It is there all the time.
+fn first_counter() -> Place {
+    Plan::counters().swap_remove(0)
 }
 
 fn probed(replica: usize) -> Place {

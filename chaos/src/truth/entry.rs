@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::history::{FenceStamp, Key, LeaseState, Nanos, Revision, TruthEntry, payload_hash};
 use crate::traffic::{ATTEMPT, COUNT};
+use crate::world::FENCES;
 
 /// Where objects are, and under which plural histories have them: those that traffic is about.
 const PLURALS: [(&str, &str); 3] = [
@@ -15,8 +16,6 @@ const PLURALS: [(&str, &str); 3] = [
 /// How the names of leases begin by which servers show that they are there.
 const IDENTITY: &str = "apiserver-";
 const OBJECTS: &str = "/registry/";
-/// Where the fences of singleton work are: the value is the newest token.
-const FENCES: &str = "/trireme/fence/registry/";
 
 /// The change as a history has it; `None` if etcd left out what it is about.
 pub(super) fn of(event: &Event, member: &str, at: Nanos) -> Option<TruthEntry> {

@@ -14,9 +14,14 @@ use super::{MemberStatus, Part, Route, World, WorldError, etcd};
 
 /// How long a replica may take to tell about its group.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long its metrics may take, which are much text.
+const METRICS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// An election takes a second, and some more on a machine that has other things to do.
 const LEADER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the fences of duties are in etcd: the value is the newest token.
+pub(crate) const FENCES: &str = "/trireme/fence/registry/";
 
 /// What the kernel says of a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +122,29 @@ impl World {
         }
     }
 
+    /// The sum of those counters of a replica whose name and labels begin like this; `None` if it does not tell.
+    pub async fn counter(&self, replica: usize, begins: &str) -> Option<u64> {
+        let address = self.replica_address(replica, Route::Direct).ok()?;
+        let answer = self.probe.get(address, "/metrics", METRICS_PATIENCE).await;
+        let (_, metrics) = answer.ok().filter(|(code, _)| *code == 200)?;
+        Some(total(&String::from_utf8_lossy(&metrics), begins))
+    }
+
+    /// The token that a duty's fence in etcd has been raised to, 0 if it never was.
+    ///
+    /// # Errors
+    /// If etcd does not answer.
+    pub async fn fence(&self, duty: &str) -> Result<u64, WorldError> {
+        let mut client = self.etcd_client().await?;
+        let found = client.get(format!("{FENCES}{duty}"), None).await;
+        let found = found.map_err(|error| WorldError::Etcd("tell a fence", error))?;
+        let token = found
+            .kvs()
+            .first()
+            .and_then(|entry| entry.value_str().ok()?.trim().parse().ok());
+        Ok(token.unwrap_or_default())
+    }
+
     /// Which replica leads the group: the one that the newest term knows, of those that answer.
     pub async fn raft_leader(&self) -> Option<usize> {
         let facts = join_all((0..self.replicas.len()).map(|replica| self.group_facts(replica))).await;
@@ -195,11 +223,25 @@ fn leader_of(facts: &[Option<Value>]) -> Option<usize> {
         .position(|facts| facts.as_ref().is_some_and(|facts| facts["self"] == *leader))
 }
 
+/// The sum of a counter over all samples that begin like this.
+pub(crate) fn total(metrics: &str, begins: &str) -> u64 {
+    let samples = metrics.lines().filter(|line| line.starts_with(begins));
+    let values = samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok());
+    values.sum()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_counter_is_summed_over_its_labels() {
+        let metrics = "# HELP a_total x\na_total{duty=\"x\"} 2\na_total{duty=\"y\"} 3\nb_total 7\n";
+        assert_eq!(total(metrics, "a_total"), 5);
+        assert_eq!(total(metrics, "a_total{duty=\"y\"}"), 3);
+    }
 
     #[test]
     fn the_newest_term_knows_the_leader() {

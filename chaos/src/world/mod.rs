@@ -44,6 +44,7 @@ use replica::Replica;
 pub use error::WorldError;
 pub use etcd::MemberStatus;
 pub use facts::Vitals;
+pub(crate) use facts::{FENCES, total};
 pub use links::LinkId;
 pub use pki::{ADMIN_TOKEN, USER_TOKEN};
 pub use probe::Probe;

@@ -74,6 +74,7 @@ impl World {
                     },
                     fds: if down { 0 } else { 40 + self.rng.random_range(0..5) },
                     ready: (!down).then_some(true),
+                    id: (!down).then_some(place.into()),
                     leader: (!down && !between).then_some(if deposed { 3 } else { 2 }),
                     term: if deposed { 2 } else { 1 },
                     fenced: u64::from(replica == VICTIM && restarted),

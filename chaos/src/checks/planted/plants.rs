@@ -4,6 +4,7 @@ mod find;
 
 use rand::{Rng, rngs::StdRng};
 
+pub(super) use self::find::slow_watchers;
 use self::find::{
     bookmark_before_event, duties, entries, event, first_after_a_hop, in_the_stop, pick, places_of, samples, stamps,
 };
@@ -11,8 +12,8 @@ use super::secrets::Secret;
 use crate::{
     checks::generate::{FAULT, MS, SLOW, VICTIM},
     history::{
-        EventKind, History, Op, Outcome, Purpose, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb, WatchEvent,
-        WatchRecord,
+        EventKind, History, LateWrite, Op, Outcome, Purpose, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
+        WatchEvent, WatchRecord,
     },
 };
 
@@ -318,6 +319,7 @@ pub(super) const PLANTS: &[Plant] = &[
         history.watches.remove(second);
     }),
     plant(15, "others that wait beside slow watchers", |history, _| {
+        history.faults.push(slow_watchers());
         let during = |op: &&mut Op| op.purpose == Purpose::Traffic && (SLOW.0..SLOW.1).contains(&op.called);
         for op in history.ops.iter_mut().filter(during).filter(|op| op.verb == Verb::Get) {
             op.returned += 300 * MS;
@@ -356,6 +358,28 @@ pub(super) const PLANTS: &[Plant] = &[
         (fallen.revision, fallen.at) = (last.revision, last.at);
         fallen.path.push_str("/again");
         history.truth.push(TruthRecord::Entry(fallen));
+    }),
+    plant(17, "a late write that takes effect", |history, _| {
+        let deposed = |entry: &&TruthEntry| {
+            let stamp = entry.fence.as_ref();
+            stamp.is_some_and(|stamp| !stamp.raised && stamp.token == 2)
+        };
+        let written = entries(history)
+            .find(deposed)
+            .expect("a write of the next holder")
+            .clone();
+        let slot = "/trireme/writes/1/0";
+        history.faults[0].late = Some(LateWrite {
+            duty: "sweep".to_owned(),
+            token: 1,
+            path: written.path.clone(),
+            slot: slot.to_owned(),
+        });
+        history.truth.push(TruthRecord::Entry(TruthEntry {
+            path: slot.to_owned(),
+            fence: None,
+            ..written
+        }));
     }),
     plant(18, "two runs of one period", |history, _| {
         let period = stamps(history, |stamp| stamp.period.is_some(), 1)[0].period;

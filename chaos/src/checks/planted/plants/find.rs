@@ -3,10 +3,10 @@
 use rand::{rngs::StdRng, seq::IndexedRandom};
 
 use crate::{
-    checks::generate::FAULT,
+    checks::generate::{FAULT, SLOW},
     history::{
-        DutySample, EventKind, FenceStamp, History, Op, Outcome, Purpose, SECOND, Sample, SampleRecord, TruthEntry,
-        TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
+        DutySample, EventKind, FaultRecord, FenceStamp, History, Op, Outcome, Purpose, SECOND, Sample, SampleRecord,
+        TruthEntry, TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
     },
 };
 
@@ -115,6 +115,18 @@ pub(super) fn stamps(history: &mut History, wanted: impl Fn(&FenceStamp) -> bool
         _ => None,
     });
     found.collect()
+}
+
+/// Slow watchers for a while in which nothing else is wrong.
+pub(in crate::checks::planted) fn slow_watchers() -> FaultRecord {
+    FaultRecord {
+        name: "slow-watchers".to_owned(),
+        at: SLOW.0,
+        until: SLOW.1,
+        observed: true,
+        slow_watchers: true,
+        ..FaultRecord::default()
+    }
 }
 
 /// A read of the load during the planned stop.
