@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use http::StatusCode;
 use tempfile::TempDir;
-use trireme_tests::process::{Process, free_port};
+use trireme_tests::ports::free_port;
+use trireme_tests::process::Process;
 use trireme_tests::server::Etcd;
 
 use crate::client::{Call, Session};

@@ -1,28 +1,22 @@
 //! Faults in a real world: each is installed, proved and healed. What traffic makes of them is what experiments are for.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::{PATIENCE, turn, until};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::{Instant, sleep};
 use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, Observation, Verdict, Where};
 use trireme_chaos::world::{Part, Settings, World};
 
-/// Generous: machines that compile beside the test are slow.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// An answer from memory takes no longer.
 const SHORT: Duration = Duration::from_secs(2);
 
 fn settings() -> Settings {
     Settings::new(trireme_tests::server::binary().expect("the server is built"))
-}
-
-/// Worlds one after the other: each is eight processes, and a test machine may have two cores.
-async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
 }
 
 async fn start(settings: Settings) -> Arc<World> {
@@ -33,14 +27,6 @@ async fn install(fault: &Fault, world: &Arc<World>) -> Active {
     match fault.install(world, &mut StdRng::seed_from_u64(1)).await {
         Verdict::Installed(active) => active,
         other => panic!("{fault}: {other:?}"),
-    }
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
-        sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -1,27 +1,19 @@
 //! A whole world: it serves, survives a death, and leaves nothing behind.
 
+mod common;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use common::{PATIENCE, turn, until};
 use serde_json::json;
-use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::{Instant, sleep};
 use trireme_chaos::proxy::Conditions;
 use trireme_chaos::world::{LinkId, Part, Proxied, Route, Settings, Target, World, WorldError};
 
-/// Generous: machines that compile beside the test are slow.
-const PATIENCE: Duration = Duration::from_secs(20);
-
 fn server() -> PathBuf {
     trireme_tests::server::binary().expect("the server is built")
-}
-
-/// Worlds one after the other: each is eight processes, and a test machine may have two cores.
-async fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
 }
 
 async fn world(change: impl FnOnce(&mut Settings)) -> World {
@@ -37,14 +29,6 @@ async fn create(world: &World, name: &str) -> Result<u16, String> {
     let path = "/api/v1/namespaces/default/configmaps";
     let answer = world.probe().send(world.address(), "POST", path, Some(&body), PATIENCE);
     answer.await.map(|(code, _)| code)
-}
-
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds().await {
-        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
-        sleep(Duration::from_millis(20)).await;
-    }
 }
 
 fn exists(process: u32) -> bool {

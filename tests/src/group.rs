@@ -12,7 +12,7 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::free_port;
+use crate::ports::free_port;
 use crate::server::{ADMIN_TOKEN, Etcd, Server, binary};
 
 /// What certificates of the default group carry.

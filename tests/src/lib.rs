@@ -6,7 +6,8 @@
 //!
 //! | module | what it is for |
 //! | --- | --- |
-//! | [`server`] | starts servers and etcd, finds free ports, waits until ready |
+//! | [`server`] | starts servers and etcd, waits until ready |
+//! | [`ports`] | ports for them |
 //! | [`group`] | the same for a group of replicas that share an etcd |
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
@@ -21,6 +22,7 @@ pub mod balancer;
 pub mod group;
 pub mod http;
 pub mod kubectl;
+pub mod ports;
 pub mod process;
 pub mod recorded;
 pub mod server;

@@ -1,8 +1,7 @@
-//! Child processes that never outlive their test, and ports for them.
+//! Child processes that never outlive their test.
 
 use std::fs::{self, File};
 use std::io;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -147,14 +146,6 @@ impl Drop for Process {
             eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
         }
     }
-}
-
-/// A port that nobody listened on a moment ago.
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("the loopback has free ports")
-        .port()
 }
 
 /// A program on PATH or in `target/tools/bin`, the latter first.

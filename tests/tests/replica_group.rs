@@ -225,9 +225,8 @@ fn a_holder_that_was_stopped_past_its_lease_has_lost_it_when_it_goes_on() {
     until("the replica is back", PATIENCE, || {
         group.replicas[holder].view().is_some_and(|view| view.has_quorum())
     });
-    // Only what passed the look at the lease before the stop and left after it is late; most stops meet nothing.
-    let refused = group.replicas[holder].metric("trireme_fenced_writes_refused_total");
-    println!("the duty was another's after {took:?}; late writes refused: {refused}");
+    // A stop hardly ever meets a write that is under way; the chaos fault `DeposeLeader` makes it meet one.
+    println!("the duty was another's after {took:?}");
     until("it knows that the duty is another's", PATIENCE, || {
         view(&group.replicas[holder]).tokens()[COLLECTOR] > token
     });

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tempfile::TempDir;
+use trireme_tests::ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::balancer::Balancer;
 use super::links::{LinkId, Links};
 use super::pki::Pki;
-use super::ports::free_address;
 use super::replica::{Peer, Replica, Surroundings};
 use super::settings::{Settings, Target};
 use super::{Part, Probe, World, WorldError, etcd, replica};
@@ -60,7 +60,7 @@ impl World {
         let members: Vec<SocketAddr> = etcd.iter().map(|member| member.client).collect();
         let replicas = replicas(&settings, &pki, &dir, &logs, &members, &mut links)?;
         let backends: Vec<SocketAddr> = replicas.iter().map(|replica| replica.linked).collect();
-        let (ca, address) = (pki.ca_file(), free_address()?);
+        let (ca, address) = (pki.ca_file(), free_address());
         let balancer = Balancer::prepare(&dir, temporary.path(), &logs, address, &ca, &backends)?;
         Ok(Self {
             balancer,
@@ -117,7 +117,7 @@ fn replicas(
 ) -> Result<Vec<Replica>, WorldError> {
     let peers = peers(settings, links)?;
     let one = |index: usize| {
-        let secure = free_address()?;
+        let secure = free_address();
         let linked = match settings.proxied.clients {
             true => links.add(LinkId::Client { replica: index }, secure)?,
             false => secure,
@@ -138,7 +138,7 @@ fn replicas(
 fn peers(settings: &Settings, links: &mut Links) -> Result<Vec<Peer>, WorldError> {
     let count = if settings.group { settings.replicas } else { 0 };
     let one = |index: usize| {
-        let listen = free_address()?;
+        let listen = free_address();
         let advertise = match settings.proxied.peers {
             true => links.add_peers(index, listen)?,
             false => listen,

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use etcd_client::{AlarmAction, AlarmType, Client, ConnectOptions};
 use tokio::time::timeout;
+use trireme_tests::ports::free_address;
 use trireme_tests::process::find_program;
 
 use super::WorldError;
-use super::ports::free_address;
 use super::process::{Process, Recipe};
 
 /// How long a question to one member may take. A paused one must not hold up those who ask all.
@@ -43,8 +43,7 @@ pub(super) fn prepare(count: usize, dir: &Path, logs: &Path, flags: &[String]) -
         program: "etcd",
         install: "scripts/install-tools chaos",
     })?;
-    let ports = (0..count).map(|_| Ok((free_address()?, free_address()?)));
-    let ports = ports.collect::<Result<Vec<_>, WorldError>>()?;
+    let ports: Vec<_> = (0..count).map(|_| (free_address(), free_address())).collect();
     let names = ports.iter().enumerate();
     let cluster: Vec<String> = names
         .map(|(member, (_, peer))| format!("etcd-{member}=http://{peer}"))

@@ -22,7 +22,6 @@ mod facts;
 mod links;
 mod parts;
 mod pki;
-mod ports;
 mod probe;
 mod process;
 mod replica;

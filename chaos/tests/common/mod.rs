@@ -1,0 +1,23 @@
+//! What the tests of real worlds share.
+
+use std::time::Duration;
+
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, sleep};
+
+/// Generous: machines that compile beside the test are slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Worlds one after the other: each is eight processes, and a test machine may have two cores.
+pub(crate) async fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "not within {PATIENCE:?}: {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
