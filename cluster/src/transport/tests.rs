@@ -8,6 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, 
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use trireme_actors::{Clock, Tasks};
 
 use super::*;
@@ -44,18 +45,22 @@ impl Authority {
     }
 }
 
+/// Answers with what it was asked, once it may.
 #[derive(Clone)]
-struct Echo;
+struct Echo {
+    may_answer: watch::Receiver<bool>,
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Question {
     text: String,
-    delay_ms: u64,
+    /// Is not answered before its time.
+    waits: bool,
 }
 
-fn question(text: &str, delay_ms: u64) -> Question {
+fn question(text: &str) -> Question {
     let text = text.to_owned();
-    Question { text, delay_ms }
+    Question { text, waits: false }
 }
 
 impl Service for Echo {
@@ -63,7 +68,13 @@ impl Service for Echo {
     type Answer = String;
 
     async fn answer(&self, request: Question) -> String {
-        Clock::system().sleep(Duration::from_millis(request.delay_ms)).await;
+        let mut may_answer = self.may_answer.clone();
+        if request.waits {
+            may_answer
+                .wait_for(|may_answer| *may_answer)
+                .await
+                .expect("the test goes on");
+        }
         request.text
     }
 }
@@ -74,16 +85,20 @@ fn wire(group: &str, certificates: &PeerCertificates) -> Arc<dyn Wire> {
 
 /// An echo service of `group`; gives its address.
 async fn start(authority: &Authority, group: &str) -> SocketAddr {
-    start_on(&*wire(group, &authority.replica(group))).await
+    start_on(
+        &*wire(group, &authority.replica(group)),
+        watch::Sender::new(true).subscribe(),
+    )
+    .await
 }
 
-async fn start_on(wire: &dyn Wire) -> SocketAddr {
+async fn start_on(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> SocketAddr {
     // The listener does not tell its port, so one is found by binding it before.
     let address = free_address().await;
     let listener = wire.listen(&address.to_string()).await.expect("the port is free");
     let clock = Clock::system();
     let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
-    let _ = tasks.spawn_named("echo", serve(listener, Echo, tasks.clone(), clock));
+    let _ = tasks.spawn_named("echo", serve(listener, Echo { may_answer }, tasks.clone(), clock));
     address
 }
 
@@ -99,7 +114,7 @@ fn caller(group: &str, certificates: &PeerCertificates) -> Caller {
 }
 
 async fn ask(caller: &Caller, address: SocketAddr, text: &str) -> Result<String, CallError> {
-    caller.call(&address.to_string(), &question(text, 0), PATIENCE).await
+    caller.call(&address.to_string(), &question(text), PATIENCE).await
 }
 
 #[tokio::test]
@@ -141,7 +156,7 @@ async fn another_ca_and_another_group_are_kept_out_on_both_sides() {
         .connect(name, stream)
         .await;
     let mut stream = stream.expect("the server shows its name");
-    let _ = frame::write(&mut stream, &question("let me in", 0)).await;
+    let _ = frame::write(&mut stream, &question("let me in")).await;
     let answer = frame::read::<String>(&mut stream).await;
     assert!(!matches!(answer, Ok(Some(_))), "{answer:?}");
 }
@@ -201,13 +216,18 @@ async fn a_frame_that_is_none_costs_its_connection_only() {
 #[tokio::test]
 async fn an_answer_that_comes_too_late_is_nobody_elses() {
     let authority = Authority::new();
-    let address = start(&authority, "one").await;
+    let may_answer = watch::Sender::new(false);
+    let address = start_on(&*wire("one", &authority.replica("one")), may_answer.subscribe()).await;
     let caller = caller("one", &authority.replica("one"));
-    let slow = question("slow", 300);
+    let slow = Question {
+        waits: true,
+        ..question("slow")
+    };
     let late = caller
         .call::<_, String>(&address.to_string(), &slow, Duration::from_millis(100))
         .await;
     assert!(matches!(late, Err(CallError::Timeout { .. })), "{late:?}");
+    may_answer.send_replace(true);
     assert_eq!(ask(&caller, address, "fast").await.expect("an answer"), "fast");
 }
 
