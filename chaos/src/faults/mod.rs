@@ -200,7 +200,11 @@ impl Fault {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
             Self::PauseEtcdQuorum => 8,
             Self::KillBalancer => 3,
-            Self::DeposeLeader | Self::KillAllReplicas | Self::ReloadBalancer | Self::RollingRestart { .. } => 1,
+            Self::DeposeLeader
+            | Self::DamageRaft(_)
+            | Self::KillAllReplicas
+            | Self::ReloadBalancer
+            | Self::RollingRestart { .. } => 1,
             Self::Mix => 30,
             _ => 5,
         })

@@ -2,7 +2,7 @@
 //! replica to replica, samples of what the replicas say of themselves.
 //!
 //! ```text
-//!  clients ───── 10, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
+//!  clients ───── 10 or 20, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
 //!  clients ───── one a replica ─────────────────────────► replicas
 //!  readers ───── of what is in memory only ────────────► both
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
@@ -45,8 +45,6 @@ pub use finale::{record_caches, record_the_end};
 pub(crate) use objects::{ATTEMPT, COUNT};
 pub(crate) use watchdog::FENCED;
 
-/// Clients that ask through the balancer.
-const CLIENTS: u32 = 10;
 /// Of those that read from memory only, so many ask through the balancer: one a protocol.
 const CACHED_CLIENTS: u32 = 2;
 /// Between two steps of a client that asks one replica.
@@ -116,21 +114,28 @@ impl Addresses {
     }
 }
 
-/// How much the clients do.
+/// How much the clients that ask through the balancer do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// With what a step takes, about 100 requests a second from all: what figures are told for.
     Usual,
-    /// About three times as much, if the machine is fast enough.
+    /// Up to five times as much, as far as the servers keep up.
     Brisk,
 }
 
 impl Pace {
+    fn clients(self) -> u32 {
+        match self {
+            Self::Usual => 10,
+            Self::Brisk => 20,
+        }
+    }
+
     /// Between two steps of a client.
     fn period(self) -> Duration {
         Duration::from_millis(match self {
             Self::Usual => 125,
-            Self::Brisk => 30,
+            Self::Brisk => 40,
         })
     }
 }
@@ -173,7 +178,7 @@ impl Traffic {
         let (mut writers, mut watchers) = (JoinSet::new(), JoinSet::new());
         let mut seeds = StdRng::seed_from_u64(seed);
         let mut next = || StdRng::seed_from_u64(seeds.random());
-        for number in 0..CLIENTS {
+        for number in 0..pace.clients() {
             let asker = asker(
                 desk,
                 format!("client-{number}"),
@@ -183,7 +188,7 @@ impl Traffic {
             );
             writers.spawn(Client::new(asker, Plan::new(next(), number), pace.period()).run());
         }
-        for (number, address) in (CLIENTS..).zip(&addresses.replicas) {
+        for (number, address) in (pace.clients()..).zip(&addresses.replicas) {
             let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
             writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
         }
