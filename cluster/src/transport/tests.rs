@@ -85,14 +85,14 @@ fn wire(group: &str, certificates: &PeerCertificates) -> Arc<dyn Wire> {
 
 /// An echo service of `group`; gives its address.
 async fn start(authority: &Authority, group: &str) -> SocketAddr {
-    start_on(
-        &*wire(group, &authority.replica(group)),
-        watch::Sender::new(true).subscribe(),
-    )
-    .await
+    start_on(&*wire(group, &authority.replica(group))).await
 }
 
-async fn start_on(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> SocketAddr {
+async fn start_on(wire: &dyn Wire) -> SocketAddr {
+    start_held_back(wire, watch::Sender::new(true).subscribe()).await
+}
+
+async fn start_held_back(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> SocketAddr {
     // The listener does not tell its port, so one is found by binding it before.
     let address = free_address().await;
     let listener = wire.listen(&address.to_string()).await.expect("the port is free");
@@ -217,7 +217,7 @@ async fn a_frame_that_is_none_costs_its_connection_only() {
 async fn an_answer_that_comes_too_late_is_nobody_elses() {
     let authority = Authority::new();
     let may_answer = watch::Sender::new(false);
-    let address = start_on(&*wire("one", &authority.replica("one")), may_answer.subscribe()).await;
+    let address = start_held_back(&*wire("one", &authority.replica("one")), may_answer.subscribe()).await;
     let caller = caller("one", &authority.replica("one"));
     let slow = Question {
         waits: true,
