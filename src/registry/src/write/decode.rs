@@ -26,13 +26,49 @@ pub(crate) struct Decoded {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Strict faults of a document, in the two forms in which they are told.
+/// A document with its duplicate keys.
 struct Parsed {
     value: Value,
-    /// For `Warning` headers.
-    duplicates: Vec<String>,
-    /// For the one error of strict mode.
-    strict: Vec<String>,
+    duplicates: Duplicates,
+}
+
+enum Duplicates {
+    /// Their paths.
+    Json(Vec<String>),
+    /// What is said of each.
+    Yaml(Vec<String>),
+}
+
+impl Duplicates {
+    /// What a warning each says of these and of unknown fields.
+    fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
+        match self {
+            Self::Json(duplicates) => texts(&json::strict_faults(document, duplicates, unknown)),
+            Self::Yaml(mut said) => {
+                said.extend(
+                    unknown
+                        .into_iter()
+                        .map(|path| json::StrictFault::Unknown(path).to_string()),
+                );
+                said
+            }
+        }
+    }
+
+    /// What the one error of strict mode lists.
+    fn faults(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
+        let together = match self {
+            Self::Yaml(said) if !said.is_empty() => {
+                Self::Yaml(vec![format!("yaml: unmarshal errors:\n  {}", said.join("\n  "))])
+            }
+            other => other,
+        };
+        together.warnings(document, unknown)
+    }
+}
+
+fn texts(faults: &[json::StrictFault]) -> Vec<String> {
+    faults.iter().map(ToString::to_string).collect()
 }
 
 impl Wanted<'_> {
@@ -44,11 +80,7 @@ impl Wanted<'_> {
             BodyFormat::Protobuf => return self.decode_protobuf(&body.bytes),
         };
         let parsed = parsed.map_err(|why| self.unrecognized(&why, &body.bytes))?;
-        let Parsed {
-            mut value,
-            duplicates,
-            strict,
-        } = parsed;
+        let Parsed { mut value, duplicates } = parsed;
         let given = self
             .given_kind(&value)
             .map_err(|why| self.unrecognized(&why, &body.bytes))?;
@@ -57,21 +89,17 @@ impl Wanted<'_> {
         set_kind(&mut value, &self.kind);
         let checked =
             schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
-        let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         match validation {
             FieldValidation::Ignore => Ok(Decoded {
                 object: checked.value,
                 warnings: Vec::new(),
             }),
-            FieldValidation::Warn => {
-                let warnings = duplicates.into_iter().chain(unknown).collect();
-                Ok(Decoded {
-                    object: checked.value,
-                    warnings,
-                })
-            }
+            FieldValidation::Warn => Ok(Decoded {
+                object: checked.value,
+                warnings: duplicates.warnings(&body.bytes, checked.unknown),
+            }),
             FieldValidation::Strict => {
-                let faults: Vec<String> = strict.into_iter().chain(unknown).collect();
+                let faults = duplicates.faults(&body.bytes, checked.unknown);
                 if faults.is_empty() {
                     return Ok(Decoded {
                         object: checked.value,
@@ -148,27 +176,7 @@ impl Wanted<'_> {
     }
 
     fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {
-        if *given == self.kind {
-            return Ok(());
-        }
-        if self.known_kinds.contains(given) {
-            let package = self
-                .kind
-                .group
-                .split('.')
-                .next()
-                .filter(|group| !group.is_empty())
-                .unwrap_or("core");
-            return Err(format!(
-                "converting ({}.{}) to ({package}.{}): unknown conversion",
-                given.version, given.kind, self.kind.kind
-            ));
-        }
-        Err(format!(
-            "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-            given.kind,
-            given.group_version()
-        ))
+        check_kind(given, &self.kind, self.known_kinds)
     }
 
     /// The error of a body that cannot be what it was sent as.
@@ -188,37 +196,49 @@ impl Wanted<'_> {
     }
 }
 
+/// Whether an object that says it is of kind `given` can be had as one of kind `wanted`.
+pub(super) fn check_kind(
+    given: &GroupVersionKind,
+    wanted: &GroupVersionKind,
+    known: &HashSet<GroupVersionKind>,
+) -> Result<(), String> {
+    if given == wanted {
+        return Ok(());
+    }
+    if known.contains(given) && given.kind != wanted.kind {
+        let package = wanted.group.split('.').next().filter(|group| !group.is_empty());
+        return Err(format!(
+            "converting ({}.{}) to ({}.{}): unknown conversion",
+            given.version,
+            given.kind,
+            package.unwrap_or("core"),
+            wanted.kind
+        ));
+    }
+    Err(format!(
+        "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
+        given.kind,
+        given.group_version()
+    ))
+}
+
 fn interpret_error(why: String) -> String {
     format!("couldn't get version/kind; json parse error: {why}")
 }
 
 fn parse_json(bytes: &[u8]) -> Result<Parsed, String> {
     let decoded = json::decode(bytes).map_err(|error| interpret_error(error.to_string()))?;
-    let duplicates: Vec<String> = decoded
-        .duplicates
-        .iter()
-        .map(|path| format!("duplicate field \"{path}\""))
-        .collect();
     Ok(Parsed {
         value: decoded.value,
-        strict: duplicates.clone(),
-        duplicates,
+        duplicates: Duplicates::Json(decoded.duplicates),
     })
 }
 
 fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
     let decoded = yaml::decode(bytes).map_err(|error| error.to_string())?;
-    let mut strict = Vec::new();
-    if !decoded.duplicates.is_empty() {
-        strict.push(format!(
-            "yaml: unmarshal errors:\n  {}",
-            decoded.duplicates.join("\n  ")
-        ));
-    }
     Ok(Parsed {
         value: decoded.value,
-        duplicates: decoded.duplicates,
-        strict,
+        duplicates: Duplicates::Yaml(decoded.duplicates),
     })
 }
 

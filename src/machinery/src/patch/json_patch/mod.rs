@@ -48,22 +48,19 @@ impl JsonPatch {
             );
             return Err(PatchError::new(PatchErrorKind::TooLarge, why));
         }
-        let mut strict_errors: Vec<String> = decoded
-            .duplicates
-            .iter()
-            .map(|path| format!("json patch duplicate field \"{path}\""))
-            .collect();
+        let mut unknown = Vec::new();
         let mut operations = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             operations.push(match item {
-                Value::Object(fields) => operation(index, fields, &mut strict_errors)?,
+                Value::Object(fields) => operation(index, fields, &mut unknown)?,
                 Value::Null => Operation::default(),
                 other => return Err(mistyped(&other, "value", "handlers.jsonPatchOp")),
             });
         }
+        let faults = json::strict_faults(body, decoded.duplicates, unknown);
         Ok(Self {
             operations,
-            strict_errors,
+            strict_errors: faults.iter().map(|fault| format!("json patch {fault}")).collect(),
         })
     }
 
@@ -88,7 +85,7 @@ fn mistyped(value: &Value, place: &str, go_type: &str) -> PatchError {
     ))
 }
 
-fn operation(index: usize, fields: Object, strict_errors: &mut Vec<String>) -> Result<Operation, PatchError> {
+fn operation(index: usize, fields: Object, unknown: &mut Vec<String>) -> Result<Operation, PatchError> {
     let mut operation = Operation::default();
     for (name, value) in fields {
         let text = match name.as_str() {
@@ -100,8 +97,8 @@ fn operation(index: usize, fields: Object, strict_errors: &mut Vec<String>) -> R
                 continue;
             }
             other => {
-                if strict_errors.len() < json::MAX_DUPLICATES {
-                    strict_errors.push(format!("json patch unknown field \"[{index}].{other}\""));
+                if unknown.len() < json::MAX_DUPLICATES {
+                    unknown.push(format!("[{index}].{other}"));
                 }
                 continue;
             }

@@ -105,6 +105,15 @@ fn strict_errors_are_collected() {
         ]
     );
     assert_eq!(patch.apply(json!({})), Ok(json!({"b": "2"})));
+    let ordered = JsonPatch::decode(br#"[{"zeta":1,"op":"test","path":"/b"},{"path":"/b","path":"/b","alpha":1}]"#);
+    assert_eq!(
+        ordered.expect("a patch").strict_errors,
+        [
+            "json patch unknown field \"[0].zeta\"",
+            "json patch duplicate field \"[1].path\"",
+            "json patch unknown field \"[1].alpha\""
+        ]
+    );
 }
 
 #[test]
