@@ -69,6 +69,10 @@ impl Strategy for LimitRanges {
     fn repeats_metadata_checks(&self) -> bool {
         false
     }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
 }
 
 /// What has no limit gets the maximum; what has no request gets the limit, or the minimum.

@@ -146,4 +146,8 @@ impl Strategy for Services {
     fn returns_deleted_object(&self) -> bool {
         true
     }
+
+    fn allow_create_on_update(&self) -> bool {
+        true
+    }
 }
