@@ -77,22 +77,53 @@ const RETIRED: &[(&str, &str, &[&str])] = &[
     ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
 ];
 
-/// Every built-in kind that clients may name: served, stored or not, and retired.
+/// Kinds that every version of every group has.
+const IN_EVERY_VERSION: [&str; 7] = [
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "UpdateOptions",
+    "WatchEvent",
+];
+
+/// Kinds without a resource of their own.
+const WITHOUT_RESOURCE: [(&str, &str, &[&str]); 4] = [
+    (
+        "",
+        "v1",
+        &[
+            "APIGroup",
+            "APIGroupList",
+            "APIResourceList",
+            "APIVersions",
+            "List",
+            "Status",
+        ],
+    ),
+    ("authentication.k8s.io", "v1", &["TokenRequest"]),
+    ("autoscaling", "v1", &["Scale"]),
+    ("policy", "v1", &["Eviction"]),
+];
+
+/// Every built-in kind that clients may name: served, stored or not, of lists, and retired.
 pub fn known_kinds() -> HashSet<GroupVersionKind> {
-    let kinds = data::resources().iter().flat_map(|row| {
-        row.versions
-            .iter()
-            .map(|version| GroupVersion::new(&row.group, &version.name).with_kind(&row.kind))
-    });
-    let retired = RETIRED.iter().flat_map(|(group, version, kinds)| {
-        kinds
-            .iter()
-            .map(|kind| GroupVersion::new(group, version).with_kind(kind))
-    });
-    kinds
-        .chain([GroupVersion::new("autoscaling", "v1").with_kind("Scale")])
-        .chain(retired)
-        .collect()
+    let mut known = HashSet::new();
+    for row in data::resources() {
+        for version in &row.versions {
+            let version = GroupVersion::new(&row.group, &version.name);
+            let is_listed = row.verbs.iter().any(|verb| verb == "list");
+            let list = is_listed.then_some(row.list_kind.as_str());
+            let kinds = IN_EVERY_VERSION.into_iter().chain([row.kind.as_str()]).chain(list);
+            known.extend(kinds.map(|kind| version.with_kind(kind)));
+        }
+    }
+    for (group, version, kinds) in RETIRED.iter().chain(&WITHOUT_RESOURCE) {
+        let version = GroupVersion::new(group, version);
+        known.extend(kinds.iter().map(|kind| version.with_kind(kind)));
+    }
+    known
 }
 
 fn kind(row: &ResourceData, settings: &Settings) -> Kind {
@@ -309,5 +340,47 @@ mod tests {
             }
         }
         assert!(fields > 20, "{fields} fields");
+    }
+
+    #[test]
+    fn a_put_to_a_free_name_creates_these_kinds_only() {
+        let (_dir, settings) = settings();
+        let mut created: Vec<String> = resources(&settings)
+            .iter()
+            .filter(|info| info.strategy.allow_create_on_update())
+            .map(|info| info.resource.to_string())
+            .collect();
+        created.sort();
+        assert_eq!(
+            created,
+            [
+                "clusterrolebindings.rbac.authorization.k8s.io",
+                "clusterroles.rbac.authorization.k8s.io",
+                "endpoints",
+                "events",
+                "leases.coordination.k8s.io",
+                "limitranges",
+                "rolebindings.rbac.authorization.k8s.io",
+                "roles.rbac.authorization.k8s.io",
+                "services",
+            ]
+        );
+    }
+
+    #[test]
+    fn kinds_of_lists_and_options_are_known() {
+        let known = known_kinds();
+        for (group, version, kind) in [
+            ("", "v1", "ConfigMapList"),
+            ("", "v1", "List"),
+            ("apps", "v1", "DeploymentList"),
+            ("apps", "v1", "DeleteOptions"),
+            ("autoscaling", "v1", "Scale"),
+            ("extensions", "v1beta1", "Ingress"),
+        ] {
+            let kind = GroupVersion::new(group, version).with_kind(kind);
+            assert!(known.contains(&kind), "{kind:?}");
+        }
+        assert!(!known.contains(&GroupVersion::new("authentication.k8s.io", "v1").with_kind("TokenReviewList")));
     }
 }

@@ -57,7 +57,7 @@ pub fn apply_patch(
         type_id: version.type_id,
         kind: info.kind_in(version),
     };
-    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object)
+    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object, &HashSet::new())
 }
 
 /// Reads a continue token: where the page begins, and at which revision.

@@ -3,13 +3,13 @@
 //! A patch is applied to the object in the requested version, and the result goes the way of a PUT. On a lost race it
 //! is applied again to the newer object.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupKind, GroupVersionKind,
+    ApiError, GroupKind, GroupVersion, GroupVersionKind,
     field::{Error, Path},
     patch::{self, JsonPatch},
     schema::{self, TypeId, TypeTable},
@@ -17,7 +17,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::set_kind,
+    decode::{check_kind, set_kind},
     metadata, scale,
     update_loop::{Change, Current, Step},
 };
@@ -95,7 +95,11 @@ impl Patcher {
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
-    pub(crate) fn apply(&self, mut object: Value) -> Result<(Value, Vec<String>), ApiError> {
+    pub(crate) fn apply(
+        &self,
+        mut object: Value,
+        known_kinds: &HashSet<GroupVersionKind>,
+    ) -> Result<(Value, Vec<String>), ApiError> {
         let Patched { types, type_id, kind } = &self.patched;
         match &self.patch {
             Patch::Json(operations) => object = operations.apply(object)?,
@@ -105,8 +109,11 @@ impl Patcher {
             }
         }
         let shown = self.shown(&object);
-        self.check_kind(&mut object, kind)
-            .map_err(|why| unfit(&shown(), &why))?;
+        // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
+        if !matches!(self.patch, Patch::Strategic(_)) {
+            check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
+        }
+        set_kind(&mut object, kind);
         let checked = schema::decode(types, *type_id, object).map_err(|error| unfit(&shown(), &error.to_string()))?;
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let faults: Vec<String> = self.document_faults.iter().cloned().chain(unknown).collect();
@@ -135,22 +142,16 @@ impl Patcher {
             }
         }
     }
+}
 
-    fn check_kind(&self, object: &mut Value, kind: &GroupVersionKind) -> Result<(), String> {
-        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or("");
-        let given = (text("apiVersion").to_owned(), text("kind").to_owned());
-        let wanted = (kind.group_version().to_string(), kind.kind.to_string());
-        let or_wanted = |given: String, wanted: &str| if given.is_empty() { wanted.to_owned() } else { given };
-        let given = (or_wanted(given.0, &wanted.0), or_wanted(given.1, &wanted.1));
-        if given != wanted {
-            return Err(format!(
-                "no kind \"{}\" is registered for version \"{}\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                given.1, given.0
-            ));
-        }
-        set_kind(object, kind);
-        Ok(())
-    }
+/// The kind that an object says it is; what it leaves out is `wanted`.
+fn given_kind(object: &Value, wanted: &GroupVersionKind) -> GroupVersionKind {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let version = match text("apiVersion") {
+        None => wanted.group_version(),
+        Some(given) => GroupVersion::parse(given).unwrap_or_else(|| GroupVersion::new("", given)),
+    };
+    version.with_kind(text("kind").unwrap_or(&wanted.kind))
 }
 
 fn unfit(shown: &str, why: &str) -> ApiError {
@@ -197,7 +198,7 @@ impl Writer {
             request.options.field_validation,
         )?;
         self.change_scale(&request.target, request.options.dry_run, latest, &|current| {
-            patcher.apply(current)
+            patcher.apply(current, &self.known_kinds)
         })
         .await
     }
@@ -220,7 +221,7 @@ impl Step for ApplyPatch<'_> {
             let version = writer.version(target)?;
             let mut object = current.object.clone();
             versions::from_stored(&writer.info, version, &mut object);
-            let (mut wanted, warnings) = self.patcher.apply(object)?;
+            let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds)?;
             if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {
                 return Err(unfit(&self.patcher.shown(&wanted)(), &why));
             }

@@ -88,6 +88,13 @@ fn a_patch_cannot_turn_an_object_into_another() {
             message.contains("no kind \"Pod\" is registered for version \"example.com/v1\""),
             "{message}"
         );
+        let renamed = patching(
+            "a",
+            PatchKind::StrategicMerge,
+            &json!({"kind": "Pod", "apiVersion": "v9"}),
+        );
+        let written = bench.registry.patch(renamed).await.expect("nobody asks for its kind");
+        assert_eq!(answered(&written)["kind"], "Thing");
         let missing = bench.merge("b", json!({"data": {"k": "v"}})).await;
         assert_eq!(
             refused(missing),
