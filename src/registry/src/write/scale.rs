@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupKind, GroupVersion,
+    ApiError, GroupKind, GroupVersion, Reason,
     field::{Error, Path},
     schema::{self, TypeTable},
     selector::compile_label_selector,
@@ -105,8 +105,14 @@ impl Writer {
         let mut scale = decoded.object;
         metadata::settle_namespace(&mut scale, &request.target.namespace)?;
         let make = |_| Ok((scale.clone(), decoded.warnings.clone()));
-        self.change_scale(&request.target, request.options.dry_run, latest, &make)
-            .await
+        let changed = self.change_scale(&request.target, request.options.dry_run, latest, &make);
+        match changed.await {
+            Err(error) if error.reason == Reason::NotFound => {
+                self.check_uid(&request.target, "", &scale)?;
+                Err(error)
+            }
+            changed => changed,
+        }
     }
 
     /// Changes an object through its scale.

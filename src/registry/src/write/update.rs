@@ -67,11 +67,13 @@ impl Writer {
         let target = step.target;
         for _ in 0..CREATE_ROUNDS {
             let outcome = self.update_loop(target, latest.take(), step).await;
+            if outcome.as_ref().is_err_and(|error| error.reason == Reason::NotFound) {
+                self.check_uid(target, "", &step.wanted)?;
+            }
             let object = match (&outcome, &original) {
                 (Err(error), Some(object)) if error.reason == Reason::NotFound => object,
                 _ => return self.written(target, outcome?, std::mem::take(&mut step.warnings)),
             };
-            self.check_uid(target, "", object)?;
             match self.create_object(target, object.clone(), step.context.dry_run).await {
                 Err(error) if error.reason == Reason::AlreadyExists => {}
                 created => return created,

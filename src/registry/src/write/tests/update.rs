@@ -111,6 +111,9 @@ fn a_put_is_for_the_object_that_it_names() {
             refused(missing),
             (Reason::NotFound, "things.example.com \"b\" not found".to_owned())
         );
+        let (reason, told) = refused(bench.put("b", thing("b", json!({"uid": "u"}), json!({}))).await);
+        assert_eq!(reason, Reason::Conflict);
+        assert!(told.ends_with("UID in precondition: u, UID in object meta: "), "{told}");
     });
 }
 
