@@ -90,7 +90,7 @@ pub(crate) struct ErrorStyle {
 impl ErrorStyle {
     /// As the client asks for; JSON if what it asks for is not to be had.
     pub(crate) fn of(accept: Option<&str>, pretty: bool) -> Self {
-        let format = negotiation::negotiate::<()>(accept, |_, _, _| Some(())).ok().flatten();
+        let format = negotiation::negotiate::<()>(accept, |_, _, _| Some(()));
         Self {
             format: format.map(|accept| accept.format).unwrap_or_default(),
             pretty,

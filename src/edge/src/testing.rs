@@ -89,7 +89,7 @@ pub fn delete_options_in_body(
 /// # Errors
 /// 406, as a client would get it.
 pub fn accept(header: Option<&str>) -> Result<&'static str, ApiError> {
-    negotiation::negotiate_view(header).map(|accept| accept.format.media_type())
+    negotiation::negotiate_view(header, negotiation::Produces::Documents).map(|accept| accept.format.media_type())
 }
 
 /// What a `Content-Type` says of the body of a write.

@@ -4,11 +4,11 @@ use actix_web::web;
 use trireme_registry::request::DeleteCollectionRequest;
 
 use super::{Call, delete, list, list_query};
-use crate::respond::Answered;
+use crate::{negotiation::Produces, respond::Answered};
 
 /// Deletes what is selected, and tells of it by a list.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = list::Shape::negotiate(call)?;
+    let shape = list::Shape::negotiate(call, Produces::Documents)?;
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let deletion = delete::options(call, payload).await?;

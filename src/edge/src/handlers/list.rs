@@ -23,7 +23,7 @@ use trireme_registry::{Item, ListPage, ResourceInfo, request::ListRequest, versi
 use super::{Call, list_query};
 use crate::{
     compress,
-    negotiation::{Accept, Format, MetaVersion, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
     respond::{self, Answered},
     views::{IncludeObject, Tables, partial, stored},
 };
@@ -34,7 +34,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a collection.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let shape = Shape::negotiate(call)?;
+    let shape = Shape::negotiate(call, Produces::Lists)?;
     let info = call.route.registry.info();
     let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let request = ListRequest {
@@ -54,8 +54,8 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(call: &Call) -> Result<Self, ApiError> {
-        let accept = negotiate_view(call.exchange.accept.as_deref())?;
+    pub(super) fn negotiate(call: &Call, produces: Produces) -> Result<Self, ApiError> {
+        let accept = negotiate_view(call.exchange.accept.as_deref(), produces)?;
         let include = match accept.view {
             View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
             View::Metadata(_) => {

@@ -11,7 +11,7 @@ use trireme_registry::{
 
 use super::Call;
 use crate::{
-    negotiation::{Accept, Format, MetaVersion, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
     respond,
     views::{IncludeObject, Tables, partial, stored, to_stored},
 };
@@ -25,7 +25,7 @@ pub(super) struct Shape {
 impl Shape {
     /// Agrees on a shape before anything is done.
     pub(super) fn negotiate(call: &Call) -> Result<Self, ApiError> {
-        let accept = negotiate_view(call.exchange.accept.as_deref())?;
+        let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Documents)?;
         let include = match accept.view {
             View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
             View::MetadataList(_) => {

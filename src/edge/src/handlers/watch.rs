@@ -15,7 +15,7 @@ use super::{
     object::{revision_of, table_metadata},
 };
 use crate::{
-    negotiation::{Format, MetaVersion, View, negotiate_view},
+    negotiation::{Format, MetaVersion, Produces, View, negotiate_view},
     respond::Answered,
     server::Ending,
     status,
@@ -28,7 +28,7 @@ const STREAM_MEDIA_TYPES: &str = "application/json;stream=watch, application/vnd
 
 /// Follows a collection, or one object of it.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let accept = negotiate_view(call.exchange.accept.as_deref())?;
+    let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Lists)?;
     if accept.format == Format::Yaml {
         let text = format!("only the following media types are accepted: {STREAM_MEDIA_TYPES}");
         return Err(ApiError::new(Reason::NotAcceptable, text));

@@ -6,7 +6,57 @@ use trireme_machinery::{ApiError, ErrorDetails, Reason};
 
 /// The representations that kube-apiserver names in its refusals.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const PROTOBUF: (&str, &str) = ("application", "vnd.kubernetes.protobuf");
+
+/// What a path can be answered as, in the eyes of kube-apiserver's router. It looks at a request before any other code
+/// does, takes a media type only by its full name or as `*/*`, and knows no parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Produces {
+    /// One object or document.
+    Documents,
+    /// A list, or a watch of it.
+    Lists,
+    /// JSON and nothing else.
+    Json,
+}
+
+impl Produces {
+    fn media_types(self) -> &'static [&'static str] {
+        const ALL: [&str; 5] = [
+            "application/json",
+            "application/yaml",
+            "application/vnd.kubernetes.protobuf",
+            "application/json;stream=watch",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+        ];
+        let count = match self {
+            Self::Json => 1,
+            Self::Documents => 3,
+            Self::Lists => ALL.len(),
+        };
+        ALL.get(..count).unwrap_or(&ALL)
+    }
+
+    /// Whether the router lets a request with this `Accept` header pass.
+    ///
+    /// # Errors
+    /// 406.
+    pub(crate) fn admit(self, header: Option<&str>) -> Result<(), ApiError> {
+        let media_types = self.media_types();
+        let fits = |clause: &str| {
+            let essence = clause.split(';').next().unwrap_or_default().trim();
+            essence == "*/*" || media_types.contains(&essence)
+        };
+        let header = header.unwrap_or_default().trim();
+        if header.is_empty() || header.split(',').any(fits) {
+            return Ok(());
+        }
+        let message = format!(
+            "406: Not Acceptable\n\nAvailable representations: {}",
+            media_types.join(", ")
+        );
+        Err(ApiError::new(Reason::NotAcceptable, message).with_details(ErrorDetails::default()))
+    }
+}
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,7 +134,8 @@ struct Clause<'a> {
 ///
 /// # Errors
 /// 406, with one of two texts: either no media type fits or none of the transformations that are asked for.
-pub(crate) fn negotiate_view(header: Option<&str>) -> Result<Accept<View>, ApiError> {
+pub(crate) fn negotiate_view(header: Option<&str>, produces: Produces) -> Result<Accept<View>, ApiError> {
+    produces.admit(header)?;
     let accept = negotiate(header, |group, version, kind| {
         let version = match (group, version) {
             ("meta.k8s.io", "v1") => MetaVersion::V1,
@@ -97,34 +148,28 @@ pub(crate) fn negotiate_view(header: Option<&str>) -> Result<Accept<View>, ApiEr
             "PartialObjectMetadataList" => Some(View::MetadataList(version)),
             _ => None,
         }
-    })?;
+    });
     accept.ok_or_else(no_transformation)
 }
 
-/// Agrees on a format and on one of the transformations that `offered` knows by group, version and kind. `Ok(None)` if
-/// a media type fits but no transformation.
-///
-/// # Errors
-/// 406 if no media type fits.
+/// Agrees on a format and on one of the transformations that `offered` knows by group, version and kind; `None` if
+/// there is nothing to agree on.
 pub(crate) fn negotiate<T: Default>(
     header: Option<&str>,
     offered: impl Fn(&str, &str, &str) -> Option<T>,
-) -> Result<Option<Accept<T>>, ApiError> {
+) -> Option<Accept<T>> {
     let Some(header) = header.filter(|header| !header.trim().is_empty()) else {
-        return Ok(Some(Accept {
+        return Some(Accept {
             format: Format::Json,
             view: T::default(),
-        }));
+        });
     };
     let mut clauses: Vec<Clause<'_>> = header.split(',').filter_map(clause).collect();
     clauses.sort_by(preference);
-    let mut known_type = false;
     for clause in &clauses {
         let Some(format) = clause.format() else {
-            known_type |= (clause.kind, clause.subtype) == PROTOBUF;
             continue;
         };
-        known_type = true;
         if clause.stream.is_some_and(|stream| stream != "watch") {
             continue;
         }
@@ -135,16 +180,10 @@ pub(crate) fn negotiate<T: Default>(
             offered(transform.group, transform.version, transform.kind)
         };
         if let Some(view) = view {
-            return Ok(Some(Accept { format, view }));
+            return Some(Accept { format, view });
         }
     }
-    if known_type { Ok(None) } else { Err(no_media_type()) }
-}
-
-/// The refusal of a request for media types that are not known at all.
-fn no_media_type() -> ApiError {
-    let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}");
-    ApiError::new(Reason::NotAcceptable, message).with_details(ErrorDetails::default())
+    None
 }
 
 /// The refusal of a request for known media types in forms that are not offered.
@@ -205,7 +244,7 @@ mod tests {
     use super::*;
 
     fn check(header: &str, expected: &str) {
-        let text = match negotiate_view(Some(header)) {
+        let text = match negotiate_view(Some(header), Produces::Documents) {
             Ok(accept) => format!("{:?} {:?}", accept.format, accept.view),
             Err(error) if error.details.is_some() => "406 type".to_owned(),
             Err(_) => "406 transformation".to_owned(),
@@ -219,7 +258,6 @@ mod tests {
         check("application/json", "Json Whole");
         check("application/yaml", "Yaml Whole");
         check("*/*", "Json Whole");
-        check("application/*", "Json Whole");
         check("application/vnd.kubernetes.protobuf,application/json", "Json Whole");
         check("application/vnd.kubernetes.protobuf, */*", "Json Whole");
         check("application/json;q=0.5, application/yaml", "Yaml Whole");
@@ -261,6 +299,8 @@ mod tests {
     fn refusals() {
         check("text/html", "406 type");
         check("text/*", "406 type");
+        check("application/*", "406 type");
+        check("*", "406 type");
         check("garbage", "406 type");
         check("image/png, text/plain", "406 type");
         check("application/apply-patch+yaml", "406 type");
@@ -272,8 +312,28 @@ mod tests {
     }
 
     #[test]
+    fn each_path_names_what_it_can_be_answered_as() {
+        let available = |produces: Produces| {
+            let refused = produces.admit(Some("text/html")).expect_err("it is refused").message;
+            let (_, available) = refused.split_once(": ").expect("it has a colon");
+            available.split_once(": ").expect("it has two").1.to_owned()
+        };
+        assert_eq!(available(Produces::Json), "application/json");
+        assert_eq!(available(Produces::Documents), MEDIA_TYPES);
+        assert_eq!(
+            available(Produces::Lists),
+            format!("{MEDIA_TYPES}, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch")
+        );
+        assert!(Produces::Json.admit(Some("application/yaml")).is_err());
+        assert!(Produces::Json.admit(Some("text/html, */*;q=0.1")).is_ok());
+    }
+
+    #[test]
     fn the_texts_of_refusals() {
-        let text = |header| negotiate_view(Some(header)).err().map(|error| error.message);
+        let text = |header| {
+            let refused = negotiate_view(Some(header), Produces::Documents);
+            refused.err().map(|error| error.message)
+        };
         assert_eq!(
             text("text/html").as_deref(),
             Some(

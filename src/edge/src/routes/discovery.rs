@@ -11,7 +11,7 @@ use super::catalogue::Tagged;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
-    negotiation::{self, Accept, negotiate},
+    negotiation::{self, Accept, Produces, negotiate},
     respond::{self, Answered},
     status,
 };
@@ -28,7 +28,7 @@ enum Form {
 
 /// `/api`
 pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
-    let answered = negotiate_form(&exchange, NoMediaType::Detailed).map(|accept| {
+    let answered = negotiate_form(&exchange, Routed::Yes).map(|accept| {
         tagged(
             &exchange,
             &request,
@@ -43,7 +43,7 @@ pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -
 /// `/apis`
 pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
     let catalogue = &api.catalogue;
-    let answered = negotiate_form(&exchange, NoMediaType::Short).map(|accept| {
+    let answered = negotiate_form(&exchange, Routed::No).map(|accept| {
         tagged(
             &exchange,
             &request,
@@ -58,27 +58,19 @@ pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest)
 /// `/apis/{group}`
 pub(super) async fn group(exchange: Current, api: Shared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
-    plain(&exchange, NoMediaType::Short, api.catalogue.group(&name))
+    plain(&exchange, Routed::No, api.catalogue.group(&name))
 }
 
 /// `/api/{version}`
 pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse {
     let version = segment(&exchange, 1).to_owned();
-    plain(
-        &exchange,
-        NoMediaType::Detailed,
-        api.catalogue.resource_list("", &version),
-    )
+    plain(&exchange, Routed::Yes, api.catalogue.resource_list("", &version))
 }
 
 /// `/apis/{group}/{version}`
 pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
     let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
-    plain(
-        &exchange,
-        NoMediaType::Detailed,
-        api.catalogue.resource_list(&group, &version),
-    )
+    plain(&exchange, Routed::Yes, api.catalogue.resource_list(&group, &version))
 }
 
 fn segment(exchange: &Exchange, index: usize) -> &str {
@@ -91,36 +83,41 @@ fn segment(exchange: &Exchange, index: usize) -> &str {
         .unwrap_or_default()
 }
 
-/// Which of kube-apiserver's two texts says that no media type fits: it depends on who serves the path there.
-#[derive(Clone, Copy)]
-enum NoMediaType {
-    Detailed,
-    Short,
+/// Whether a path goes through kube-apiserver's router, which has its own say about media types.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Routed {
+    Yes,
+    No,
 }
 
-fn negotiate_form(exchange: &Exchange, text: NoMediaType) -> Result<Accept<Form>, ApiError> {
+/// Agrees on a form; the router comes first.
+fn agree<T: Default>(
+    exchange: &Exchange,
+    routed: Routed,
+    offered: impl Fn(&str, &str, &str) -> Option<T>,
+) -> Result<Accept<T>, ApiError> {
+    let header = exchange.accept.as_deref();
+    if routed == Routed::Yes {
+        Produces::Documents.admit(header)?;
+    }
+    negotiate(header, offered).ok_or_else(negotiation::no_transformation)
+}
+
+fn negotiate_form(exchange: &Exchange, routed: Routed) -> Result<Accept<Form>, ApiError> {
     let offered = |group: &str, version: &str, kind: &str| {
         let known = (group, version, kind) == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList");
         known.then_some(Form::Aggregated)
     };
-    match (negotiate(exchange.accept.as_deref(), offered), text) {
-        (Ok(Some(accept)), _) => Ok(accept),
-        (Err(error), NoMediaType::Detailed) => Err(error),
-        _ => Err(negotiation::no_transformation()),
-    }
+    agree(exchange, routed, offered)
 }
 
-fn plain(exchange: &Exchange, text: NoMediaType, document: Option<&Value>) -> HttpResponse {
+fn plain(exchange: &Exchange, routed: Routed, document: Option<&Value>) -> HttpResponse {
     let Some(document) = document else {
         return status::page_not_found();
     };
     let offered = |_: &str, _: &str, _: &str| None::<()>;
-    let accept = match (negotiate(exchange.accept.as_deref(), offered), text) {
-        (Ok(Some(accept)), _) => Ok(accept),
-        (Err(error), NoMediaType::Detailed) => Err(error),
-        _ => Err(negotiation::no_transformation()),
-    };
-    let answered = accept.map(|accept| respond::value(exchange, accept.format, StatusCode::OK, document));
+    let answered = agree(exchange, routed, offered)
+        .map(|accept| respond::value(exchange, accept.format, StatusCode::OK, document));
     respond::finish(exchange, read_only(exchange, answered))
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(web::resource(["/openapi/v3", "/openapi/v3/"]).route(web::to(openapi::v3_index)))
         .service(web::resource("/openapi/v3/{path:.+}").route(web::to(openapi::v3)))
         .service(read_only(web::resource(["/version", "/version/"]), plain::version))
+        .service(web::resource("/version/{path:.+}").route(web::to(plain::below_version)))
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
         .service(

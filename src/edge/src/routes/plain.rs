@@ -6,7 +6,12 @@ use actix_web::{
 };
 use serde_json::json;
 
-use crate::{api::Shared, exchange::Current, negotiation::Format, respond};
+use crate::{
+    api::Shared,
+    exchange::Current,
+    negotiation::{Format, Produces},
+    respond, status,
+};
 
 /// The paths beside the groups' and versions'.
 const PATHS: [&str; 12] = [
@@ -43,7 +48,15 @@ pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
         "compiler": "rustc",
         "platform": format!("{}/{}", std::env::consts::OS, platform()),
     });
-    respond::value(&exchange, Format::Json, StatusCode::OK, &value)
+    let answered = Produces::Json
+        .admit(exchange.accept.as_deref())
+        .map(|()| respond::value(&exchange, Format::Json, StatusCode::OK, &value));
+    respond::finish(&exchange, answered)
+}
+
+/// Below `/version` there is nothing.
+pub(super) async fn below_version(exchange: Current) -> HttpResponse {
+    respond::finish(&exchange, Err(status::resource_not_found()))
 }
 
 /// The processor as Go calls it.
