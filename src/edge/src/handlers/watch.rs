@@ -8,7 +8,11 @@ use futures_util::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object, Reason};
-use trireme_registry::{EventKind, Item, ResourceInfo, WatchFrame, Watcher, request::WatchRequest, versions};
+use trireme_registry::{
+    EventKind, Item, ResourceInfo, WatchFrame, Watcher,
+    request::{Selection, WatchRequest, WatchStart},
+    versions,
+};
 
 use super::{
     Call, list_query,
@@ -39,6 +43,8 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     };
     let info = Arc::clone(call.route.registry.info());
     let options = list_query(&call.exchange.query).watch(&info, call.route.version)?;
+    check_name(call.exchange.info.path_name(), &options.selection)?;
+    let starts_with_state = matches!(options.start, WatchStart::State(_));
     let request = WatchRequest {
         target: call.target(),
         selection: options.selection,
@@ -65,7 +71,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     let events = match watcher {
         Ok(watcher) => events(watcher, lines, &ending).left_stream(),
         // Told within the stream, as by kube-apiserver: some clients list anew only if they read it there.
-        Err(error) if error.reason == Reason::Expired => {
+        Err(error) if error.reason == Reason::Expired || starts_with_state && error.reason == Reason::Timeout => {
             stream::once(future::ready(vec![line("ERROR", &status::object(&error))])).right_stream()
         }
         Err(error) => return Err(error),
@@ -76,6 +82,18 @@ pub(crate) async fn handle(call: &Call) -> Answered {
             .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
             .streaming(events.map(|lines| Ok::<_, Infallible>(join(lines)))),
     })
+}
+
+/// Of a watch of one object, whose name is in the path, the field selector can only say the same.
+fn check_name(name: &str, selection: &Selection) -> Result<(), ApiError> {
+    let fields = &selection.fields;
+    let selected = fields.requires_exact_match("metadata.name");
+    if name.is_empty() || fields.terms().is_empty() || selected == Some(name) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(
+        "fieldSelector metadata.name doesn't match requested name",
+    ))
 }
 
 /// Once to twice as long, so that watches that began together do not end together.

@@ -22,7 +22,7 @@ use std::{
 
 use tokio::sync::Semaphore;
 use trireme_actors::Clock;
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Revision, Storage};
 
 use self::{
@@ -197,7 +197,10 @@ impl Reader {
         let filter = Filter::new(&self.info, &request.target, &request.selection);
         let reached = match request.start {
             WatchStart::State(freshness) | WatchStart::Now(freshness) => self.fresh(freshness, trace).await?.revision,
-            WatchStart::After(revision) => self.not_older_than(revision, trace).await.map(|_| revision)?,
+            WatchStart::After(revision) => {
+                self.await_start(revision, opened + request.timeout, trace).await?;
+                revision
+            }
         };
         let subscribing = self.cache.subscribe(filter.topic().clone(), self.deadline());
         let subscription = subscribing.await.map_err(errors::ask)?;
@@ -209,9 +212,18 @@ impl Reader {
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }
 
+    /// Waits for the revision that a watch starts after. A watch that is over before it came saw nothing, and no fault.
+    async fn await_start(&self, revision: Revision, over: Instant, trace: &Trace) -> Result<(), ApiError> {
+        let deadline = self.deadline();
+        match self.wait(revision, over.min(deadline), errors::too_large, trace).await {
+            Err(error) if error.reason == Reason::Timeout && over <= deadline => Ok(()),
+            waited => waited.map(|_| ()),
+        }
+    }
+
     async fn fresh(&self, freshness: Freshness, trace: &Trace) -> Result<Fresh, ApiError> {
         match freshness {
-            Freshness::Any => self.wait(0, errors::lagging, trace).await,
+            Freshness::Any => self.wait(0, self.deadline(), errors::lagging, trace).await,
             Freshness::NotOlderThan(revision) | Freshness::Exact(revision) => {
                 self.not_older_than(revision, trace).await
             }
@@ -221,25 +233,26 @@ impl Reader {
                     .as_ref()
                     .map_or(TraceStep::StoreFailed, |_| TraceStep::RevisionKnown);
                 trace.pass_if_waited(step, waited);
-                self.wait(revision?, errors::lagging, trace).await
+                self.wait(revision?, self.deadline(), errors::lagging, trace).await
             }
         }
     }
 
     async fn not_older_than(&self, revision: Revision, trace: &Trace) -> Result<Fresh, ApiError> {
-        self.wait(revision, errors::too_large, trace).await
+        self.wait(revision, self.deadline(), errors::too_large, trace).await
     }
 
     async fn wait(
         &self,
         revision: Revision,
+        deadline: Instant,
         late: fn(Revision, Revision) -> ApiError,
         trace: &Trace,
     ) -> Result<Fresh, ApiError> {
         if let Some(fresh) = self.progress.at_hand(revision) {
             return Ok(fresh);
         }
-        let waited = self.progress.wait(revision, self.deadline()).await;
+        let waited = self.progress.wait(revision, deadline).await;
         trace.pass_or(&waited, TraceStep::CaughtUp, TraceStep::StillBehind);
         waited.map_err(|error| match error {
             Late::NotLoaded => errors::initializing(),

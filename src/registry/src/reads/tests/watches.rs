@@ -284,9 +284,27 @@ fn a_watch_from_the_future_waits_for_it_or_is_refused() {
             [(EventKind::Added, "ns/d".to_owned(), now + 3)]
         );
 
+        let mut short = watch("", WatchStart::After(now + 99));
+        short.timeout = Duration::from_secs(1);
+        let over = tokio::spawn({
+            let reader = reader.clone();
+            async move {
+                reader
+                    .watch(short)
+                    .await
+                    .expect("it is only over")
+                    .next()
+                    .await
+                    .is_none()
+            }
+        });
+        // The trimming of the log sleeps, too.
+        kit.clock.wait_for_sleepers(2).await;
+        kit.clock.advance(Duration::from_secs(1));
+        assert!(over.await.expect("no panic"));
+
         let refused =
             tokio::spawn(async move { reader.watch(watch("", WatchStart::After(now + 99))).await.map(|_| ()) });
-        // The trimming of the log sleeps, too.
         kit.clock.wait_for_sleepers(2).await;
         kit.clock.advance(Duration::from_secs(3));
         let error = refused.await.expect("no panic").expect_err("it never came");
