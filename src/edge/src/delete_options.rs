@@ -7,7 +7,10 @@ use trireme_machinery::{
     json::{self, kind_name},
     yaml,
 };
-use trireme_registry::request::{BodyFormat, DeleteOptions, Propagation};
+use trireme_registry::{
+    list_options::parse_int,
+    request::{BodyFormat, DeleteOptions, Propagation},
+};
 
 use crate::{
     body::protobuf as protobuf_body,
@@ -116,17 +119,15 @@ pub(crate) fn from_body(
 /// # Errors
 /// 400 if one cannot be decoded, 422 if they make no sense.
 pub(crate) fn from_query(query: &Query) -> Result<Deletion, ApiError> {
-    let grace_period_seconds = query.get("gracePeriodSeconds").map(|text| {
-        text.parse()
-            .map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text))))
-    });
+    let grace_period_seconds = query.get("gracePeriodSeconds").map(parse_int);
+    let precondition = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
     Asked {
-        grace_period_seconds: grace_period_seconds.transpose()?,
+        grace_period_seconds: grace_period_seconds.transpose().map_err(ApiError::bad_request)?,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(str::to_owned),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
-        uid: None,
-        resource_version: None,
+        uid: precondition("uid"),
+        resource_version: precondition("resourceVersion"),
     }
     .checked()
 }
@@ -317,9 +318,26 @@ mod tests {
         assert!(deletion.accepted_if_pending && deletion.options.dry_run);
         assert_eq!(deletion.options.propagation, Some(Propagation::Background));
         assert_eq!(deletion.options.grace_period_seconds, Some(-3));
-        assert_eq!(
-            query("gracePeriodSeconds=x").err().as_deref(),
-            Some("strconv.ParseInt: parsing \"x\": invalid syntax")
-        );
+        for (raw, fault) in [
+            ("gracePeriodSeconds=x", "parsing \"x\": invalid syntax"),
+            (
+                "gracePeriodSeconds=9223372036854775808",
+                "parsing \"9223372036854775808\": value out of range",
+            ),
+        ] {
+            assert_eq!(query(raw).err(), Some(format!("strconv.ParseInt: {fault}")), "{raw}");
+        }
+    }
+
+    #[test]
+    fn preconditions_may_stand_in_the_query() {
+        let preconditions = |raw| {
+            let query = Query::parse(Some(raw)).expect("is in order");
+            let options = from_query(&query).expect("it is in order").options;
+            (options.uid, options.resource_version)
+        };
+        let both = (Some("u".to_owned()), Some("7".to_owned()));
+        assert_eq!(preconditions("uid=u&resourceVersion=7"), both);
+        assert_eq!(preconditions("uid=&resourceVersion="), (None, None));
     }
 }

@@ -274,8 +274,8 @@ fn truth(text: Option<&str>) -> Option<bool> {
     text.map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
 }
 
-/// Go's `ParseInt` in base 10.
-fn parse_int(text: &str) -> Result<i64, String> {
+/// Go's `ParseInt` in base 10, with its words for what is no number.
+pub fn parse_int(text: &str) -> Result<i64, String> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let fault = |why| format!("strconv.ParseInt: parsing {}: {why}", quote(text));
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
