@@ -4,8 +4,8 @@ use crate::query::Query;
 
 /// Whether the client wants indented JSON: it says so, or it is one that people look at.
 pub(crate) fn wants_pretty(query: &Query, user_agent: Option<&str>) -> bool {
-    match query.get("pretty") {
-        Some(_) => query.flag("pretty"),
+    match query.get("pretty").filter(|text| !text.is_empty()) {
+        Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         None => user_agent.is_some_and(|agent| ["curl", "Wget", "Mozilla/5.0"].iter().any(|p| agent.starts_with(p))),
     }
 }
@@ -81,6 +81,9 @@ mod tests {
         assert!(pretty("pretty=true", Some("kubectl/v1")));
         assert!(!pretty("pretty=false", Some("curl/8.1")));
         assert!(!pretty("", Some("kubectl/v1")));
+        assert!(pretty("pretty=T", None));
+        assert!(!pretty("pretty=bogus", Some("curl/8.1")));
+        assert!(pretty("pretty=", Some("curl/8.1")));
         assert!(!pretty("", None));
     }
 }

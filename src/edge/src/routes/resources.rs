@@ -273,6 +273,17 @@ fn check_verb(
     }
 }
 
+/// Whether there is a path for the request at all, whatever its method: that of a single object, of a collection, or of
+/// what all namespaces have is there for certain verbs only.
+fn has_path(exchange: &Exchange, data: &ResourceData) -> bool {
+    let info = &exchange.info;
+    let serves = |wanted: &[&str]| data.verbs.iter().any(|verb| wanted.contains(&verb.as_str()));
+    match (info.path_name().is_empty(), info.namespace().is_empty()) {
+        (false, _) => serves(&["get", "update", "patch", "delete"]),
+        (true, in_all) => serves(&["list"]) || in_all != data.namespaced,
+    }
+}
+
 /// Resources that exist but are kept by no registry: reviews, bindings, component statuses.
 async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, payload: web::Payload) -> Answered {
     let info = &exchange.info;
@@ -280,6 +291,9 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
     let data = data.filter(|data| data.versions.iter().any(|version| version.name == info.version()));
     let data = data.ok_or_else(status::resource_not_found)?;
     if !info.subresource().is_empty() && !data.subresources.iter().any(|known| known.name == info.subresource()) {
+        return Err(status::resource_not_found());
+    }
+    if !has_path(exchange, data) {
         return Err(status::resource_not_found());
     }
     let action = Action::of(exchange).ok_or_else(ApiError::method_not_allowed)?;
