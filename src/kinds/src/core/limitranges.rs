@@ -62,10 +62,6 @@ impl Strategy for LimitRanges {
         errors
     }
 
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
     fn repeats_metadata_checks(&self) -> bool {
         false
     }

@@ -139,10 +139,6 @@ impl Strategy for Services {
         warnings::of_status(new)
     }
 
-    fn allow_create_on_update(&self) -> bool {
-        true
-    }
-
     fn returns_deleted_object(&self) -> bool {
         true
     }
