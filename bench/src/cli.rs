@@ -64,6 +64,10 @@ pub(crate) struct Common {
     /// Measure for so many seconds, where a workload is measured by time
     #[arg(long)]
     seconds: Option<u32>,
+    /// Do so many operations where a workload is measured by time, and deliver so many events: two such runs against a
+    /// server under callgrind tell the instructions of one
+    #[arg(long, conflicts_with = "seconds")]
+    times: Option<u32>,
     /// Read so many pods
     #[arg(long)]
     pods: Option<u32>,
@@ -81,6 +85,10 @@ impl Common {
         let mut sizes = if self.quick { Size::Quick } else { self.size }.sizes();
         if let Some(seconds) = self.seconds {
             sizes.window = Duration::from_secs(seconds.into());
+        }
+        if let Some(times) = self.times {
+            sizes.times = Some(times.into());
+            sizes.watched_events = times.into();
         }
         if let Some(pods) = self.pods {
             sizes.pods = pods.into();

@@ -22,6 +22,8 @@ pub(crate) struct Sizes {
     pub(crate) warm_up: Duration,
     /// Measured.
     pub(crate) window: Duration,
+    /// Operations that are measured in place of a window.
+    pub(crate) times: Option<u64>,
     /// Pods that are read.
     pub(crate) pods: u64,
     /// Config maps that memory and restart are measured with.
@@ -47,6 +49,7 @@ impl Size {
             Self::Full => Sizes {
                 warm_up: Duration::from_secs(1),
                 window: Duration::from_secs(6),
+                times: None,
                 pods: 10_000,
                 config_maps: 100_000,
                 watchers: &[100, 1_000],
@@ -59,6 +62,7 @@ impl Size {
             Self::Quick => Sizes {
                 warm_up: Duration::from_millis(300),
                 window: Duration::from_millis(1500),
+                times: None,
                 pods: 2_000,
                 config_maps: 5_000,
                 watchers: &[100],
@@ -71,6 +75,7 @@ impl Size {
             Self::Tiny => Sizes {
                 warm_up: Duration::from_millis(20),
                 window: Duration::from_millis(150),
+                times: None,
                 pods: 100,
                 config_maps: 100,
                 watchers: &[10],

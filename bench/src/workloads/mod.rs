@@ -162,10 +162,10 @@ impl Bench {
 
     /// The usual window.
     fn window(&self) -> Limit {
-        Limit::For {
-            warm_up: self.sizes.warm_up,
-            window: self.sizes.window,
-        }
+        let Sizes {
+            times, warm_up, window, ..
+        } = self.sizes;
+        times.map_or(Limit::For { warm_up, window }, Limit::Times)
     }
 
     /// Makes a row of what was measured; memory is that of now.
