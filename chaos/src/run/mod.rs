@@ -13,6 +13,7 @@ use rand::{Rng as _, SeedableRng as _};
 use crate::checks::Validity;
 use crate::history::{FaultRecord, History};
 use crate::report::{self, ExperimentResult, TARGETS};
+use crate::traffic::Pace;
 use crate::world::Target;
 use one::Setup;
 
@@ -202,9 +203,17 @@ fn chosen(settings: &Settings) -> Result<Vec<(Experiment, usize)>, String> {
         true if settings.short => usize::from(one.in_short),
         true => one.repeats,
     };
+    // A short run takes a debug build, which more load would only starve.
+    let pace = |one: Experiment| match settings.short {
+        true => Experiment {
+            pace: Pace::Usual,
+            ..one
+        },
+        false => one,
+    };
     let chosen = all
         .into_iter()
-        .map(|one| (times(&one), one))
+        .map(|one| (times(&one), pace(one)))
         .filter(|(times, _)| *times > 0);
     Ok(chosen
         .map(|(times, one)| (one, settings.repeats.unwrap_or(times)))
