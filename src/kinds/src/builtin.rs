@@ -362,6 +362,7 @@ mod tests {
                 "limitranges",
                 "rolebindings.rbac.authorization.k8s.io",
                 "roles.rbac.authorization.k8s.io",
+                "runtimeclasses.node.k8s.io",
                 "services",
             ]
         );
