@@ -22,6 +22,10 @@ pub use experiments::{Experiment, all};
 /// How many violations of one run are printed; the report has all.
 const SHOWN_VIOLATIONS: usize = 10;
 
+/// How often a run is tried that shows nothing, on a machine that was busy with something else for a moment, say. A broken
+/// promise is never tried again.
+const ATTEMPTS: u64 = 3;
+
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -51,7 +55,7 @@ pub enum Conclusion {
     /// All promises were kept.
     #[default]
     Kept,
-    /// A run showed nothing: too little load, or the fault did not bite.
+    /// A run showed nothing, however often it was tried: too little load, or the fault did not bite.
     Invalid,
     /// A promise was broken.
     Violated,
@@ -93,11 +97,7 @@ pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
     let began = Instant::now();
     for (experiment, repeats) in &chosen {
         for repeat in 1..=*repeats {
-            let seed = seeds.random();
-            let dir = settings
-                .report
-                .join("runs")
-                .join(format!("{}-{repeat}", experiment.name));
+            let seed: u64 = seeds.random();
             let at = began.elapsed().as_secs();
             println!(
                 "[{:>2}:{:02}] {} ({repeat}/{repeats}): {}",
@@ -106,17 +106,33 @@ pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
                 experiment.name,
                 experiment.what()
             );
-            let outcome = one::run(&setup, experiment, seed, &dir).await;
-            let (concluded, result) = judge(settings, &dir, outcome);
-            conclusion = conclusion.max(concluded);
-            results.extend(result);
-            // After each run, so that a run that is broken off leaves what it found.
-            report::write(&settings.report, &results).map_err(|error| format!("write the report: {error}"))?;
+            for attempt in 0..ATTEMPTS {
+                let dir = run_dir(&settings.report, experiment.name, repeat, attempt);
+                let outcome = one::run(&setup, experiment, seed.wrapping_add(attempt), &dir).await;
+                let (concluded, result) = judge(settings, &dir, outcome);
+                results.extend(result);
+                // After each run, so that a run that is broken off leaves what it found.
+                report::write(&settings.report, &results).map_err(|error| format!("write the report: {error}"))?;
+                if concluded != Conclusion::Invalid || attempt + 1 == ATTEMPTS {
+                    conclusion = conclusion.max(concluded);
+                    break;
+                }
+                println!("        again, as this run shows nothing");
+            }
         }
     }
     print_targets(&results);
     println!("{}", settings.report.join("index.html").display());
     Ok(conclusion)
+}
+
+fn run_dir(report: &Path, experiment: &str, repeat: usize, attempt: u64) -> PathBuf {
+    let again = if attempt == 0 {
+        String::new()
+    } else {
+        format!(".{attempt}")
+    };
+    report.join("runs").join(format!("{experiment}-{repeat}{again}"))
 }
 
 /// Prints what came of a run, and keeps its history if it is worth a look.
