@@ -60,6 +60,9 @@ pub(super) fn prepare(count: usize, dir: &Path, logs: &Path, flags: &[String]) -
             .args(["--listen-peer-urls", &format!("http://{peer}")])
             .args(["--initial-advertise-peer-urls", &format!("http://{peer}")])
             .args(["--initial-cluster", &cluster, "--initial-cluster-state", "new"])
+            // As etcd does by itself from 3.5 on. Without, a member that was alone for a while deposes the leader that it
+            // meets again, and an election of seconds follows on the heal.
+            .arg("--pre-vote")
             .args(flags);
         let process = Process::new(name, recipe, logs);
         Member { process, client }
