@@ -13,16 +13,18 @@ run:
 	cargo build --release --locked -p trireme
 	exec target/release/trireme serve $(ARGS)
 
-# The static gate: format, lints, docs, licences and bans, the edges between rooms, actor ranks, generated facts.
+# The static gate: format, lints, docs, licences and bans, the edges between rooms, actor ranks, generated facts. What is
+# built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
 verify:
 	scripts/install-tools build verify
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	scripts/deny
-	cargo test --locked -p trireme-tests --test layering
+	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
-	cargo run --locked -p trireme-kinds --bin kinds-facts -- --check
+	cargo build --workspace --locked --bin kinds-facts
+	target/debug/kinds-facts --check
 
 # Every test; those that start servers use the debug build made here. Then each fuzz target, always from the same random
 # numbers on: what fails is to be blamed on a change.
@@ -59,7 +61,7 @@ SHORT ?=
 CHAOS_PROFILE := $(if $(SHORT),debug,release)
 chaos:
 	scripts/install-tools build chaos
-	cargo build $(if $(SHORT),,--release) --locked -p trireme -p trireme-chaos
+	cargo build --locked $(if $(SHORT),--workspace,--release -p trireme -p trireme-chaos) --bin trireme --bin trireme-chaos
 	target/$(CHAOS_PROFILE)/trireme-chaos run --target $(TARGET) $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short) \
 	  --report chaos/report $(ARGS)
 
