@@ -8,8 +8,13 @@ use base64::{
     alphabet::URL_SAFE,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use serde::{Deserialize, Serialize};
-use trireme_machinery::{ApiError, field::quote};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use trireme_machinery::{
+    ApiError,
+    field::quote,
+    json::{decode, kind_name},
+};
 use trireme_storage::Revision;
 
 const VERSION: &str = "meta.k8s.io/v1";
@@ -32,14 +37,51 @@ pub(crate) struct Continuation {
     pub(crate) revision: Revision,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Wire<'a> {
-    #[serde(default)]
-    v: std::borrow::Cow<'a, str>,
-    #[serde(default)]
+/// What is in a token. A field that is absent or `null` is empty, as Go reads it.
+#[derive(Serialize)]
+struct Wire {
+    v: String,
     rv: Revision,
-    #[serde(default)]
-    start: std::borrow::Cow<'a, str>,
+    start: String,
+}
+
+impl Wire {
+    fn read(json: &[u8]) -> Result<Self, String> {
+        let fields = match decode(json).map_err(|error| error.to_string())?.value {
+            Value::Object(fields) => fields,
+            Value::Null => Map::new(),
+            other => {
+                let kind = kind_name(&other);
+                return Err(format!(
+                    "json: cannot unmarshal {kind} into Go value of type storage.continueToken"
+                ));
+            }
+        };
+        let text = |name| match fields.get(name) {
+            None | Some(Value::Null) => Ok(String::new()),
+            Some(value) => value
+                .as_str()
+                .map(str::to_owned)
+                .ok_or_else(|| wrong_type(value, name, "string")),
+        };
+        let number = |name| match fields.get(name) {
+            None | Some(Value::Null) => Ok(0),
+            Some(value) => value.as_i64().ok_or_else(|| wrong_type(value, name, "int64")),
+        };
+        Ok(Self {
+            v: text("v")?,
+            rv: number("rv")?,
+            start: text("start")?,
+        })
+    }
+}
+
+fn wrong_type(value: &Value, field: &str, wanted: &str) -> String {
+    let found = match value {
+        Value::Number(number) if wanted == "int64" => format!("number {number}"),
+        _ => kind_name(value).to_owned(),
+    };
+    format!("json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {wanted}")
 }
 
 impl Continuation {
@@ -54,9 +96,9 @@ impl Continuation {
     /// As the client gets it.
     pub(crate) fn encode(&self) -> String {
         let wire = Wire {
-            v: VERSION.into(),
+            v: VERSION.to_owned(),
             rv: self.revision,
-            start: self.start.as_str().into(),
+            start: self.start.clone(),
         };
         BASE64.encode(serde_json::to_vec(&wire).expect("strings and numbers always encode"))
     }
@@ -71,7 +113,7 @@ impl Continuation {
         let json = BASE64
             .decode(token)
             .map_err(|error| illegal_base64(&error, token.len()))?;
-        let wire: Wire<'_> = serde_json::from_slice(&json).map_err(|error| json_fault(&error, &json))?;
+        let wire = Wire::read(&json)?;
         if wire.v != VERSION {
             return Err(format!(
                 "server does not recognize this encoded version {}",
@@ -85,10 +127,10 @@ impl Continuation {
             return Err(format!("encoded start key empty (version {VERSION})"));
         }
         if !stays_below(&wire.start) {
-            return Err(wire.start.into_owned());
+            return Err(wire.start);
         }
         Ok(Self {
-            start: wire.start.into_owned(),
+            start: wire.start,
             revision: wire.rv,
         })
     }
@@ -106,25 +148,6 @@ fn illegal_base64(error: &DecodeError, len: usize) -> String {
         DecodeError::InvalidLength(_) | DecodeError::InvalidPadding => len - len % 4,
     };
     format!("illegal base64 data at input byte {at}")
-}
-
-/// Go's words for the common faults of JSON.
-fn json_fault(error: &serde_json::Error, json: &[u8]) -> String {
-    if error.is_eof() {
-        return "unexpected end of JSON input".to_owned();
-    }
-    let first = json.iter().copied().find(|byte| !byte.is_ascii_whitespace());
-    match first {
-        Some(byte) if !matches!(byte, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => {
-            let quoted = match char::from(byte) {
-                '\'' => r"\'".to_owned(),
-                shown @ ' '..='~' => shown.to_string(),
-                other => format!("\\u{:04x}", u32::from(other)),
-            };
-            format!("invalid character '{quoted}' looking for beginning of value")
-        }
-        _ => error.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -161,6 +184,27 @@ mod tests {
         );
         assert_eq!(fault("a!b"), "illegal base64 data at input byte 1");
         assert_eq!(fault(&token("{")), "unexpected end of JSON input");
+        assert_eq!(fault(&token("{} {}")), "invalid character '{' after top-level value");
+        assert_eq!(
+            fault(&token("[]")),
+            "json: cannot unmarshal array into Go value of type storage.continueToken"
+        );
+        assert_eq!(
+            fault(&token(r#"{"rv":1.5}"#)),
+            "json: cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64"
+        );
+        assert_eq!(
+            fault(&token(r#"{"rv":"1"}"#)),
+            "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"
+        );
+        assert_eq!(
+            fault(&token(r#"{"start":1}"#)),
+            "json: cannot unmarshal number into Go struct field continueToken.start of type string"
+        );
+        assert_eq!(
+            fault(&token("null")),
+            "server does not recognize this encoded version \"\""
+        );
         assert_eq!(
             fault(&token(r#"{"v":"v9","rv":1,"start":"a"}"#)),
             "server does not recognize this encoded version \"v9\""
