@@ -23,7 +23,10 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 pub(crate) fn kind() -> Kind {
     let plain = |field: &'static str| move |object: &Value| Value::from(text(object, field));
     Kind::new(StorageClasses).columns(vec![
-        default_marked_name("storageclass.kubernetes.io/is-default-class"),
+        default_marked_name(&[
+            "storageclass.kubernetes.io/is-default-class",
+            "storageclass.beta.kubernetes.io/is-default-class",
+        ]),
         column(
             "Provisioner",
             "string",
@@ -52,12 +55,11 @@ pub(crate) fn kind() -> Kind {
     ])
 }
 
-/// The name, and whether the class is the default one.
-pub(super) fn default_marked_name(annotation: &'static str) -> Column {
-    const BETA: &str = "storageclass.beta.kubernetes.io/is-default-class";
+/// The name, and whether the class is the default one, which any of these annotations says.
+pub(super) fn default_marked_name(annotations: &'static [&'static str]) -> Column {
     let cell = move |object: &Value, _| {
-        let annotations = object.pointer("/metadata/annotations").unwrap_or(&Value::Null);
-        let is_default = [annotation, BETA].iter().any(|name| text(annotations, name) == "true");
+        let given = object.pointer("/metadata/annotations").unwrap_or(&Value::Null);
+        let is_default = annotations.iter().any(|name| text(given, name) == "true");
         let name = text_at(object, "/metadata/name");
         Value::from(if is_default {
             format!("{name} (default)")

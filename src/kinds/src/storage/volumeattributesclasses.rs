@@ -6,7 +6,6 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::storageclasses::{default_marked_name, push_parameter_faults, push_provisioner};
 use crate::{
-    checks::push_immutable,
     columns::{self, column, documented},
     kind::Kind,
     values::{entries, text},
@@ -17,7 +16,7 @@ const TYPE: &str = "io.k8s.api.storage.v1.VolumeAttributesClass";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     Kind::new(VolumeAttributesClasses).columns(vec![
-        default_marked_name("volumeattributesclass.alpha.kubernetes.io/is-default-class"),
+        default_marked_name(&["volumeattributesclass.alpha.kubernetes.io/is-default-class"]),
         column("DriverName", "string", documented(TYPE, "driverName"), |object| {
             Value::from(text(object, "driverName"))
         }),
@@ -41,7 +40,12 @@ impl Strategy for VolumeAttributesClasses {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_immutable(&mut errors, new, old, &["driverName", "parameters"]);
+        for field in ["driverName", "parameters"] {
+            if new.get(field) != old.get(field) {
+                let detail = format!("updates to {field} are forbidden.");
+                errors.push(Error::forbidden(&Path::new(field), &detail));
+            }
+        }
         errors
     }
 
@@ -71,10 +75,29 @@ mod tests {
         let old = trial.create(class).expect("a valid class");
         trial.expect_patch_faults(
             &old,
-            &[(
-                json!({ "driverName": "e" }),
-                &[r#"driverName: Invalid value: "e": field is immutable"#],
-            )],
+            &[
+                (
+                    json!({ "driverName": "e", "parameters": { "a": "c" } }),
+                    &[
+                        "driverName: Forbidden: updates to driverName are forbidden.",
+                        "parameters: Forbidden: updates to parameters are forbidden.",
+                    ],
+                ),
+                (json!({ "metadata": { "labels": { "a": "b" } } }), &[]),
+            ],
         );
+    }
+
+    #[test]
+    fn only_its_own_annotation_makes_a_class_the_default() {
+        let name = |annotation: &str| {
+            let class = json!({ "metadata": { "name": "c", "annotations": { annotation: "true" } } });
+            (kind().columns[0].cell)(&class, jiff::Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!(
+            name("volumeattributesclass.alpha.kubernetes.io/is-default-class"),
+            "c (default)"
+        );
+        assert_eq!(name("storageclass.beta.kubernetes.io/is-default-class"), "c");
     }
 }
