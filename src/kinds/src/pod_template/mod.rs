@@ -42,7 +42,7 @@ pub(crate) use resources::validate_overhead;
 pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
 pub use security::allow_privileged;
 pub(crate) use sources::{push_driver_name, source_path, validate_source};
-pub(crate) use spec::validate_spec;
+pub(crate) use spec::{validate_preemption_policy, validate_spec};
 pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;

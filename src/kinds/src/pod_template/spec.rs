@@ -108,13 +108,20 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             names::dns1123_subdomain(class),
         );
     }
-    super::check::one_of_if_set(
-        errors,
-        spec,
-        path,
-        "preemptionPolicy",
-        &["PreemptLowerPriority", "Never"],
-    );
+    validate_preemption_policy(spec, path, errors);
+}
+
+/// What a pod does to pods of less priority, if it is said.
+pub(crate) fn validate_preemption_policy(fields: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if fields.get("preemptionPolicy").is_some() {
+        require_one_of(
+            errors,
+            fields,
+            path,
+            "preemptionPolicy",
+            &["PreemptLowerPriority", "Never"],
+        );
+    }
 }
 
 fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {

@@ -5,9 +5,10 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{number, push_immutable, push_unsupported},
+    checks::{number, push_immutable},
     columns::{self, column, documented},
     kind::Kind,
+    pod_template::validate_preemption_policy,
     values::{is_true_at, text, text_at},
 };
 
@@ -60,15 +61,7 @@ impl Strategy for PriorityClasses {
             let detail = format!("maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}");
             errors.push(Error::forbidden(&Path::new("value"), &detail));
         }
-        if object.get("preemptionPolicy").is_some() {
-            push_unsupported(
-                &mut errors,
-                object,
-                &Path::root(),
-                "preemptionPolicy",
-                &["PreemptLowerPriority", "Never"],
-            );
-        }
+        validate_preemption_policy(object, &Path::root(), &mut errors);
         errors
     }
 

@@ -211,6 +211,7 @@ fn the_parts_of_a_spec_are_looked_at_in_order() {
             "serviceAccountName": "Bad_",
             "containers": [{ "name": "c", "image": "i:1", "ports": [{ "containerPort": 1, "hostPort": 2 }] }],
             "restartPolicy": "Odd",
+            "preemptionPolicy": "",
         })),
         &[
             "spec.volumes[0].name: Required value",
@@ -226,6 +227,7 @@ fn the_parts_of_a_spec_are_looked_at_in_order() {
             "spec.serviceAccountName: Invalid value: \"Bad_\": a lowercase RFC 1123 subdomain must consist of lower \
              case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. \
              'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            "spec.preemptionPolicy: Required value",
         ],
     )]);
 }
