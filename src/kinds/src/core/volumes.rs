@@ -21,7 +21,8 @@ pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mu
     for mode in modes().filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.push(Error::not_supported(&at, mode, &ACCESS_MODES));
     }
-    if modes().any(|mode| mode == SINGLE_POD) && modes().any(|mode| mode != SINGLE_POD) {
+    let is_other = |mode: &str| mode != SINGLE_POD && ACCESS_MODES.contains(&mode);
+    if modes().any(|mode| mode == SINGLE_POD) && modes().any(is_other) {
         errors.push(Error::forbidden(
             &at,
             "may not use ReadWriteOncePod with other access modes",

@@ -24,6 +24,13 @@ fn faults() {
             r#"spec.accessModes: Unsupported value: "Odd": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
             r#"spec.volumeMode: Unsupported value: "Odd": supported values: "Block", "Filesystem""#,
         ]),
+        (claim(json!({ "accessModes": ["ReadWriteOncePod", "Odd"] })), &[
+            r#"spec.accessModes: Unsupported value: "Odd": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod""#,
+        ]),
+        (
+            claim(json!({ "accessModes": ["ReadWriteOncePod", "ReadOnlyMany"] })),
+            &["spec.accessModes: Forbidden: may not use ReadWriteOncePod with other access modes"],
+        ),
         (
             claim(json!({
                 "dataSource": { "kind": "PersistentVolumeClaim", "name": "a" },
