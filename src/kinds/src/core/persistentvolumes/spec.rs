@@ -161,15 +161,28 @@ fn push_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// What is deprecated in a spec.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
-    const DEPRECATED: [(&str, &str); 8] = [
-        ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-        ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-        ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-        ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-        ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-        ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-        ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    /// The field, how it is shown and what is said of it.
+    const DEPRECATED: [(&str, &str, &str); 8] = [
+        ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+        (
+            "photonPersistentDisk",
+            "photonPersistentDisk",
+            "deprecated in v1.11, non-functional in v1.16+",
+        ),
+        ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+        ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+        (
+            "storageos",
+            "storageOS",
+            "deprecated in v1.22, non-functional in v1.25+",
+        ),
+        (
+            "glusterfs",
+            "glusterfs",
+            "deprecated in v1.25, non-functional in v1.26+",
+        ),
+        ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+        ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     ];
     let mut warnings = Vec::new();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
@@ -178,9 +191,9 @@ pub(super) fn warnings(spec: &Value) -> Vec<String> {
                 .to_owned(),
         );
     }
-    let deprecated = DEPRECATED.iter().filter(|(source, _)| spec.get(source).is_some());
-    warnings.extend(deprecated.map(|(source, why)| format!("spec.{source}: {why}")));
     warnings.extend(label_warnings(spec));
+    let deprecated = DEPRECATED.iter().filter(|(source, ..)| spec.get(source).is_some());
+    warnings.extend(deprecated.map(|(_, shown, why)| format!("spec.{shown}: {why}")));
     warnings
 }
 

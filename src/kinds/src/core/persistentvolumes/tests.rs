@@ -149,3 +149,21 @@ fn sources_that_volumes_have_their_own_rules_for() {
         ),
     ]);
 }
+
+#[test]
+fn sources_that_are_on_their_way_out_are_warned_of() {
+    let warnings = |more: Value| trial().warnings(&trial().decode(volume(more)), None);
+    let terms = json!([{ "matchExpressions": [{ "key": "beta.kubernetes.io/os", "operator": "Exists" }] }]);
+    assert_eq!(
+        warnings(json!({
+            "hostPath": null,
+            "storageos": { "volumeName": "v" },
+            "nodeAffinity": { "required": { "nodeSelectorTerms": terms } },
+        })),
+        [
+            "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: beta.kubernetes.io/os is deprecated \
+             since v1.14; use \"kubernetes.io/os\" instead",
+            "spec.storageOS: deprecated in v1.22, non-functional in v1.25+",
+        ]
+    );
+}
