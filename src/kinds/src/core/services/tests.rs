@@ -170,6 +170,12 @@ fn faulty_services_are_refused() {
             ],
         ),
         (
+            json!({"clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00::1", "10.96.0.2"], "ports": [{"port": 80}]}),
+            &[
+                "spec.clusterIPs: Invalid value: [\"10.96.0.1\",\"fd00::1\",\"10.96.0.2\"]: may only hold up to 2 values",
+            ],
+        ),
+        (
             json!({"ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]}),
             &[
                 "spec.ipFamilyPolicy: Invalid value: \"RequireDualStack\": this cluster is not configured for \

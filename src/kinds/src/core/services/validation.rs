@@ -211,7 +211,7 @@ fn push_family_faults(object: &Value, spec_path: &Path<'_>, errors: &mut ErrorLi
 
 fn push_pair_faults(object: &Value, list: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     let is_v6 = |ip: &&str| names::parse_ip_sloppy(ip).is_some_and(|ip| ip.is_ipv6());
-    if list.len() > 1 && (list.len() > 2 || list.iter().filter(|ip| is_v6(ip)).count() != 1) {
+    if list.len() > 1 && list.iter().all(&is_v6) == list.iter().any(&is_v6) {
         let shown = shown_list(object, "clusterIPs");
         errors.push(Error::invalid(
             path,
