@@ -1,7 +1,6 @@
 //! CertificateSigningRequests (`pkg/registry/certificates/certificates`).
 //!
-//! Who may approve and sign is checked where requests are authorized. That the request and the certificate are
-//! well-formed X.509 within their PEM blocks is not looked at here.
+//! Who may approve and sign is checked where requests are authorized.
 
 use std::time::Duration;
 
@@ -17,9 +16,12 @@ use trireme_registry::{
     subresource::{Part, SubresourceRole},
 };
 
-use super::pem::block_types;
+use super::{
+    pem::blocks,
+    x509::{certificates_fault, request_fault},
+};
 use crate::{
-    checks::{number, push_invalid},
+    checks::number,
     columns::{self, column, described, documented},
     kind::Kind,
     values::{items, keep_field, set_default, struct_mut, text, text_at},
@@ -28,6 +30,8 @@ use crate::{
 const SPEC: &str = "io.k8s.api.certificates.v1.CertificateSigningRequestSpec";
 const SIGNER: &str = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\nDistribution of trust for signers happens out of band. You can select on this field using `spec.signerName`.";
 const MIN_SECONDS: i64 = 600;
+/// The longest domain, a slash, and the longest label of a path with a dot and a name of the longest length.
+const MAX_SIGNER: usize = 571;
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 /// Conditions that only `/approval` may set.
@@ -210,7 +214,7 @@ impl Part for Approval {
 fn status_faults(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     push_conditions(&mut errors, new);
-    push_certificate(&mut errors, text_at(new, "/status/certificate"));
+    push_certificate(&mut errors, new, old);
     for kept in DECISIONS.iter().chain(&["Failed"]) {
         if has_condition(old, kept) && !has_condition(new, kept) {
             let detail = format!("updates may not remove a condition of type {kept:?}");
@@ -231,14 +235,15 @@ fn push_reissue(errors: &mut ErrorList, new: &Value, old: &Value) {
 
 fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
-    let first = block_types(&String::from_utf8_lossy(&request))
-        .first()
-        .map(|kind| (*kind).to_owned());
-    if first.as_deref() != Some("CERTIFICATE REQUEST") {
+    let request = String::from_utf8_lossy(&request);
+    let fault = match blocks(&request).first() {
+        Some(("CERTIFICATE REQUEST", der)) => request_fault(der),
+        _ => Some("PEM block type must be CERTIFICATE REQUEST".to_owned()),
+    };
+    if let Some(fault) = fault {
         // Bytes are shown as JSON has them.
         let shown = spec.get("request").unwrap_or(&Value::Null);
-        let detail = "PEM block type must be CERTIFICATE REQUEST";
-        errors.push(Error::invalid(&path.child("request"), shown, detail));
+        errors.push(Error::invalid(&path.child("request"), shown, &fault));
     }
     let usages_path = path.child("usages");
     let usages = items(spec, "usages");
@@ -250,6 +255,8 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
         if !USAGES.contains(&name) {
             errors.push(Error::not_supported(&usages_path.index(index), name, &USAGES));
         }
+    }
+    for (index, usage) in usages.iter().enumerate() {
         if usages.iter().take(index).any(|earlier| earlier == usage) {
             errors.push(Error::duplicate(&usages_path.index(index), usage));
         }
@@ -277,20 +284,37 @@ fn push_signer(errors: &mut ErrorList, signer: &str, path: &Path<'_>) {
         errors.push(Error::required(path, ""));
         return;
     }
-    match signer.split('/').collect::<Vec<_>>().as_slice() {
-        [domain, name] => {
-            push_invalid(errors, path, domain, names::dns1123_subdomain(domain));
-            push_invalid(errors, path, name, names::dns1123_subdomain(name));
-            if domain.split('.').count() < 2 {
-                let detail = "should be a domain with at least two segments separated by dots";
-                errors.push(Error::invalid_str(path, domain, detail));
-            }
+    let segments: Vec<&str> = signer.split('/').collect();
+    let [domain, name] = segments.as_slice() else {
+        let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+        errors.push(Error::invalid_str(path, signer, detail));
+        return;
+    };
+    if domain.len() > names::DNS1123_SUBDOMAIN_MAX_LENGTH {
+        errors.push(Error::too_long(path, names::DNS1123_SUBDOMAIN_MAX_LENGTH));
+    }
+    push_bad_part(errors, path, domain, names::dns1123_label);
+    if !domain.contains('.') {
+        let detail = "should be a domain with at least two segments separated by dots";
+        errors.push(Error::invalid_str(path, domain, detail));
+    }
+    push_bad_part(errors, path, name, names::dns1123_subdomain);
+    if signer.len() > MAX_SIGNER {
+        errors.push(Error::too_long(path, MAX_SIGNER));
+    }
+}
+
+/// Tells of the first part of a dotted name that is not good.
+fn push_bad_part(errors: &mut ErrorList, path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>) {
+    let parts = name.split('.').map(|part| (part, check(part)));
+    if let Some((part, faults)) = parts.into_iter().find(|(_, faults)| !faults.is_empty()) {
+        for fault in faults {
+            errors.push(Error::invalid_str(
+                path,
+                name,
+                &format!("validating label {part:?}: {fault}"),
+            ));
         }
-        _ => errors.push(Error::invalid_str(
-            path,
-            signer,
-            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
-        )),
     }
 }
 
@@ -368,115 +392,32 @@ fn push_conditions(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-fn push_certificate(errors: &mut ErrorList, certificate: &str) {
-    if certificate.is_empty() {
+fn push_certificate(errors: &mut ErrorList, new: &Value, old: &Value) {
+    let certificate = text_at(new, "/status/certificate");
+    if certificate.is_empty() || certificate == text_at(old, "/status/certificate") {
         return;
     }
     let decoded = STANDARD.decode(certificate).unwrap_or_default();
     let decoded = String::from_utf8_lossy(&decoded);
-    let types = block_types(&decoded);
-    let path = Path::new("status.certificate");
-    let mut refuse = |detail: &str| errors.push(Error::invalid_str(&path, "<certificate data>", detail));
-    if types.is_empty() {
-        refuse("must contain at least one CERTIFICATE PEM block");
-    }
-    if let Some(other) = types.iter().find(|kind| **kind != "CERTIFICATE") {
-        refuse(&format!("only CERTIFICATE PEM blocks are allowed, found {other:?}"));
+    let blocks = blocks(&decoded);
+    let mut faults = blocks.iter().map(|(kind, der)| match *kind {
+        "CERTIFICATE" => certificates_fault(der),
+        other => Some(format!("only CERTIFICATE PEM blocks are allowed, found {other:?}")),
+    });
+    let none = || {
+        blocks
+            .is_empty()
+            .then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
+    };
+    if let Some(fault) = faults.find_map(|fault| fault).or_else(none) {
+        errors.push(Error::invalid_str(
+            &Path::new("status.certificate"),
+            "<certificate data>",
+            &fault,
+        ));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Trial, merged, named};
-
-    fn request(more: Value) -> Value {
-        let pem = STANDARD.encode("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n");
-        let spec = json!({ "request": pem, "signerName": "example.com/s", "usages": ["client auth"] });
-        named("r", merged(&spec, &more))
-    }
-
-    fn trial() -> Trial {
-        Trial::new("certificates.k8s.io", "certificatesigningrequests", kind())
-    }
-
-    #[test]
-    fn faults() {
-        trial().expect_faults(&[
-            (request(json!({ "expirationSeconds": 600 })), &[]),
-            (
-                request(json!({ "request": "YWJj" })),
-                &[r#"spec.request: Invalid value: "YWJj": PEM block type must be CERTIFICATE REQUEST"#],
-            ),
-            (request(json!({ "usages": [], "signerName": "s", "expirationSeconds": 5 })), &[
-                "spec.usages: Required value",
-                "spec.signerName: Invalid value: \"s\": must be a fully qualified domain and path of the form 'example.com/signer-name'",
-                "spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)",
-            ]),
-        ]);
-    }
-
-    #[test]
-    fn approvals_decide_and_touch_nothing_else() {
-        let conditions = |kinds: &[&str]| {
-            let all: Vec<Value> = kinds
-                .iter()
-                .map(|kind| json!({ "type": kind, "status": "True" }))
-                .collect();
-            json!({ "spec": { "signerName": "other.com/s" }, "status": { "certificate": "BBBB", "conditions": all } })
-        };
-        let approval = |old: &Value, kinds: &[&str]| trial().patch_part("approval", old, &conditions(kinds));
-        let old = trial().create(request(json!({}))).expect("a valid request");
-        let approved = approval(&old, &["Approved"]).expect("it may be approved");
-        assert_eq!(approved["spec"], old["spec"]);
-        assert_eq!(approved["status"].get("certificate"), None);
-        assert_eq!(
-            approved["status"]["conditions"][0]["lastUpdateTime"],
-            "1970-01-01T00:00:00Z"
-        );
-        let taken_back = "status.conditions: Forbidden: updates may not remove a condition of type \"Approved\"";
-        assert_eq!(approval(&approved, &[]), Err(vec![taken_back.to_owned()]));
-        let exclusive =
-            "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive";
-        assert_eq!(
-            approval(&old, &["Approved", "Denied", "Denied"]),
-            Err(vec![
-                exclusive.to_owned(),
-                exclusive.to_owned(),
-                "status.conditions[2].type: Duplicate value: \"Denied\"".to_owned()
-            ])
-        );
-    }
-
-    #[test]
-    fn the_status_may_not_decide() {
-        let old = trial()
-            .create(request(json!({ "username": "mallory" })))
-            .expect("a valid request");
-        assert_eq!(old["spec"].get("username"), None);
-        let fault = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
-        let condition = |kind: &str| json!({ "conditions": [{ "type": kind, "status": "True" }] });
-        trial().expect_status_faults(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
-        let dated = trial().status(&old, condition("Other")).expect("a valid status");
-        assert_eq!(
-            dated["status"]["conditions"][0]["lastUpdateTime"],
-            "1970-01-01T00:00:00Z"
-        );
-    }
-
-    #[test]
-    fn the_status_does_not_reword_decisions() {
-        let conditions = |message: &str| {
-            let approved = json!({ "type": "Approved", "status": "True", "message": message });
-            json!({ "status": { "conditions": [approved, { "type": "Other", "status": "True", "message": message }] } })
-        };
-        let old = trial().create(request(json!({}))).expect("a valid request");
-        let approved = trial()
-            .patch_part("approval", &old, &conditions("first"))
-            .expect("it may be approved");
-        let status = conditions("second")["status"].clone();
-        let told = trial().status(&approved, status).expect("a valid status");
-        let messages = ["0", "1"].map(|at| text_at(&told, &format!("/status/conditions/{at}/message")).to_owned());
-        assert_eq!(messages, ["first", "second"]);
-    }
-}
+#[path = "tests.rs"]
+mod tests;

@@ -2,3 +2,4 @@
 
 pub(crate) mod certificatesigningrequests;
 pub(crate) mod pem;
+mod x509;

@@ -2,12 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-/// The kinds of the well-formed blocks, such as `CERTIFICATE`, in their order.
-pub(super) fn block_types(text: &str) -> Vec<&str> {
-    blocks(text).into_iter().map(|(kind, _)| kind).collect()
-}
-
-/// The well-formed blocks with what they hold.
+/// The well-formed blocks in their order: their kind, such as `CERTIFICATE`, and what they hold.
 pub(crate) fn blocks(text: &str) -> Vec<(&str, Vec<u8>)> {
     let mut blocks = Vec::new();
     let mut rest = text;
@@ -35,9 +30,18 @@ mod tests {
     #[test]
     fn blocks_are_found_in_any_text() {
         let block = |kind: &str| format!("-----BEGIN {kind}-----\nAAAA\nAAAA\n-----END {kind}-----\n");
+        let block_types = |text| {
+            blocks(text)
+                .into_iter()
+                .map(|(kind, _)| kind.to_owned())
+                .collect::<Vec<_>>()
+        };
         let text = format!("hello\n{}{}", block("A"), block("B C"));
         assert_eq!(block_types(&text), ["A", "B C"]);
-        assert_eq!(block_types("no pem"), Vec::<&str>::new());
-        assert_eq!(block_types("-----BEGIN A-----\n!\n-----END A-----"), Vec::<&str>::new());
+        assert_eq!(block_types("no pem"), Vec::<String>::new());
+        assert_eq!(
+            block_types("-----BEGIN A-----\n!\n-----END A-----"),
+            Vec::<String>::new()
+        );
     }
 }

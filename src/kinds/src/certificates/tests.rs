@@ -1,0 +1,190 @@
+use super::*;
+use crate::testing::{Trial, merged, named};
+
+/// A request by `O=o, CN=cn-x` with a key of P-256, signed.
+const PKCS10: &str = "\
+    MIHVMH0CAQAwGzEKMAgGA1UECgwBbzENMAsGA1UEAwwEY24teDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABKO89FLcFr4xqtMZ\
+    9H5ilLhsgJDNJKGij13R1JPJRaZKfY/76nIzA/bPlay4Vv86Mm8mqEtQwD5Wvbol60VoGsWgADAKBggqhkjOPQQDAgNIADBFAiEA\
+    idvCBpKeUk8mspteLMUnXB2UkTHnQteULl4RTiRuQzQCIG2cN65R9Xqa1FqnyCFruFgRqaz30qYi7g6NLTs1uyk9";
+
+fn pem(kind: &str, content: &str) -> String {
+    STANDARD.encode(format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"))
+}
+
+fn request(more: Value) -> Value {
+    let pem = pem("CERTIFICATE REQUEST", PKCS10);
+    let spec = json!({ "request": pem, "signerName": "example.com/s", "usages": ["client auth"] });
+    named("r", merged(&spec, &more))
+}
+
+fn trial() -> Trial {
+    Trial::new("certificates.k8s.io", "certificatesigningrequests", kind())
+}
+
+#[test]
+fn faults() {
+    trial().expect_faults(&[
+        (request(json!({ "expirationSeconds": 600 })), &[]),
+        (
+            request(json!({ "request": "YWJj" })),
+            &[r#"spec.request: Invalid value: "YWJj": PEM block type must be CERTIFICATE REQUEST"#],
+        ),
+        (request(json!({ "usages": [], "signerName": "s", "expirationSeconds": 5 })), &[
+            "spec.usages: Required value",
+            "spec.signerName: Invalid value: \"s\": must be a fully qualified domain and path of the form 'example.com/signer-name'",
+            "spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)",
+        ]),
+    ]);
+}
+
+#[test]
+fn requests_are_read() {
+    let faults = |content: &str| trial().faults(request(json!({ "request": pem("CERTIFICATE REQUEST", content) })));
+    let fault_of = |content: &str, fault: &str| {
+        let shown = pem("CERTIFICATE REQUEST", content);
+        assert_eq!(
+            faults(content),
+            [format!("spec.request: Invalid value: {shown:?}: {fault}")]
+        );
+    };
+    assert_eq!(faults(PKCS10), Vec::<String>::new());
+    let (kept, _) = PKCS10.split_at(40);
+    fault_of(kept, "asn1: syntax error: data truncated");
+    let other_name = PKCS10.replace("Y24teD", "Y24tZD");
+    assert_ne!(other_name, PKCS10);
+    fault_of(&other_name, "x509: ECDSA verification failure");
+}
+
+#[test]
+fn signers_are_looked_at_part_by_part() {
+    let faults = |signer: &str| trial().faults(request(json!({ "signerName": signer })));
+    let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
+                 and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+                 '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    let subdomain = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                     and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
+                     validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    assert_eq!(
+        faults("A.com.B/x.Y.Z"),
+        [
+            format!("spec.signerName: Invalid value: \"A.com.B\": validating label \"A\": {label}"),
+            format!("spec.signerName: Invalid value: \"x.Y.Z\": validating label \"Y\": {subdomain}"),
+        ]
+    );
+    let long = "a.".repeat(300) + "b";
+    assert_eq!(
+        faults(&format!("{long}/s")),
+        [
+            "spec.signerName: Too long: may not be more than 253 bytes",
+            "spec.signerName: Too long: may not be more than 571 bytes",
+        ]
+    );
+}
+
+#[test]
+fn unknown_usages_come_before_those_told_twice() {
+    let unknown = |at: usize| format!("spec.usages[{at}]: Unsupported value: \"u\": supported values: ");
+    let faults = trial().faults(request(json!({ "usages": ["u", "any", "any", "u"] })));
+    let [first, second, rest @ ..] = faults.as_slice() else {
+        panic!("{faults:?}")
+    };
+    assert!(
+        first.starts_with(&unknown(0)) && second.starts_with(&unknown(3)),
+        "{faults:?}"
+    );
+    assert_eq!(
+        rest,
+        [
+            "spec.usages[2]: Duplicate value: \"any\"",
+            "spec.usages[3]: Duplicate value: \"u\""
+        ]
+    );
+}
+
+#[test]
+fn certificates_are_read() {
+    let old = trial().create(request(json!({}))).expect("a valid request");
+    let status = |certificate: &str| json!({ "certificate": certificate });
+    let fault = |detail: &str| format!("status.certificate: Invalid value: \"<certificate data>\": {detail}");
+    trial().expect_status_faults(
+        &old,
+        &[
+            (
+                status("AAAA"),
+                &[&fault("must contain at least one CERTIFICATE PEM block")],
+            ),
+            (
+                status(&pem("PUBLIC KEY", "AAAA")),
+                &[&fault("only CERTIFICATE PEM blocks are allowed, found \"PUBLIC KEY\"")],
+            ),
+            (
+                status(&pem("CERTIFICATE", "AAAA")),
+                &[&fault("x509: malformed certificate")],
+            ),
+        ],
+    );
+}
+
+#[test]
+fn approvals_decide_and_touch_nothing_else() {
+    let conditions = |kinds: &[&str]| {
+        let all: Vec<Value> = kinds
+            .iter()
+            .map(|kind| json!({ "type": kind, "status": "True" }))
+            .collect();
+        json!({ "spec": { "signerName": "other.com/s" }, "status": { "certificate": "BBBB", "conditions": all } })
+    };
+    let approval = |old: &Value, kinds: &[&str]| trial().patch_part("approval", old, &conditions(kinds));
+    let old = trial().create(request(json!({}))).expect("a valid request");
+    let approved = approval(&old, &["Approved"]).expect("it may be approved");
+    assert_eq!(approved["spec"], old["spec"]);
+    assert_eq!(approved["status"].get("certificate"), None);
+    assert_eq!(
+        approved["status"]["conditions"][0]["lastUpdateTime"],
+        "1970-01-01T00:00:00Z"
+    );
+    let taken_back = "status.conditions: Forbidden: updates may not remove a condition of type \"Approved\"";
+    assert_eq!(approval(&approved, &[]), Err(vec![taken_back.to_owned()]));
+    let exclusive =
+        "status.conditions: Invalid value: \"Denied\": Approved and Denied conditions are mutually exclusive";
+    assert_eq!(
+        approval(&old, &["Approved", "Denied", "Denied"]),
+        Err(vec![
+            exclusive.to_owned(),
+            exclusive.to_owned(),
+            "status.conditions[2].type: Duplicate value: \"Denied\"".to_owned()
+        ])
+    );
+}
+
+#[test]
+fn the_status_may_not_decide() {
+    let old = trial()
+        .create(request(json!({ "username": "mallory" })))
+        .expect("a valid request");
+    assert_eq!(old["spec"].get("username"), None);
+    let fault = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
+    let condition = |kind: &str| json!({ "conditions": [{ "type": kind, "status": "True" }] });
+    trial().expect_status_faults(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
+    let dated = trial().status(&old, condition("Other")).expect("a valid status");
+    assert_eq!(
+        dated["status"]["conditions"][0]["lastUpdateTime"],
+        "1970-01-01T00:00:00Z"
+    );
+}
+
+#[test]
+fn the_status_does_not_reword_decisions() {
+    let conditions = |message: &str| {
+        let approved = json!({ "type": "Approved", "status": "True", "message": message });
+        json!({ "status": { "conditions": [approved, { "type": "Other", "status": "True", "message": message }] } })
+    };
+    let old = trial().create(request(json!({}))).expect("a valid request");
+    let approved = trial()
+        .patch_part("approval", &old, &conditions("first"))
+        .expect("it may be approved");
+    let status = conditions("second")["status"].clone();
+    let told = trial().status(&approved, status).expect("a valid status");
+    let messages = ["0", "1"].map(|at| text_at(&told, &format!("/status/conditions/{at}/message")).to_owned());
+    assert_eq!(messages, ["first", "second"]);
+}
