@@ -210,10 +210,25 @@ fn push_addresses_faults(addresses: &[Value], kind: &str, path: &Path<'_>, error
                 }
                 push_invalid(errors, &at, address, faults);
             }
-            "FQDN" => push_invalid(errors, &at, address, names::fully_qualified_domain_name(address)),
+            "FQDN" => errors.extend(domain_fault(address, &at)),
             _ => {}
         }
     }
+}
+
+/// A domain is shown without a dot at its end, or by its first label that is not good.
+fn domain_fault(address: &str, path: &Path<'_>) -> Option<Error> {
+    if address.is_empty() {
+        return Some(Error::required(path, ""));
+    }
+    let name = address.strip_suffix('.').unwrap_or(address);
+    let detail = names::fully_qualified_domain_name(address).into_iter().next()?;
+    let is_domain = name.contains('.') && names::dns1123_subdomain(name).is_empty();
+    let long = name
+        .split('.')
+        .find(|label| label.len() > names::DNS1123_LABEL_MAX_LENGTH);
+    let shown = long.filter(|_| is_domain).unwrap_or(name);
+    Some(Error::invalid_str(path, shown, &detail))
 }
 
 /// An address of the other family is told of at the list, not at its place in it, as Kubernetes does.
@@ -331,6 +346,26 @@ mod tests {
                 ],
             ),
         ]);
+    }
+
+    #[test]
+    fn domains_are_shown_by_what_is_wrong() {
+        let label = "a".repeat(64);
+        let addresses = ["", "a.b.", "a.", &format!("{label}.b.{label}")];
+        let slice = json!({
+            "metadata": { "name": "a" },
+            "addressType": "FQDN",
+            "endpoints": [{ "addresses": addresses }],
+        });
+        assert_eq!(
+            Trial::new("discovery.k8s.io", "endpointslices", kind()).faults(slice),
+            [
+                "endpoints[0].addresses[0]: Required value",
+                "endpoints[0].addresses[2]: Invalid value: \"a\": should be a domain with at least two segments separated by \
+             dots",
+                &format!("endpoints[0].addresses[3]: Invalid value: \"{label}\": must be no more than 63 characters"),
+            ]
+        );
     }
 
     #[test]
