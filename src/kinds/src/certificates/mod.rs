@@ -2,4 +2,4 @@
 
 pub(crate) mod certificatesigningrequests;
 pub(crate) mod pem;
-mod x509;
+pub(crate) mod x509;

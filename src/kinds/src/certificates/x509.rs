@@ -49,6 +49,21 @@ pub(super) fn certificates_fault(mut der: &[u8]) -> Option<String> {
     None
 }
 
+/// The fault of the first of a TLS pair's certificates.
+pub(crate) fn leaf_fault(der: &[u8]) -> Option<&'static str> {
+    match X509Certificate::from_der(der) {
+        Ok(([], _)) => None,
+        Ok(_) => Some("x509: trailing data"),
+        Err(_) => Some("x509: malformed certificate"),
+    }
+}
+
+/// The fault of what is not even built as a private key is. What a key holds is not looked at.
+pub(crate) fn private_key_fault(der: &[u8]) -> Option<&'static str> {
+    let is_built_so = sequence(der, "").is_ok_and(|outer| !outer.content.is_empty());
+    (!is_built_so).then_some("tls: failed to parse private key")
+}
+
 struct Element<'a> {
     content: &'a [u8],
     rest: &'a [u8],

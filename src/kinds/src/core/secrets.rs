@@ -7,7 +7,10 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::configmaps::{decoded_len, immutable_faults, push_key_faults};
 use crate::{
-    certificates::pem::blocks,
+    certificates::{
+        pem::blocks,
+        x509::{leaf_fault, private_key_fault},
+    },
     columns::{self, column, documented},
     kind::Kind,
     values::{entries, set_default, struct_mut, text},
@@ -164,50 +167,91 @@ fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: 
     ));
 }
 
-/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find. That they are well-formed and
-/// belong together is not looked at.
+/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find or cannot read. That they belong
+/// together is not looked at.
 fn key_pair_fault(certificate: &[u8], key: &[u8]) -> Option<String> {
     let (certificate, key) = (String::from_utf8_lossy(certificate), String::from_utf8_lossy(key));
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
-    let skipped = |text: &str, is_wanted: &dyn Fn(&str) -> bool| {
-        let kinds: Vec<String> = blocks(text).into_iter().map(|(kind, _)| kind.to_owned()).collect();
-        (!kinds.iter().any(|kind| is_wanted(kind))).then_some(kinds)
-    };
-    let after = |kinds: &[String]| {
-        format!(
-            "after skipping PEM blocks of the following types: [{}]",
-            kinds.join(" ")
-        )
-    };
-    if let Some(kinds) = skipped(&certificate, &|kind| kind == CERTIFICATE) {
-        return Some(match kinds.as_slice() {
-            [] => "tls: failed to find any PEM data in certificate input".to_owned(),
-            [one] if one.ends_with("PRIVATE KEY") => {
-                "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
-                 may have been switched"
-                    .to_owned()
-            }
-            kinds => format!(
-                "tls: failed to find \"CERTIFICATE\" PEM block in certificate input {}",
-                after(kinds)
-            ),
+    let pair = first_block(&certificate, |kind| kind == CERTIFICATE)
+        .map_err(|skipped| no_certificate(&skipped))
+        .and_then(|leaf| match first_block(&key, is_key) {
+            Ok(key) => Ok((leaf, key)),
+            Err(skipped) => Err(no_key(&skipped)),
         });
+    match pair {
+        Err(fault) => Some(fault),
+        Ok((leaf, key)) => leaf_fault(&leaf).or_else(|| private_key_fault(&key)).map(str::to_owned),
     }
-    skipped(&key, &is_key).map(|kinds| match kinds.as_slice() {
+}
+
+/// What the first wanted block holds, or the kinds of those that there are.
+fn first_block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
+    let mut skipped = Vec::new();
+    for (kind, content) in blocks(text) {
+        if is_wanted(kind) {
+            return Ok(content);
+        }
+        skipped.push(kind.to_owned());
+    }
+    Err(skipped)
+}
+
+fn no_certificate(skipped: &[String]) -> String {
+    match skipped {
+        [] => "tls: failed to find any PEM data in certificate input".to_owned(),
+        [one] if one.ends_with("PRIVATE KEY") => {
+            "tls: failed to find certificate PEM data in certificate input, but did find a private key; PEM inputs \
+             may have been switched"
+                .to_owned()
+        }
+        kinds => format!(
+            "tls: failed to find \"CERTIFICATE\" PEM block in certificate input after skipping PEM blocks of the \
+             following types: [{}]",
+            kinds.join(" ")
+        ),
+    }
+}
+
+fn no_key(skipped: &[String]) -> String {
+    match skipped {
         [] => "tls: failed to find any PEM data in key input".to_owned(),
         [one] if one == CERTIFICATE => {
             "tls: found a certificate rather than a key in the PEM for the private key".to_owned()
         }
         kinds => format!(
-            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input {}",
-            after(kinds)
+            "tls: failed to find PEM block with type ending in \"PRIVATE KEY\" in key input after skipping PEM blocks \
+             of the following types: [{}]",
+            kinds.join(" ")
         ),
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A certificate of `CN=x`, of which no one has the key.
+    const LEAF: &str = "\
+        MIIBbzCCARWgAwIBAgIUCUY+b7c+uoa2aDyO3jTzwEx2hi8wCgYIKoZIzj0EAwIwDDEKMAgGA1UEAwwBeDAgFw0yNjExMjIxMjA1\
+        NTRaGA8yMTI2MTAyOTEyMDU1NFowDDEKMAgGA1UEAwwBeDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABOPgETdFCmucd1p8IyBI\
+        LdXUi/7lgdsmI2b85fsTRU0F18MhIMb5a/6T72r0pkAEll5wDhZhMSyPOWyG8T1qCS+jUzBRMB0GA1UdDgQWBBQ4M5akZbsUBQAV\
+        znJ/rMOKbYrpGzAfBgNVHSMEGDAWgBQ4M5akZbsUBQAVznJ/rMOKbYrpGzAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gA\
+        MEUCIHDn3qMIFSaQodTCJy6SiUZWH2b6YyNjvgIxQwT5GhDfAiEA7GiMn+5/oVLcjrwmqkXa8fpFYppCbg0fcTZ5Q9zHiB4=";
+
+    #[test]
+    fn pairs_that_cannot_be_read_are_told_of() {
+        let block = |kind: &str, content: &str| format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n");
+        let fault = |certificate: &str, key: &str| {
+            let (certificate, key) = (block(CERTIFICATE, certificate), block("PRIVATE KEY", key));
+            key_pair_fault(certificate.as_bytes(), key.as_bytes())
+        };
+        assert_eq!(
+            fault("AAAA", "MAMCAQE=").as_deref(),
+            Some("x509: malformed certificate")
+        );
+        assert_eq!(fault(LEAF, "AAAA").as_deref(), Some("tls: failed to parse private key"));
+        assert_eq!(fault(LEAF, "MAMCAQE="), None);
+    }
 
     #[test]
     fn pairs_of_which_a_half_is_missing_are_told_of() {
@@ -246,7 +290,11 @@ mod tests {
                      blocks of the following types: [PUBLIC KEY CERTIFICATE]",
                 ),
             ),
-            (&format!("{other}{certificate}"), &key, None),
+            (
+                &format!("{other}{certificate}"),
+                &key,
+                Some("x509: malformed certificate"),
+            ),
         ];
         for (certificate, key, expected) in cases {
             let fault = key_pair_fault(certificate.as_bytes(), key.as_bytes());
