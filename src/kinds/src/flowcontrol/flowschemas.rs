@@ -259,6 +259,27 @@ mod tests {
     }
 
     #[test]
+    fn resource_rules_are_of_known_verbs_and_namespaces() {
+        let rule = json!({ "verbs": ["zap"], "apiGroups": [""], "resources": ["pods"], "namespaces": ["n", "N"] });
+        let rules = json!([{ "subjects": [{ "kind": "User", "user": { "name": "u" } }], "resourceRules": [rule] }]);
+        let schema = named(
+            "s",
+            json!({ "priorityLevelConfiguration": { "name": "g" }, "matchingPrecedence": 0, "rules": rules }),
+        );
+        let trial = Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind());
+        assert_eq!(
+            trial.faults(schema),
+            [
+                r#"spec.rules[0].resourceRules[0].verbs: Unsupported value: ["zap"]: supported values: "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch""#,
+                "spec.rules[0].resourceRules[0].namespaces[1]: Invalid value: \"N\": each member of this list must be '*' or a \
+             DNS-1123 label; a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+             start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
+             '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
+            ]
+        );
+    }
+
+    #[test]
     fn faults() {
         let schema = |more: Value| {
             named(

@@ -115,15 +115,25 @@ fn push_list(errors: &mut ErrorList, rule: &Value, path: &Path<'_>, field: &str,
     !has_wildcard
 }
 
+/// Of either kind of rule, only the verbs that Kubernetes knows.
+fn push_verbs(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+    let missing = "verbs must contain at least one value";
+    if !push_list(errors, rule, path, "verbs", missing, "verbs") {
+        return;
+    }
+    let verbs = items(rule, "verbs");
+    let are_known = verbs.iter().filter_map(Value::as_str).all(|verb| VERBS.contains(&verb));
+    if !are_known {
+        errors.push(not_supported_value(
+            &path.child("verbs"),
+            &verbs.to_vec().into(),
+            &VERBS,
+        ));
+    }
+}
+
 fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    push_list(
-        errors,
-        rule,
-        path,
-        "verbs",
-        "verbs must contain at least one value",
-        "verbs",
-    );
+    push_verbs(errors, rule, path);
     let missing = "resource rules must supply at least one api group";
     push_list(errors, rule, path, "apiGroups", missing, "api groups");
     let missing = "resource rules must supply at least one resource";
@@ -135,30 +145,16 @@ fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     if push_list(errors, rule, path, "namespaces", missing, "namespaces") {
         let at = path.child("namespaces");
         for (index, namespace) in items(rule, "namespaces").iter().filter_map(Value::as_str).enumerate() {
-            push_invalid(errors, &at.index(index), namespace, names::dns1123_label(namespace));
+            for fault in names::dns1123_label(namespace) {
+                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {fault}");
+                errors.push(Error::invalid_str(&at.index(index), namespace, &detail));
+            }
         }
     }
 }
 
 fn push_other_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    if push_list(
-        errors,
-        rule,
-        path,
-        "verbs",
-        "verbs must contain at least one value",
-        "verbs",
-    ) {
-        let verbs = items(rule, "verbs");
-        let are_known = verbs.iter().filter_map(Value::as_str).all(|verb| VERBS.contains(&verb));
-        if !are_known {
-            errors.push(not_supported_value(
-                &path.child("verbs"),
-                &verbs.to_vec().into(),
-                &VERBS,
-            ));
-        }
-    }
+    push_verbs(errors, rule, path);
     let missing = "nonResourceURLs must contain at least one value";
     if push_list(errors, rule, path, "nonResourceURLs", missing, "non-resource URLs") {
         let at = path.child("nonResourceURLs");
