@@ -66,26 +66,18 @@ fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         errors.push(Error::required(path, ""));
     }
     let names: Vec<&str> = resources.iter().filter_map(Value::as_str).collect();
-    for (index, _) in names.iter().enumerate().filter(|(_, name)| name.is_empty()) {
-        errors.push(Error::required(&path.index(index), ""));
-    }
     for (index, name) in names.iter().enumerate() {
+        if name.is_empty() {
+            errors.push(Error::required(&path.index(index), ""));
+        }
         let Some((resource, subresource)) = name.split_once('/') else {
             continue;
         };
-        let earlier = || names.iter().take(index);
-        if *name == "*/*" {
-            continue;
-        }
-        let whole = format!("{resource}/*");
-        if subresource != "*" && earlier().any(|other| *other == whole) {
-            let detail = format!("if '{whole}' is present, must not specify {name}");
-            errors.push(Error::invalid_str(&path.index(index), name, &detail));
-        }
-        let every = format!("*/{subresource}");
-        if resource != "*" && earlier().any(|other| *other == every) {
-            let detail = format!("if '{every}' is present, must not specify {name}");
-            errors.push(Error::invalid_str(&path.index(index), name, &detail));
+        for wildcard in [format!("{resource}/*"), format!("*/{subresource}")] {
+            if names.iter().take(index).any(|earlier| **earlier == wildcard) {
+                let detail = format!("if '{wildcard}' is present, must not specify {name}");
+                errors.push(Error::invalid_str(&path.index(index), name, &detail));
+            }
         }
     }
     let shown = resources.to_vec().into();
@@ -174,5 +166,29 @@ pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Pat
         {
             errors.push(Error::duplicate(&at.child("name"), &name.into()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn subresources_are_told_once() {
+        let mut errors = ErrorList::new();
+        let rule = json!({ "resources": ["a/*", "", "a/*", "a/b", "*/b", "c/b"] });
+        push_resources(&mut errors, &rule, &Path::new("resources"));
+        let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "resources[1]: Required value",
+                r#"resources[2]: Invalid value: "a/*": if 'a/*' is present, must not specify a/*"#,
+                r#"resources[3]: Invalid value: "a/b": if 'a/*' is present, must not specify a/b"#,
+                r#"resources[5]: Invalid value: "c/b": if '*/b' is present, must not specify c/b"#,
+            ]
+        );
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod webhookconfigurations;
 mod expressions;
 mod matching;
 mod mutations;
+mod urls;
 
 use serde_json::Value;
 

@@ -11,7 +11,7 @@ use trireme_registry::{Strategy, WriteContext};
 use super::{
     expressions::Scope,
     matching::{push_conditions, push_rule},
-    name_warnings,
+    name_warnings, urls,
 };
 use crate::{
     checks::{number, push_invalid, push_selector, push_unsupported, require},
@@ -85,12 +85,14 @@ impl Strategy for Webhooks {
 impl Webhooks {
     fn push_webhook(&self, errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
         if let Some(name) = require(errors, webhook, path, "name") {
-            let is_short = name.trim_end_matches('.').split('.').count() < 3;
-            let detail = "should be a domain with at least three segments separated by dots".to_owned();
-            let faults = names::dns1123_subdomain(name)
-                .into_iter()
-                .chain(is_short.then_some(detail));
-            push_invalid(errors, &path.child("name"), name, faults.collect());
+            let faults = names::dns1123_subdomain(name);
+            let at = path.child("name");
+            if !faults.is_empty() {
+                errors.push(Error::invalid_str(&at, name, &faults.join(",")));
+            } else if name.split('.').count() < 3 {
+                let detail = "should be a domain with at least three segments separated by dots";
+                errors.push(Error::invalid_str(&at, name, detail));
+            }
         }
         let rules = path.child("rules");
         for (index, rule) in items(webhook, "rules").iter().enumerate() {
@@ -166,22 +168,30 @@ fn push_client(errors: &mut ErrorList, client: &Value, path: &Path<'_>) {
 
 /// A URL must be of HTTPS and have no more than a host and a path.
 fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
-    let (url, fragment) = url.split_once('#').unwrap_or((url, ""));
-    let (url, query) = url.split_once('?').unwrap_or((url, ""));
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let authority = rest.split('/').next().unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+    let url = match urls::parse(url) {
+        Ok(url) => url,
+        Err(fault) => {
+            let detail = format!("url must be a valid URL: {fault}; {URL_FORM}");
+            errors.push(Error::required(path, &detail));
+            return;
+        }
+    };
     let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid_str(path, value, detail));
-    if scheme != "https" {
-        refuse(scheme, &format!("'https' is the only allowed URL scheme; {URL_FORM}"));
+    if url.scheme != "https" {
+        refuse(
+            &url.scheme,
+            &format!("'https' is the only allowed URL scheme; {URL_FORM}"),
+        );
     }
-    if host.is_empty() {
-        refuse(host, &format!("host must be specified; {URL_FORM}"));
+    if url.host.is_empty() {
+        refuse("", &format!("host must be specified; {URL_FORM}"));
+    }
+    if let Some(user) = url.user {
+        refuse(user, "user information is not permitted in the URL");
     }
     for (part, what) in [
-        (user, "user information is not permitted in the URL"),
-        (fragment, "fragments are not permitted in the URL"),
-        (query, "query parameters are not permitted in the URL"),
+        (url.fragment, "fragments are not permitted in the URL"),
+        (url.query, "query parameters are not permitted in the URL"),
     ] {
         if !part.is_empty() {
             refuse(part, what);
@@ -214,7 +224,10 @@ fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
     if !url_path.starts_with('/') {
         errors.push(Error::invalid_str(&at, url_path, "must start with a '/'"));
     }
-    let stripped = url_path.strip_prefix('/').unwrap_or(url_path);
+    // Upstream takes the first character for a slash, whatever it is.
+    let mut characters = url_path.chars();
+    characters.next();
+    let stripped = characters.as_str();
     let stripped = stripped.strip_suffix('/').unwrap_or(stripped);
     for (index, segment) in stripped.split('/').enumerate() {
         if segment.is_empty() {
@@ -260,6 +273,18 @@ mod tests {
             (webhook(json!({ "clientConfig": { "url": "http://u:p@h/x" } })), &[
                 "webhooks[0].clientConfig.url: Invalid value: \"http\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
                 "webhooks[0].clientConfig.url: Invalid value: \"u:p\": user information is not permitted in the URL",
+            ]),
+            (webhook(json!({ "name": "Bad_", "clientConfig": { "url": "example.com/x" } })), &[
+                "webhooks[0].name: Invalid value: \"Bad_\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+                "webhooks[0].clientConfig.url: Invalid value: \"\": 'https' is the only allowed URL scheme; desired format: https://host[/path]",
+                "webhooks[0].clientConfig.url: Invalid value: \"\": host must be specified; desired format: https://host[/path]",
+            ]),
+            (webhook(json!({ "clientConfig": { "url": "https://h:x/" } })), &[
+                "webhooks[0].clientConfig.url: Required value: url must be a valid URL: parse \"https://h:x/\": invalid port \":x\" after host; desired format: https://host[/path]",
+            ]),
+            (webhook(json!({ "clientConfig": { "url": null, "service": { "name": "s", "namespace": "n", "path": "a/b" } } })), &[
+                "webhooks[0].clientConfig.service.path: Invalid value: \"a/b\": must start with a '/'",
+                "webhooks[0].clientConfig.service.path: Invalid value: \"a/b\": segment[0] may not be empty",
             ]),
             (webhook(json!({ "timeoutSeconds": 31, "reinvocationPolicy": "Z" })), &[
                 "webhooks[0].timeoutSeconds: Invalid value: 31: the timeout value must be between 1 and 30 seconds",

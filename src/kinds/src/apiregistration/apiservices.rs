@@ -17,6 +17,9 @@ use crate::{
 const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
 const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
 
+/// What a condition can be.
+const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
+
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     Kind::new(ApiServices).columns(vec![
@@ -84,6 +87,23 @@ impl Strategy for ApiServices {
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
         keep_field(new, old, "spec");
         keep_metadata(new, old);
+    }
+
+    fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
+        let path = Path::new("status.conditions");
+        let conditions = new.get("status").map_or(&[][..], |status| items(status, "conditions"));
+        let mut errors = ErrorList::new();
+        for (index, condition) in conditions.iter().enumerate() {
+            let status = text(condition, "status");
+            if !STATUSES.contains(&status) {
+                errors.push(Error::not_supported(
+                    &path.index(index).child("status"),
+                    status,
+                    &STATUSES,
+                ));
+            }
+        }
+        errors
     }
 }
 
@@ -170,6 +190,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::testing::{Trial, named};
 
     fn faults(name: &str, spec: Value) -> Vec<String> {
         let object = json!({ "metadata": { "name": name }, "spec": spec });
@@ -186,6 +207,17 @@ mod tests {
     fn a_local_service_needs_its_name_and_priorities_alone() {
         let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
         assert_eq!(faults("v1.apps", spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn conditions_hold_or_do_not_or_are_unknown() {
+        let trial = Trial::new("apiregistration.k8s.io", "apiservices", kind());
+        let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
+        let old = trial.create(named("v1.apps", spec)).expect("a valid service");
+        let status = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status }] });
+        let fault =
+            r#"status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", "False", "Unknown""#;
+        trial.expect_status_faults(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[fault])]);
     }
 
     #[test]
