@@ -7,7 +7,10 @@ use serde_json::Value;
 use trireme_machinery::time;
 use trireme_registry::Column;
 
-use crate::{data, values::text_at};
+use crate::{
+    data,
+    values::{text, text_at},
+};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -58,6 +61,20 @@ pub(crate) fn name() -> Column {
     Column {
         format: "name",
         ..column("Name", "string", documented(OBJECT_META, "name"), cell)
+    }
+}
+
+/// The name, and whether the class is the default one, which any of these annotations says.
+pub(crate) fn default_marked_name(annotations: &'static [&'static str]) -> Column {
+    let cell = move |object: &Value, _| {
+        let given = object.pointer("/metadata/annotations").unwrap_or(&Value::Null);
+        let is_default = annotations.iter().any(|name| text(given, name) == "true");
+        let mark = if is_default { " (default)" } else { "" };
+        Value::from(format!("{}{mark}", text_at(object, "/metadata/name")))
+    };
+    Column {
+        cell: Arc::new(cell),
+        ..name()
     }
 }
 

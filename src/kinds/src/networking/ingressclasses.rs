@@ -19,7 +19,7 @@ const MAX_CONTROLLER_BYTES: usize = 250;
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     Kind::new(IngressClasses).columns(vec![
-        columns::name(),
+        columns::default_marked_name(&["ingressclass.kubernetes.io/is-default-class"]),
         column(
             "Controller",
             "string",
@@ -141,6 +141,18 @@ mod tests {
 
     use super::*;
     use crate::testing::{Trial, named};
+
+    #[test]
+    fn the_default_class_is_marked() {
+        let kind = kind();
+        let name = kind.columns.first().expect("there are columns");
+        let shown = |value: &str| {
+            let annotations = json!({ "ingressclass.kubernetes.io/is-default-class": value });
+            let class = json!({ "metadata": { "name": "c", "annotations": annotations } });
+            (name.cell)(&class, jiff::Timestamp::UNIX_EPOCH)
+        };
+        assert_eq!([shown("true"), shown("false")], ["c (default)", "c"]);
+    }
 
     #[test]
     fn faults() {

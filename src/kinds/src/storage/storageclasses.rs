@@ -5,14 +5,14 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     checks::{push_immutable, push_invalid, push_unsupported},
     columns::{self, column, documented},
     kind::Kind,
     pod_template::node_label_advice,
-    values::{entries, is_true_at, items, text, text_at},
+    values::{entries, is_true_at, items, text},
 };
 
 const TYPE: &str = "io.k8s.api.storage.v1.StorageClass";
@@ -23,7 +23,7 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 pub(crate) fn kind() -> Kind {
     let plain = |field: &'static str| move |object: &Value| Value::from(text(object, field));
     Kind::new(StorageClasses).columns(vec![
-        default_marked_name(&[
+        columns::default_marked_name(&[
             "storageclass.kubernetes.io/is-default-class",
             "storageclass.beta.kubernetes.io/is-default-class",
         ]),
@@ -53,24 +53,6 @@ pub(crate) fn kind() -> Kind {
         ),
         columns::age(),
     ])
-}
-
-/// The name, and whether the class is the default one, which any of these annotations says.
-pub(super) fn default_marked_name(annotations: &'static [&'static str]) -> Column {
-    let cell = move |object: &Value, _| {
-        let given = object.pointer("/metadata/annotations").unwrap_or(&Value::Null);
-        let is_default = annotations.iter().any(|name| text(given, name) == "true");
-        let name = text_at(object, "/metadata/name");
-        Value::from(if is_default {
-            format!("{name} (default)")
-        } else {
-            name.to_owned()
-        })
-    };
-    Column {
-        cell: std::sync::Arc::new(cell),
-        ..columns::name()
-    }
 }
 
 struct StorageClasses;

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
-use super::storageclasses::{default_marked_name, push_parameter_faults, push_provisioner};
+use super::storageclasses::{push_parameter_faults, push_provisioner};
 use crate::{
     columns::{self, column, documented},
     kind::Kind,
@@ -16,7 +16,7 @@ const TYPE: &str = "io.k8s.api.storage.v1.VolumeAttributesClass";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     Kind::new(VolumeAttributesClasses).columns(vec![
-        default_marked_name(&["volumeattributesclass.alpha.kubernetes.io/is-default-class"]),
+        columns::default_marked_name(&["volumeattributesclass.alpha.kubernetes.io/is-default-class"]),
         column("DriverName", "string", documented(TYPE, "driverName"), |object| {
             Value::from(text(object, "driverName"))
         }),
