@@ -1,6 +1,6 @@
 //! ServiceCIDRs (`pkg/registry/networking/servicecidr`).
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     meta, names,
@@ -12,7 +12,7 @@ use crate::{
     columns::{self, column, documented},
     internal::{self, Field, Shape},
     kind::Kind,
-    values::{items, keep_field, keep_metadata, struct_mut},
+    values::{items, keep_field, keep_metadata},
 };
 
 const SPEC: &str = "io.k8s.api.networking.v1.ServiceCIDRSpec";
@@ -39,8 +39,7 @@ struct ServiceCidrs;
 
 impl Strategy for ServiceCidrs {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
-        // Kubernetes takes the status that clients give, here as in updates.
-        struct_mut(object, "status");
+        object["status"] = json!({});
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
@@ -71,8 +70,8 @@ impl Strategy for ServiceCidrs {
         errors
     }
 
-    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, _old: &Value) {
-        struct_mut(new, "status");
+    fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        keep_field(new, old, "status");
     }
 
     fn prepare_for_status_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -99,23 +98,25 @@ impl Strategy for ServiceCidrs {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::testing::{Trial, named};
 
     #[test]
-    fn clients_may_say_whether_a_range_is_ready() {
+    fn the_status_alone_says_whether_a_range_is_ready() {
         let trial = Trial::new("networking.k8s.io", "servicecidrs", kind());
         let ready = json!({ "conditions": [{ "type": "Ready", "status": "True" }] });
         let mut body = named("c", json!({ "cidrs": ["10.0.0.0/24"] }));
-        assert_eq!(trial.create(body.clone()).expect("a valid range")["status"], json!({}));
-        body["status"] = ready;
+        body["status"] = ready.clone();
         let created = trial.create(body.clone()).expect("a valid range");
-        assert_eq!(created["status"]["conditions"][0]["status"], "True");
+        assert_eq!(created["status"], json!({}));
+        let patched = trial
+            .patch(&created, &json!({ "status": ready }))
+            .expect("a valid range");
+        assert_eq!(patched["status"], json!({}));
         body["metadata"]["labels"] = json!({ "a": "b" });
         body["spec"]["cidrs"] = json!(["10.1.0.0/24"]);
         let told = trial.status_body(&created, body).expect("a valid status");
+        assert_eq!(told["status"]["conditions"][0]["status"], "True");
         assert_eq!(told["metadata"].get("labels"), None);
         assert_eq!(told["spec"], created["spec"]);
     }
