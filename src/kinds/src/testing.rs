@@ -171,7 +171,8 @@ impl Trial {
         Ok(object)
     }
 
-    fn context(&self) -> WriteContext {
+    /// Of a request by nobody, at the beginning of time.
+    pub(crate) fn context(&self) -> WriteContext {
         WriteContext {
             user: trireme_registry::request::UserInfo::default(),
             version: self.version.clone(),

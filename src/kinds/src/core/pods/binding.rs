@@ -97,6 +97,8 @@ fn bind(context: &WriteContext, pod: &mut Value, binding: &Value) -> Result<(), 
         return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
     }
     struct_mut(pod, "spec").insert("nodeName".into(), text_at(binding, "/target/name").into());
+    // Where it might have gone is of no interest once it is known where it goes.
+    struct_mut(pod, "status").remove("nominatedNodeName");
     for field in ["annotations", "labels"] {
         let given = binding
             .get("metadata")
@@ -133,4 +135,24 @@ fn check_preconditions(pod: &Value, binding: &Value, key: &str) -> Result<(), Ap
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Trial, named};
+
+    #[test]
+    fn a_pod_with_a_node_is_nominated_to_none() {
+        let trial = Trial::new("", "pods", crate::core::pods::kind());
+        let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
+        let created = trial.create(named("p", spec)).expect("a valid pod");
+        let mut pod = trial
+            .status(&created, json!({ "nominatedNodeName": "m", "phase": "Pending" }))
+            .expect("a valid status");
+        assert_eq!(pod["status"]["nominatedNodeName"], "m");
+        bind(&trial.context(), &mut pod, &json!({ "target": { "name": "n" } })).expect("it may be bound");
+        assert_eq!(pod["spec"]["nodeName"], "n");
+        assert_eq!(pod["status"].get("nominatedNodeName"), None);
+    }
 }
