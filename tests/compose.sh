@@ -2,20 +2,18 @@
 # Runs docker-compose.yml for real: builds its images from Debian packages and a binary, brings it up, uses it through
 # the load balancer, kills and stops replicas, takes it down.
 # Usage: tests/compose.sh BINARY          (the tests' debug build will do)
-# Needs root, Debian's mirror and a Docker engine. If none answers, one is started here and stopped at the end; docker.io,
+# Needs root, Debian's mirror and a Docker engine. If none answers, scripts/with-docker starts one for so long; docker.io,
 # docker-compose and debootstrap come through apt. Where that cannot be, the test says so and passes; with
 # COMPOSE_TEST=required it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly BINARY="$(realpath "${1:?BINARY is missing}")"
-readonly KEPT="$PWD/target/compose"
 export DEBIAN_MIRROR="${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 export PATH="$PWD/target/tools/bin:$PATH:/usr/sbin:/sbin"
-# Short, as the path of a socket may have 107 bytes.
 SCRATCH="$(mktemp -d /tmp/trireme-compose.XXXXXX)"
 readonly SCRATCH
-ENGINE="" UP=no WATCH="" LOAD=""
+UP=no WATCH="" LOAD=""
 
 say() { printf 'compose: %3s s: %s\n' "$SECONDS" "$*"; }
 fail() {
@@ -36,34 +34,18 @@ cleanup() {
     trap - EXIT
     for pid in $WATCH $LOAD; do kill "$pid" 2>/dev/null || true; done
     [[ "$UP" == no ]] || compose down --volumes --timeout 5 >"$SCRATCH/down.log" 2>&1 || cat "$SCRATCH/down.log" >&2
-    if [[ -n "$ENGINE" ]]; then
-        kill "$ENGINE" 2>/dev/null || true
-        wait "$ENGINE" 2>/dev/null || true
-        # What it leaves mounted.
-        umount "$SCRATCH"/exec/netns/* 2>/dev/null || true
-    fi
     rm -rf "$SCRATCH"
     exit "$status"
 }
 trap cleanup EXIT
 
+# Returns if a Docker engine answers; else runs all of this again within one, and ends.
 find_engine() {
     if docker info >/dev/null 2>&1; then return; fi
-    mkdir -p "$KEPT/engine"
-    say "starting a Docker engine of its own"
-    DOCKER_HOST="unix://$SCRATCH/docker.sock"
-    export DOCKER_HOST
-    dockerd --data-root "$KEPT/engine" --exec-root "$SCRATCH/exec" --pidfile "$SCRATCH/dockerd.pid" \
-        --host "$DOCKER_HOST" >"$SCRATCH/dockerd.log" 2>&1 &
-    ENGINE=$!
-    local tries
-    for ((tries = 0; tries < 60; tries++)); do
-        if docker info >/dev/null 2>&1; then return; fi
-        kill -0 "$ENGINE" 2>/dev/null || break
-        sleep 0.5
-    done
-    tail -n 20 "$SCRATCH/dockerd.log" >&2
-    cannot "a Docker engine does not run here; the end of its log is above"
+    local status=0
+    scripts/with-docker tests/compose.sh "$BINARY" || status=$?
+    [[ "$status" != 69 ]] || cannot "a Docker engine does not run here, see above"
+    exit "$status"
 }
 
 if docker compose version >/dev/null 2>&1; then COMPOSE=(docker compose); else COMPOSE=(docker-compose); fi
