@@ -3,13 +3,13 @@
 //! ```sh
 //! cargo run -p trireme-chaos --example nemesis -- target/debug/trireme            # all of them
 //! cargo run -p trireme-chaos --example nemesis -- target/debug/trireme 2 12 18    # these numbers only
+//! cargo run -p trireme-chaos --example nemesis -- --compose 2                     # over containers
 //! ```
 //!
 //! A loop that writes through the load balancer stands in for traffic, one connection a write; what it saw is printed.
 //! Nothing is checked here but that the world comes back; checks are what experiments are for.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use serde_json::json;
 use trireme_chaos::faults::{Fault, Verdict};
-use trireme_chaos::world::{Settings, World, WorldError};
+use trireme_chaos::world::{Settings, Target, World, WorldError};
 
 /// Long enough for every proof.
 const HOLD: Duration = Duration::from_secs(4);
@@ -30,16 +30,20 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
-    let Some(server) = args.next().map(PathBuf::from) else {
-        eprintln!("usage: nemesis PATH-OF-TRIREME [NUMBER]…");
+    let Some(server) = args.next() else {
+        eprintln!("usage: nemesis PATH-OF-TRIREME|--compose [NUMBER]…");
         return ExitCode::FAILURE;
     };
+    let mut settings = Settings::new(&server);
+    if server == "--compose" {
+        settings.target = Target::Compose;
+    }
     let numbers: Vec<String> = args.collect();
     let wanted = |fault: &Fault| numbers.is_empty() || numbers.contains(&fault.number().to_string());
     let run = async {
         let mut all_seen = true;
         for fault in Fault::all().into_iter().filter(wanted) {
-            match show(&fault, &server).await {
+            match show(&fault, settings.clone()).await {
                 Ok(is_seen) => all_seen &= is_seen,
                 Err(error) => {
                     println!("{:>2} {fault}: FAILED: {error}", fault.number());
@@ -58,8 +62,7 @@ async fn main() -> ExitCode {
 }
 
 /// Says whether it was seen to bite, or could not be installed here.
-async fn show(fault: &Fault, server: &std::path::Path) -> Result<bool, WorldError> {
-    let mut settings = Settings::new(server);
+async fn show(fault: &Fault, mut settings: Settings) -> Result<bool, WorldError> {
     fault.prepare(&mut settings);
     let world = Arc::new(World::start(settings).await?);
     let writes = Arc::<Mutex<Writes>>::default();

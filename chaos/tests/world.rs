@@ -137,8 +137,8 @@ async fn what_cannot_be_built_is_told() {
             .expect_err("it cannot be built")
             .to_string()
     };
-    let error = build(|settings| settings.target = Target::Compose).await;
-    assert!(error.contains("containers"), "{error}");
+    let error = build(|settings| (settings.target, settings.replicas) = (Target::Compose, 2)).await;
+    assert!(error.contains("a group of three replicas"), "{error}");
     let error = build(|settings| settings.server = "/no/such".into()).await;
     assert!(error.contains("cargo build -p trireme"), "{error}");
     let error = build(|settings| (settings.group, settings.proxied) = (false, Proxied::ALL)).await;

@@ -97,6 +97,7 @@ impl World {
             experiment: if self.planned { "rolling-restart" } else { "kill-leader" }.to_owned(),
             seed,
             commit: "0000000".to_owned(),
+            world: "over nothing".to_owned(),
             replicas: REPLICAS.map(str::to_owned).to_vec(),
             warm: WARM,
             ended: ENDED,
@@ -106,6 +107,7 @@ impl World {
                 rss_budget: 512 << 20,
                 ..Limits::default()
             },
+            ..Run::default()
         };
         self.history.faults.push(FaultRecord {
             name: if self.planned { "stop" } else { "kill" }.to_owned(),

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::kill::refuses;
+use super::kill::is_deserted;
 use super::{Doing, Observation, Refusal};
 use crate::world::{Part, World, WorldError};
 
@@ -36,14 +36,14 @@ impl Doing for Killed {
 
     fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation> {
         Box::pin(async {
-            let gone = !world.is_running(Part::Balancer) && refuses(world.address()).await;
-            Observation::of(gone, "the process is gone, and its port refuses")
+            let gone = !world.is_running(Part::Balancer) && is_deserted(world.address()).await;
+            Observation::of(gone, "the process is gone, and nobody listens at its port")
         })
     }
 
     fn heal<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Result<Vec<String>, WorldError>> {
         Box::pin(async {
-            world.launch(Part::Balancer)?;
+            world.launch(Part::Balancer).await?;
             world.wait_ready(Part::Balancer).await?;
             Ok(Vec::new())
         })

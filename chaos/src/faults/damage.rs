@@ -7,6 +7,7 @@
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -99,14 +100,14 @@ pub(super) async fn begin(world: &World, damage: Damage, chance: &mut StdRng) ->
     let (done, mount) = match inflict(damage, &raft, kept.path(), chance) {
         Ok(done) => done,
         Err(Inflicting::NotHere(why)) => {
-            world.launch(part)?;
+            world.launch(part).await?;
             world.wait_ready(part).await?;
             return skip(why);
         }
         Err(Inflicting::Failed(error)) => return Err(failed(error)),
     };
     let log_before = world.log(part).len();
-    world.launch(part)?;
+    world.launch(part).await?;
     let outcome = match outcome(world, part, log_before).await {
         Outcome::Started(_) => Outcome::Started(identity(world, replica).await == before),
         other => other,
@@ -142,7 +143,7 @@ fn inflict(
     Ok(match damage {
         Damage::Full => {
             let mount = Mount::small(raft, bytes_in(kept)?).map_err(Inflicting::NotHere)?;
-            copy_all(kept, raft)?;
+            put_all(kept, raft)?;
             ("its disk has no page left".to_owned(), Some(mount))
         }
         Damage::ReadOnly => {
@@ -230,6 +231,19 @@ fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Copies files to where a replica keeps them, as whoever its data belongs to: in a container that is not who we are.
+fn put_all(from: &Path, raft: &Path) -> io::Result<()> {
+    copy_all(from, raft)?;
+    let data = fs::metadata(raft.parent().unwrap_or(raft))?;
+    for path in files(raft)?.into_iter().chain([raft.to_owned()]) {
+        let facts = fs::metadata(&path)?;
+        if (facts.uid(), facts.gid()) != (data.uid(), data.gid()) {
+            chown(&path, Some(data.uid()), Some(data.gid()))?;
+        }
+    }
+    Ok(())
+}
+
 impl Damaged {
     async fn put_back(&mut self, world: &World) -> Result<(), WorldError> {
         let part = Part::Replica(self.replica);
@@ -238,7 +252,7 @@ impl Damaged {
         match (&self.outcome, mount) {
             // The files below were never touched.
             (Outcome::Refused(_), Some(mount)) => drop(mount),
-            (Outcome::Refused(_), None) => copy_all(self.kept.path(), &self.raft).map_err(io)?,
+            (Outcome::Refused(_), None) => put_all(self.kept.path(), &self.raft).map_err(io)?,
             // What it has written since counts: a vote must not be taken back.
             (_, Some(mount)) => {
                 if world.is_running(part) {
@@ -247,11 +261,11 @@ impl Damaged {
                 let newest = TempDir::with_prefix("trireme-chaos-raft-").map_err(io)?;
                 copy_all(&self.raft, newest.path()).map_err(io)?;
                 drop(mount);
-                copy_all(newest.path(), &self.raft).map_err(io)?;
+                put_all(newest.path(), &self.raft).map_err(io)?;
             }
             (_, None) => {}
         }
-        world.launch(part)?;
+        world.launch(part).await?;
         world.wait_ready(part).await
     }
 }

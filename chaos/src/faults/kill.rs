@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::{Doing, Observation, Refusal, skip};
 use crate::world::{Part, Route, World, WorldError};
 
-/// A port of the loopback refuses at once or not at all.
+/// A port of a machine that is there refuses at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whose death has to have a successor.
@@ -86,10 +86,14 @@ async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn Doing
     Ok(Box::new(Kill { parts, led }))
 }
 
-/// Whether nobody listens at an address.
-pub(super) async fn refuses(address: SocketAddr) -> bool {
+/// Whether nobody listens at an address. That of a container is gone with it, and then nobody refuses either.
+pub(super) async fn is_deserted(address: SocketAddr) -> bool {
     let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
-    matches!(connected, Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused)
+    match connected {
+        Ok(Ok(_)) => false,
+        Ok(Err(error)) => matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable),
+        Err(_) => !address.ip().is_loopback(),
+    }
 }
 
 fn address_of(world: &World, part: Part) -> Option<SocketAddr> {
@@ -116,11 +120,11 @@ impl Kill {
             let Some(address) = address_of(world, *part) else {
                 return Observation::NotSeen(format!("{part} is not known"));
             };
-            if world.is_running(*part) || !refuses(address).await {
+            if world.is_running(*part) || !is_deserted(address).await {
                 return Observation::NotSeen(format!("{part} is not gone, or its port is served"));
             }
         }
-        let gone = "the processes are gone and their ports refuse";
+        let gone = "the processes are gone and nobody listens at their ports";
         match (self.led, self.successor(world).await) {
             (Led::Nobody, _) => Observation::Seen(gone.to_owned()),
             (_, Some(next)) => Observation::Seen(format!("{gone}; {next} leads now")),
@@ -141,7 +145,7 @@ impl Doing for Kill {
     fn heal<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Result<Vec<String>, WorldError>> {
         Box::pin(async {
             for part in &self.parts {
-                world.launch(*part)?;
+                world.launch(*part).await?;
             }
             for part in &self.parts {
                 world.wait_ready(*part).await?;

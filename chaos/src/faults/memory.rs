@@ -105,7 +105,7 @@ pub(super) async fn limit(world: &World, chance: &mut StdRng) -> Result<Box<dyn 
     let failed = |error| Refusal::Failed(WorldError::Io(format!("limit the memory of {part}"), error));
     // Memory counts for the group in which it was first used, so the replica starts anew there.
     world.kill(part).await?;
-    world.launch(part)?;
+    world.launch(part).await?;
     let id = world.id(part).ok_or_else(|| WorldError::NotRunning(part.to_string()))?;
     group.write("cgroup.procs", &id.to_string()).map_err(failed)?;
     world.wait_ready(part).await?;
@@ -164,7 +164,7 @@ impl Doing for Limited {
             if world.is_running(part) {
                 world.kill(part).await?;
             }
-            world.launch(part)?;
+            world.launch(part).await?;
             world.wait_ready(part).await?;
             Ok(vec![format!("the kernel killed it {kills} times for want of memory")])
         })

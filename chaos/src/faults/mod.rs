@@ -39,7 +39,7 @@ use rand::rngs::StdRng;
 use serde::{Deserialize, Serialize};
 
 use crate::history::LateWrite;
-use crate::world::{Proxied, Settings, World, WorldError};
+use crate::world::{Proxied, Settings, Target, World, WorldError};
 
 pub use consumers::NAMESPACE;
 pub use damage::Damage;
@@ -230,6 +230,16 @@ impl Fault {
         }
     }
 
+    /// Why it cannot be done in a world of this kind at all, if so.
+    pub fn impossible_in(&self, target: Target) -> Option<&'static str> {
+        match (self, target) {
+            (Self::ReloadBalancer, Target::Compose) => {
+                Some("the HAProxy of docker-compose.yml has no master process, which a reload in a container needs")
+            }
+            _ => None,
+        }
+    }
+
     /// Does it. `chance` decides who is hit where that is open.
     pub async fn install(&self, world: &Arc<World>, chance: &mut StdRng) -> Verdict {
         let asked_at = Instant::now();
@@ -246,6 +256,9 @@ impl Fault {
     }
 
     async fn begin(&self, world: &Arc<World>, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
+        if let Some(why) = self.impossible_in(world.settings().target) {
+            return skip(why);
+        }
         match self {
             Self::KillReplica => kill::replica(world, chance).await,
             Self::KillLeader => kill::leader(world).await,

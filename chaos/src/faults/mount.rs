@@ -1,5 +1,6 @@
 //! Mounts over a directory, for disks that are full or read-only. They need root on Linux.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,9 +19,10 @@ impl Mount {
         Ok(mount)
     }
 
-    /// Puts an empty disk of so many bytes over `dir`.
+    /// Puts an empty disk of so many bytes over `dir`, for who owns that.
     pub(super) fn small(dir: &Path, bytes: u64) -> Result<Self, String> {
-        let options = format!("size={bytes},mode=700");
+        let facts = std::fs::metadata(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let options = format!("size={bytes},mode=700,uid={},gid={}", facts.uid(), facts.gid());
         run(
             "mount",
             [

@@ -45,7 +45,7 @@ async fn roll(
         if !status.success() {
             notes.push(format!("{part} ended with {status} after SIGTERM"));
         }
-        world.launch(part)?;
+        world.launch(part).await?;
         world.wait_ready(part).await?;
         wait_until_up(&world, replica).await?;
         restarts.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Doing for Rolling {
                 None => vec!["the restarts ended in a panic".to_owned()],
             };
             for replica in 0..world.replicas() {
-                world.launch(Part::Replica(replica))?;
+                world.launch(Part::Replica(replica)).await?;
                 world.wait_ready(Part::Replica(replica)).await?;
             }
             Ok(notes)

@@ -13,6 +13,12 @@ pub struct Run {
     pub seed: u64,
     /// The commit under test.
     pub commit: String,
+    /// Where it ran, in words.
+    #[serde(default)]
+    pub world: String,
+    /// What the experiment has elsewhere and could not have there, with the reasons.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// The addresses of the replicas, as in [`super::Op::replica`].
     pub replicas: Vec<String>,
     /// When the load was steady.

@@ -20,7 +20,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Which link a connection from this address belongs to.
 type Sorter = Arc<dyn Fn(SocketAddr) -> Link + Send + Sync>;
 
-/// A port on the loopback that leads to a server over a [`Link`]. Dropping it closes the port and every connection.
+/// A port that leads to a server over a [`Link`]. Dropping it closes the port and every connection.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -36,15 +36,16 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    /// Leads to `target` over `link`, from a free port. Must be called within a tokio runtime.
+    /// Leads to `target` over `link`, from a free port of this machine's address `on`, which may be one that it is only
+    /// about to have. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// If no port can be had.
-    pub fn start(link: Link, target: SocketAddr) -> io::Result<Self> {
-        let placeholder = bind(0)?;
+    pub fn start(on: Ipv4Addr, link: Link, target: SocketAddr) -> io::Result<Self> {
+        let placeholder = bind(SocketAddr::from((on, 0)))?;
         let address = address_of(&placeholder)?;
-        let listener = listen(address.port())?;
-        let task = tokio::spawn(serve_one(link, target, listener, address.port()));
+        let listener = listen(address)?;
+        let task = tokio::spawn(serve_one(link, target, listener, address));
         Ok(Self {
             address,
             _placeholder: placeholder,
@@ -58,12 +59,13 @@ impl Proxy {
     /// # Errors
     /// If no port can be had.
     pub fn start_sorted(
+        on: Ipv4Addr,
         target: SocketAddr,
         sort: impl Fn(SocketAddr) -> Link + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let placeholder = bind(0)?;
+        let placeholder = bind(SocketAddr::from((on, 0)))?;
         let address = address_of(&placeholder)?;
-        let listener = listen(address.port())?;
+        let listener = listen(address)?;
         let task = tokio::spawn(serve_sorted(Arc::new(sort), target, listener));
         Ok(Self {
             address,
@@ -78,14 +80,16 @@ impl Proxy {
     }
 }
 
-/// A socket on the loopback that shares its port with our other ones; 0 takes a free port.
-fn bind(port: u16) -> io::Result<Socket> {
+/// A socket that shares its port with our other ones; 0 takes a free port.
+fn bind(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     socket.set_reuse_port(true)?;
     // Connections of an earlier listener on this port may linger in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)).into())?;
+    // The gateway of a network of containers is ours once the network is there, and its containers are told before.
+    socket.set_freebind_v4(true)?;
+    socket.bind(&address.into())?;
     Ok(socket)
 }
 
@@ -94,13 +98,13 @@ fn address_of(socket: &Socket) -> io::Result<SocketAddr> {
     address.ok_or_else(|| io::Error::other("a socket without an address"))
 }
 
-fn listen(port: u16) -> io::Result<TcpListener> {
-    let socket = bind(port)?;
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bind(address)?;
     socket.listen(BACKLOG)?;
     TcpListener::from_std(socket.into())
 }
 
-async fn serve_one(link: Link, target: SocketAddr, listener: TcpListener, port: u16) {
+async fn serve_one(link: Link, target: SocketAddr, listener: TcpListener, address: SocketAddr) {
     // Dropped with this task, and with it every connection.
     let mut connections = JoinSet::new();
     let mut conditions = link.watch_conditions();
@@ -114,7 +118,7 @@ async fn serve_one(link: Link, target: SocketAddr, listener: TcpListener, port: 
             }
             continue;
         }
-        let Some(open) = listener.take().or_else(|| listen(port).ok()) else {
+        let Some(open) = listener.take().or_else(|| listen(address).ok()) else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };

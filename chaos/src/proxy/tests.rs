@@ -1,6 +1,6 @@
 //! The proxy over real sockets. Times are bounded from below exactly, and from above by what a busy machine may take.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -32,7 +32,7 @@ impl Rig {
     async fn new() -> Self {
         let (target, server) = echo().await;
         let link = Link::new("test", 7);
-        let proxy = Proxy::start(link.clone(), target).expect("a port is free");
+        let proxy = Proxy::start(Ipv4Addr::LOCALHOST, link.clone(), target).expect("a port is free");
         Self { link, proxy, server }
     }
 
@@ -402,7 +402,7 @@ async fn what_breaks_at_one_end_breaks_at_the_other() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let target = listener.local_addr().expect("it is bound");
     let link = Link::new("test", 7);
-    let proxy = Proxy::start(link.clone(), target).expect("a port is free");
+    let proxy = Proxy::start(Ipv4Addr::LOCALHOST, link.clone(), target).expect("a port is free");
     let mut client = Client(TcpStream::connect(proxy.address()).await.expect("it listens"));
     let (mut server, _) = listener.accept().await.expect("it comes through");
     client.say("hello").await;
@@ -421,11 +421,22 @@ async fn what_breaks_at_one_end_breaks_at_the_other() {
 }
 
 #[tokio::test]
+async fn a_proxy_may_be_there_before_its_address() {
+    let gateway = Ipv4Addr::new(192, 0, 2, 7);
+    let target = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
+    let proxy = Proxy::start(gateway, Link::new("early", 1), target).expect("a port of what is no address yet");
+    assert_eq!(proxy.address().ip(), gateway);
+    assert_ne!(proxy.address().port(), 0);
+}
+
+#[tokio::test]
 async fn a_port_may_lead_over_several_links() {
     let (target, server) = echo().await;
     let links = [Link::new("even", 1), Link::new("odd", 2)];
     let sorted = links.clone();
-    let proxy = Proxy::start_sorted(target, move |client| sorted[usize::from(client.port() % 2)].clone());
+    let proxy = Proxy::start_sorted(Ipv4Addr::LOCALHOST, target, move |client| {
+        sorted[usize::from(client.port() % 2)].clone()
+    });
     let proxy = proxy.expect("a port is free");
     links[0].set(Conditions::opening(Opening::Reset));
     for _ in 0..20 {

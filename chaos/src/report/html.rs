@@ -53,14 +53,17 @@ fn draw(results: &[ExperimentResult], html: &mut String) -> fmt::Result {
 }
 
 fn header(results: &[ExperimentResult], html: &mut String) -> fmt::Result {
-    let mut commits: Vec<_> = results.iter().map(|result| escape(&result.commit)).collect();
-    commits.sort_unstable();
-    commits.dedup();
-    let commits = commits.join(", ");
+    let distinct = |of: fn(&ExperimentResult) -> &str| {
+        let mut texts: Vec<_> = results.iter().map(|result| escape(of(result))).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        texts.join(", ")
+    };
+    let (commits, worlds) = (distinct(|result| &result.commit), distinct(|result| &result.world));
     write!(
         html,
-        "<h1>Chaos report</h1><p class=\"dim\">Commit <code>{commits}</code>. Each run is one fault, or several, under \
-         load; each recorded history is checked against what is promised.</p><div class=\"tiles\">"
+        "<h1>Chaos report</h1><p class=\"dim\">Commit <code>{commits}</code>, {worlds}. Each run is one fault, or several, \
+         under load; each recorded history is checked against what is promised.</p><div class=\"tiles\">"
     )?;
     let of = |verdict| results.iter().filter(|result| result.verdict() == verdict).count() as u64;
     let sum = |figure: fn(&ExperimentResult) -> u64| results.iter().map(figure).sum::<u64>();
@@ -156,6 +159,9 @@ fn experiment(name: &str, runs: &[&ExperimentResult], html: &mut String) -> fmt:
     for (place, run) in runs.iter().enumerate() {
         if place == 1 {
             write!(html, "<details><summary>{} more</summary>", runs.len() - 1)?;
+        }
+        for fault in &run.left_out {
+            write!(html, "<p class=\"dim\">Left out: {}</p>", escape(fault))?;
         }
         write!(html, "<figure>{}</figure>", picture(run))?;
         broken(run, html)?;

@@ -38,6 +38,12 @@ pub struct ExperimentResult {
     pub seed: u64,
     /// What was under test.
     pub commit: String,
+    /// Where it ran, in words.
+    #[serde(default)]
+    pub world: String,
+    /// What the experiment could not have there, with the reasons.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// What was measured.
     pub figures: Figures,
     /// Broken promises; empty is good.
@@ -57,6 +63,8 @@ impl ExperimentResult {
             name: run.experiment.clone(),
             seed: run.seed,
             commit: run.commit.clone(),
+            world: run.world.clone(),
+            left_out: run.left_out.clone(),
             figures: Figures::of(history, &verdict.violations),
             violations: verdict.violations,
             validity: verdict.validity,

@@ -134,6 +134,7 @@ fn the_page_holds_everything_and_needs_nothing() {
         text: "a & b".to_owned(),
         evidence: Vec::new(),
     });
+    results[2].left_out.push("a reload: not <here>".to_owned());
     write(dir.path(), &results).expect("it is written");
     let page = fs::read_to_string(dir.path().join("index.html")).expect("a page");
     for text in [
@@ -143,6 +144,8 @@ fn the_page_holds_everything_and_needs_nothing() {
         "a &amp; b",
         "no update is lost",
         "1 invalid",
+        "over nothing",
+        "Left out: a reload: not &lt;here&gt;",
     ] {
         assert!(page.contains(text), "{text}");
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::faults::{Cut, Damage, Fault, Where};
 use crate::traffic::Pace;
+use crate::world::Target;
 
 /// One fault, or several one after the other, thrown at a world of its own under load.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Experiment {
     pub repeats: usize,
     /// Whether a short run does it, once.
     pub in_short: bool,
+    /// Faults that the world at hand cannot have, each with the reason.
+    pub left_out: Vec<String>,
 }
 
 impl Experiment {
@@ -35,6 +38,7 @@ impl Experiment {
             pace: Pace::Usual,
             repeats,
             in_short: false,
+            left_out: Vec::new(),
         }
     }
 
@@ -46,11 +50,25 @@ impl Experiment {
             pace: Pace::Brisk,
             repeats: 1,
             in_short: false,
+            left_out: Vec::new(),
         }
     }
 
     fn also_in_short(self) -> Self {
         Self { in_short: true, ..self }
+    }
+
+    /// Leaves out what a world of this kind cannot have.
+    pub(super) fn for_target(mut self, target: Target) -> Self {
+        let left_out = &mut self.left_out;
+        self.faults.retain(|fault| match fault.impossible_in(target) {
+            Some(why) => {
+                left_out.push(format!("{fault}: {why}"));
+                false
+            }
+            None => true,
+        });
+        self
     }
 }
 
@@ -129,6 +147,18 @@ mod tests {
             .collect();
         let known: BTreeSet<u8> = Fault::all().iter().map(Fault::number).collect();
         assert_eq!(done, known);
+    }
+
+    #[test]
+    fn containers_have_all_faults_but_one() {
+        for experiment in all() {
+            let name = experiment.name;
+            let contained = experiment.clone().for_target(Target::Compose);
+            let left_out = usize::from(name == "balancer");
+            assert_eq!(contained.left_out.len(), left_out, "{name}");
+            assert_eq!(contained.faults.len() + left_out, experiment.faults.len(), "{name}");
+            assert!(!contained.faults.is_empty(), "{name}");
+        }
     }
 
     #[test]

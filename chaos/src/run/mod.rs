@@ -14,7 +14,7 @@ use crate::checks::Validity;
 use crate::history::{FaultRecord, History};
 use crate::report::{self, ExperimentResult, TARGETS};
 use crate::traffic::Pace;
-use crate::world::Target;
+use crate::world::{Target, World};
 use one::Setup;
 
 pub use experiments::{Experiment, all};
@@ -84,10 +84,14 @@ pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
         group: !settings.alone,
         commit: commit(),
     };
+    // Else every experiment would say the same, three times.
+    let possible = World::check(&one::settings(&setup)).await;
+    possible.map_err(|error| one::chain(&error))?;
     let runs: usize = chosen.iter().map(|(_, repeats)| repeats).sum();
     println!(
-        "{runs} runs of {} experiments, seed {}, commit {}",
+        "{runs} runs of {} experiments {}, seed {}, commit {}",
         chosen.len(),
+        settings.target,
         settings.seed,
         setup.commit
     );
@@ -106,6 +110,9 @@ pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
                 experiment.name,
                 experiment.what()
             );
+            for fault in &experiment.left_out {
+                println!("        left out: {fault}");
+            }
             for attempt in 0..ATTEMPTS {
                 let dir = run_dir(&settings.report, experiment.name, repeat, attempt);
                 let outcome = one::run(&setup, experiment, seed.wrapping_add(attempt), &dir).await;
@@ -229,7 +236,7 @@ fn chosen(settings: &Settings) -> Result<Vec<(Experiment, usize)>, String> {
     };
     let chosen = all
         .into_iter()
-        .map(|one| (times(&one), pace(one)))
+        .map(|one| (times(&one), pace(one).for_target(settings.target)))
         .filter(|(times, _)| *times > 0);
     Ok(chosen
         .map(|(times, one)| (one, settings.repeats.unwrap_or(times)))

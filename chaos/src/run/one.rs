@@ -70,10 +70,16 @@ pub(super) async fn run(setup: &Setup, experiment: &Experiment, seed: u64, dir: 
     outcome.and(logs)
 }
 
-async fn world(setup: &Setup, experiment: &Experiment, seed: u64) -> Result<World, String> {
+/// The world that every experiment starts from.
+pub(super) fn settings(setup: &Setup) -> Settings {
     let mut settings = Settings::new(&setup.server);
     settings.target = setup.target;
     settings.group = setup.group;
+    settings
+}
+
+async fn world(setup: &Setup, experiment: &Experiment, seed: u64) -> Result<World, String> {
+    let mut settings = settings(setup);
     settings.seed = seed;
     experiment.faults.iter().for_each(|fault| fault.prepare(&mut settings));
     World::start(settings).await.map_err(|error| chain(&error))
@@ -84,6 +90,8 @@ fn about(setup: &Setup, experiment: &Experiment, seed: u64) -> Run {
         experiment: experiment.name.to_owned(),
         seed,
         commit: setup.commit.clone(),
+        world: setup.target.to_string(),
+        left_out: experiment.left_out.clone(),
         internal: INTERNAL.iter().map(ToString::to_string).collect(),
         limits: Limits {
             rss_budget: RSS_BUDGET_BYTES,

@@ -1,4 +1,4 @@
-//! HAProxy in front of the replicas.
+//! HAProxy in front of the replicas: a process that can reload, or a container.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use trireme_tests::process::find_program;
 
@@ -18,17 +18,29 @@ use super::process::{Process, Recipe};
 const DEBIAN_PROGRAM: &str = "/usr/sbin/haproxy";
 /// The configuration that a deployment uses too, but for names in braces.
 const CONFIGURATION: &str = include_str!("haproxy.cfg");
-const SOCKET_PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+/// What the statistics page is asked for: the table that the socket gives, too.
+const STATISTICS_REQUEST: &[u8] = b"GET /;csv HTTP/1.0\r\n\r\n";
 
 /// HAProxy, and what it may have left behind at a reload.
 #[derive(Debug)]
 pub(super) struct Balancer {
-    program: PathBuf,
-    configuration: PathBuf,
-    socket: PathBuf,
-    logs: PathBuf,
     pub(super) address: SocketAddr,
+    control: Control,
     state: Mutex<State>,
+}
+
+/// How it is asked and reloaded.
+#[derive(Debug)]
+enum Control {
+    Socket {
+        program: PathBuf,
+        configuration: PathBuf,
+        socket: PathBuf,
+        logs: PathBuf,
+    },
+    /// It has a page of statistics only.
+    Page(SocketAddr),
 }
 
 /// The process that listens, and those that finish old connections.
@@ -60,20 +72,32 @@ impl Balancer {
         let text = render(address, &socket, ca, replicas);
         fs::write(&configuration, text).map_err(WorldError::io("write the configuration of HAProxy"))?;
         let recipe = recipe(&program, &configuration);
-        let current = std::sync::Arc::new(Process::new("haproxy", recipe, logs));
-        let state = Mutex::new(State {
-            current,
-            finishing: Vec::new(),
-            reloads: 0,
-        });
-        Ok(Self {
+        let current = Process::new("haproxy", recipe, logs);
+        let control = Control::Socket {
             program,
             configuration,
             socket,
             logs: logs.to_owned(),
+        };
+        Ok(Self::new(address, control, current))
+    }
+
+    /// One in a container, whose page of statistics is at `statistics`.
+    pub(super) fn contained(address: SocketAddr, statistics: SocketAddr, process: Process) -> Self {
+        Self::new(address, Control::Page(statistics), process)
+    }
+
+    fn new(address: SocketAddr, control: Control, process: Process) -> Self {
+        let state = Mutex::new(State {
+            current: std::sync::Arc::new(process),
+            finishing: Vec::new(),
+            reloads: 0,
+        });
+        Self {
             address,
+            control,
             state,
-        })
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -87,16 +111,26 @@ impl Balancer {
 
     /// Starts a new process that takes the listening sockets over; the old one finishes its connections.
     pub(super) fn reload(&self) -> Result<(), WorldError> {
+        let Control::Socket {
+            program,
+            configuration,
+            socket,
+            logs,
+        } = &self.control
+        else {
+            let why = "HAProxy runs without a master process in its container, and cannot reload";
+            return Err(WorldError::Unsupported(why.to_owned()));
+        };
         let mut state = self.state();
         let old = state.current.id();
         let old = old.ok_or_else(|| WorldError::NotRunning(state.current.name().to_owned()))?;
-        let recipe = recipe(&self.program, &self.configuration)
+        let recipe = recipe(program, configuration)
             .args(["-x"])
-            .arg(&self.socket)
+            .arg(socket)
             .args(["-sf", &old.to_string()]);
         let name = format!("haproxy-{}", state.reloads + 1);
-        let next = std::sync::Arc::new(Process::new(name, recipe, &self.logs));
-        next.start()?;
+        let next = std::sync::Arc::new(Process::new(name, recipe, logs));
+        next.spawn()?;
         // Started again after a kill, there is nobody to take over from.
         next.change(|later| later.args.truncate(later.args.len() - 4));
         state.reloads += 1;
@@ -109,17 +143,24 @@ impl Balancer {
     /// How many replicas it takes for alive, and which: the status of each as HAProxy prints it, by index.
     pub(super) async fn statuses(&self) -> Result<Vec<String>, WorldError> {
         let ask = async {
-            let mut stream = UnixStream::connect(&self.socket).await?;
-            stream.write_all(b"show stat\n").await?;
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).await?;
-            Ok::<_, std::io::Error>(answer)
+            match &self.control {
+                Control::Socket { socket, .. } => asked(UnixStream::connect(socket).await?, b"show stat\n").await,
+                Control::Page(address) => asked(TcpStream::connect(address).await?, STATISTICS_REQUEST).await,
+            }
         };
-        let answer = timeout(SOCKET_PATIENCE, ask).await;
+        let answer = timeout(STATUS_PATIENCE, ask).await;
         let answer = answer.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
-        let answer = answer.map_err(WorldError::io("ask HAProxy's socket"))?;
+        let answer = answer.map_err(WorldError::io("ask HAProxy for its statistics"))?;
         Ok(server_statuses(&answer))
     }
+}
+
+/// Everything that comes after a request, to the end of the connection.
+async fn asked(mut stream: impl AsyncRead + AsyncWrite + Unpin, request: &[u8]) -> std::io::Result<String> {
+    stream.write_all(request).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 fn recipe(program: &Path, configuration: &Path) -> Recipe {
@@ -139,15 +180,16 @@ fn render(address: SocketAddr, socket: &Path, ca: &Path, replicas: &[SocketAddr]
         .replace("{{SERVERS}}", &servers.join("\n"))
 }
 
-/// Picks the servers' statuses out of HAProxy's table.
+/// Picks the servers' statuses out of HAProxy's table, whatever comes before it.
 fn server_statuses(table: &str) -> Vec<String> {
-    let mut rows = table.lines().map(|row| row.split(',').collect::<Vec<_>>());
+    let lines = table.lines().skip_while(|line| !line.starts_with("# pxname,"));
+    let mut rows = lines.map(|row| row.split(',').collect::<Vec<_>>());
     let header = rows.next().unwrap_or_default();
     let Some(status) = header.iter().position(|name| *name == "status") else {
         return Vec::new();
     };
-    let servers = rows
-        .filter(|row| row.first() == Some(&"replicas") && row.get(1).is_some_and(|name| name.starts_with("replica-")));
+    let is_server = |name: &&str| !matches!(*name, "FRONTEND" | "BACKEND");
+    let servers = rows.filter(|row| row.first() == Some(&"replicas") && row.get(1).is_some_and(is_server));
     servers
         .map(|row| row.get(status).map_or_else(String::new, |status| (*status).to_owned()))
         .collect()
@@ -178,5 +220,7 @@ mod tests {
                      replicas,replica-1,0,DOWN 1/2\nreplicas,BACKEND,0,UP\n\
                      unready,replica-0,0,UP\n\n";
         assert_eq!(server_statuses(table), ["UP", "DOWN 1/2"]);
+        let page = format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\n\r\n{table}");
+        assert_eq!(server_statuses(&page), ["UP", "DOWN 1/2"]);
     }
 }

@@ -1,10 +1,9 @@
 //! From settings to a world that serves.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use tempfile::TempDir;
+use futures_util::future::try_join_all;
 use trireme_tests::ports::free_address;
 use trireme_tests::process::find_program;
 
@@ -12,8 +11,9 @@ use super::balancer::Balancer;
 use super::links::{LinkId, Links};
 use super::pki::Pki;
 use super::replica::{Peer, Replica, Surroundings};
+use super::run_dir::RunDir;
 use super::settings::{Settings, Target};
-use super::{Part, Probe, World, WorldError, etcd, replica};
+use super::{Authority, Part, Probe, World, WorldError, compose, etcd, replica};
 
 impl World {
     /// Builds and starts everything, and returns when a request through the load balancer is answered. Must be called
@@ -22,89 +22,94 @@ impl World {
     /// # Errors
     /// If a program is missing, says how to get it; if a part does not come up, shows the end of its log.
     pub async fn start(settings: Settings) -> Result<Self, WorldError> {
-        let world = Self::prepare(settings)?;
-        for member in &world.etcd {
-            member.process.start()?;
-        }
-        world.wait_for_etcd().await?;
-        for index in 0..world.replicas.len() {
-            world.launch(Part::Replica(index))?;
-        }
-        for index in 0..world.replicas.len() {
-            world.wait_ready(Part::Replica(index)).await?;
-        }
-        world.launch(Part::Balancer)?;
-        world.wait_ready(Part::Balancer).await?;
-        world.wait_for_leader().await?;
-        world.wait_for_namespace().await?;
+        let world = match settings.target {
+            Target::Loopback => Self::prepare(settings)?,
+            Target::Compose => compose::prepare(settings).await?,
+        };
+        world.bring_up().await?;
         Ok(world)
     }
 
+    /// Whether such a world could be made here, as far as can be said without making it.
+    ///
+    /// # Errors
+    /// Says what is missing, and how to get it.
+    pub async fn check(settings: &Settings) -> Result<(), WorldError> {
+        match settings.target {
+            Target::Loopback => check(settings),
+            Target::Compose => compose::check(settings).await.map(|_| ()),
+        }
+    }
+
+    /// Starts everything, each part when what it talks to is there.
+    async fn bring_up(&self) -> Result<(), WorldError> {
+        try_join_all((0..self.etcd.len()).map(|index| self.launch(Part::Etcd(index)))).await?;
+        self.wait_for_etcd().await?;
+        try_join_all((0..self.replicas.len()).map(|index| self.launch(Part::Replica(index)))).await?;
+        for index in 0..self.replicas.len() {
+            self.wait_ready(Part::Replica(index)).await?;
+        }
+        self.launch(Part::Balancer).await?;
+        self.wait_ready(Part::Balancer).await?;
+        self.wait_for_leader().await?;
+        self.wait_for_namespace().await
+    }
+
+    /// A world of processes.
     fn prepare(settings: Settings) -> Result<Self, WorldError> {
         check(&settings)?;
-        let temporary = TempDir::with_prefix("trireme-chaos-").map_err(WorldError::io("make a directory"))?;
-        let dir = settings.dir.clone().unwrap_or_else(|| temporary.path().to_owned());
-        let logs = dir.join("logs");
-        fs::create_dir_all(&logs).map_err(WorldError::io(format!("make {}", logs.display())))?;
-        // Relative paths would mean something else to a program that changes its directory.
-        let dir = fs::canonicalize(&dir).map_err(WorldError::io("find the run directory"))?;
-        let logs = dir.join("logs");
+        let run_dir = RunDir::make(settings.dir.as_deref())?;
+        let (dir, logs) = (run_dir.path().to_owned(), run_dir.logs());
         let pki = Pki::make(&dir.join("pki"))?;
-        let probe = Probe::new(pki.ca_pem()).map_err(|why| WorldError::Answer {
-            part: "the CA".to_owned(),
-            what: "its certificate",
-            why,
-        })?;
+        let probe = Probe::new(pki.ca_pem())?;
         let etcd = etcd::prepare(settings.etcd_members, &dir, &logs, &settings.etcd_flags)?;
-        let mut links = Links::new(settings.seed, settings.replicas);
+        let mut links = Links::on_the_loopback(settings.seed, settings.replicas);
         let members: Vec<SocketAddr> = etcd.iter().map(|member| member.client).collect();
         let replicas = replicas(&settings, &pki, &dir, &logs, &members, &mut links)?;
         let backends: Vec<SocketAddr> = replicas.iter().map(|replica| replica.linked).collect();
-        let (ca, address) = (pki.ca_file(), free_address());
-        let balancer = Balancer::prepare(&dir, temporary.path(), &logs, address, &ca, &backends)?;
+        let ca = Authority {
+            pem: pki.ca_pem().to_owned(),
+            file: pki.ca_file(),
+        };
+        let balancer = Balancer::prepare(&dir, run_dir.short(), &logs, free_address(), &ca.file, &backends)?;
         Ok(Self {
             balancer,
             replicas,
             etcd,
             links,
-            pki,
+            _project: None,
+            ca,
             probe,
             settings,
-            dir,
-            _temporary: temporary,
+            dir: run_dir,
         })
     }
 }
 
 fn check(settings: &Settings) -> Result<(), WorldError> {
-    if settings.target == Target::Compose {
-        let why = "a world of containers cannot be built yet: use the loopback target";
-        return Err(WorldError::Unsupported(why.to_owned()));
-    }
     if !settings.server.is_file() {
         return Err(WorldError::NotBuilt {
             path: settings.server.display().to_string(),
             build: "cargo build -p trireme",
         });
     }
-    if find_program("setpriv").is_none() {
-        return Err(WorldError::Missing {
-            program: "setpriv",
-            install: "sudo apt-get install -y util-linux",
-        });
-    }
+    check_programs()?;
     if settings.proxied.peers && !settings.group {
         let why = "replicas that are no group have no links to each other";
         return Err(WorldError::Unsupported(why.to_owned()));
     }
-    let dir = settings.dir.as_deref().map(fs::read_dir);
-    if let Some(Ok(mut entries)) = dir
-        && entries.next().is_some()
-    {
-        let why = "the run directory has files of an earlier run: name another, or empty it";
-        return Err(WorldError::Unsupported(why.to_owned()));
-    }
     Ok(())
+}
+
+/// What worlds of both kinds need.
+pub(super) fn check_programs() -> Result<(), WorldError> {
+    match find_program("setpriv") {
+        Some(_) => Ok(()),
+        None => Err(WorldError::Missing {
+            program: "setpriv",
+            install: "sudo apt-get install -y util-linux",
+        }),
+    }
 }
 
 fn replicas(

@@ -71,6 +71,14 @@ pub enum WorldError {
         /// Why there is no answer.
         why: String,
     },
+    /// The Docker engine, or the program that speaks to it, has refused something.
+    #[error("cannot {what}: {said}")]
+    Docker {
+        /// What it was asked for.
+        what: &'static str,
+        /// What it said.
+        said: String,
+    },
     /// The world is of a kind that cannot do this.
     #[error("{0}")]
     Unsupported(String),

@@ -1,12 +1,13 @@
 //! The links between the parts, each behind a fault proxy if the settings say so.
 //!
 //! A replica has one address at which all its peers reach it, so one proxy stands before its peer port and finds out
-//! who dials by asking the kernel which process holds the other end. Links to etcd and to clients have a port each.
+//! who dials: containers have addresses of their own, and of processes on the loopback the kernel says which one holds
+//! the other end. Links to etcd and to clients have a port each.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -57,17 +58,39 @@ pub(super) struct Links {
     seed: u64,
     links: HashMap<LinkId, Link>,
     proxies: Vec<Proxy>,
-    /// The process id of each replica that runs.
-    replicas: Arc<RwLock<Vec<Option<u32>>>>,
+    /// This machine's address that the parts reach the proxies at.
+    on: Ipv4Addr,
+    replicas: Diallers,
+}
+
+/// What tells the replicas apart when they dial, in their order.
+#[derive(Debug, Clone)]
+enum Diallers {
+    /// The process of each that runs.
+    Processes(Arc<RwLock<Vec<Option<u32>>>>),
+    /// Where each dials from.
+    Addresses(Vec<IpAddr>),
 }
 
 impl Links {
-    pub(super) fn new(seed: u64, replicas: usize) -> Self {
+    /// Between processes on the loopback.
+    pub(super) fn on_the_loopback(seed: u64, replicas: usize) -> Self {
+        let processes = Arc::new(RwLock::new(vec![None; replicas]));
+        Self::new(seed, Ipv4Addr::LOCALHOST, Diallers::Processes(processes))
+    }
+
+    /// Between containers that reach this machine at `gateway`; each replica dials from its own address.
+    pub(super) fn at_the_gateway(seed: u64, gateway: Ipv4Addr, replicas: Vec<IpAddr>) -> Self {
+        Self::new(seed, gateway, Diallers::Addresses(replicas))
+    }
+
+    fn new(seed: u64, on: Ipv4Addr, replicas: Diallers) -> Self {
         Self {
             seed,
             links: HashMap::new(),
             proxies: Vec::new(),
-            replicas: Arc::new(RwLock::new(vec![None; replicas])),
+            on,
+            replicas,
         }
     }
 
@@ -84,8 +107,12 @@ impl Links {
 
     /// Takes note of the process that is a replica now.
     pub(super) fn replica_is(&self, replica: usize, process: Option<u32>) {
-        let mut replicas = self.replicas.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(known) = replicas.get_mut(replica) {
+        if let Diallers::Processes(known) = &self.replicas
+            && let Some(known) = known
+                .write()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .get_mut(replica)
+        {
             *known = process;
         }
     }
@@ -101,7 +128,7 @@ impl Links {
     /// A proxy of its own for a link; gives its address.
     pub(super) fn add(&mut self, id: LinkId, target: SocketAddr) -> Result<SocketAddr, WorldError> {
         let link = self.make(id);
-        let proxy = Proxy::start(link, target).map_err(WorldError::io(format!("open a proxy for {id}")))?;
+        let proxy = Proxy::start(self.on, link, target).map_err(WorldError::io(format!("open a proxy for {id}")))?;
         let address = proxy.address();
         self.proxies.push(proxy);
         Ok(address)
@@ -109,17 +136,16 @@ impl Links {
 
     /// One proxy for all links that lead to the peer port of a replica.
     pub(super) fn add_peers(&mut self, to: usize, target: SocketAddr) -> Result<SocketAddr, WorldError> {
-        let count = self.replicas.read().map_or(0, |replicas| replicas.len());
+        let count = self.replicas.count();
         let dialling = (0..count).filter(|from| *from != to);
         let dialling: Vec<(usize, Link)> = dialling
             .map(|from| (from, self.make(LinkId::Peer { from, to })))
             .collect();
         // Whoever it is, not a peer: an unknown process gets a perfect link.
         let stranger = Link::new(format!("somebody -> replica-{to}"), self.seed);
-        let replicas = Arc::clone(&self.replicas);
-        let proxy = Proxy::start_sorted(target, move |client| {
-            let known = replicas.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
-            let dialler = dialler(client, &known);
+        let replicas = self.replicas.clone();
+        let proxy = Proxy::start_sorted(self.on, target, move |client| {
+            let dialler = replicas.find(client);
             let link = dialling.iter().find(|(from, _)| Some(*from) == dialler);
             link.map_or_else(|| stranger.clone(), |(_, link)| link.clone())
         });
@@ -127,6 +153,26 @@ impl Links {
         let address = proxy.address();
         self.proxies.push(proxy);
         Ok(address)
+    }
+}
+
+impl Diallers {
+    fn count(&self) -> usize {
+        match self {
+            Self::Processes(known) => known.read().map_or(0, |known| known.len()),
+            Self::Addresses(known) => known.len(),
+        }
+    }
+
+    /// Which replica dials from this address.
+    fn find(&self, client: SocketAddr) -> Option<usize> {
+        match self {
+            Self::Processes(known) => {
+                let known = known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+                dialler(client, &known)
+            }
+            Self::Addresses(known) => known.iter().position(|address| *address == client.ip()),
+        }
     }
 }
 

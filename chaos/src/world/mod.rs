@@ -8,14 +8,17 @@
 //! ```
 //!
 //! [`World::start`] makes certificates, starts everything and returns when it serves. What can be done to a part is a
-//! method that takes a [`Part`]; faults use nothing else. So a world of containers needs the same methods and no other
-//! fault. All methods take `&self`: traffic, checks and the nemesis share one world.
+//! method that takes a [`Part`]; faults use nothing else. So a world of processes ([`build`]) and one of the containers of
+//! `docker-compose.yml` ([`compose`]) have the same faults. All methods take `&self`: traffic, checks and the nemesis
+//! share one world.
 //!
 //! Processes are known by their ids and nothing else is ever signalled. They die with the world: when it is dropped, and,
-//! by the kernel's hand, when this process dies in any way.
+//! by the kernel's hand, when this process dies in any way. Containers are taken down by a process that waits for that.
 
 mod balancer;
 mod build;
+mod compose;
+mod container;
 mod error;
 mod etcd;
 mod facts;
@@ -25,20 +28,21 @@ mod pki;
 mod probe;
 mod process;
 mod replica;
+mod run_dir;
 mod settings;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 
 use crate::proxy::Link;
 
 use balancer::Balancer;
+use compose::Project;
 use links::Links;
-use pki::Pki;
 use replica::Replica;
+use run_dir::RunDir;
 
 pub use error::WorldError;
 pub use etcd::MemberStatus;
@@ -88,15 +92,23 @@ pub struct World {
     replicas: Vec<Replica>,
     etcd: Vec<etcd::Member>,
     links: Links,
-    pki: Pki,
+    /// What the containers belong to, if they are.
+    _project: Option<Project>,
+    ca: Authority,
     probe: Probe,
     settings: Settings,
-    dir: PathBuf,
-    _temporary: TempDir,
+    dir: RunDir,
+}
+
+/// The certificate of the CA that signed every serving certificate.
+#[derive(Debug)]
+struct Authority {
+    pem: String,
+    file: PathBuf,
 }
 
 impl World {
-    /// `https://127.0.0.1:PORT` of the load balancer.
+    /// `https://ADDRESS:PORT` of the load balancer.
     pub fn url(&self) -> String {
         format!("https://{}", self.balancer.address)
     }
@@ -142,17 +154,17 @@ impl World {
 
     /// The CA that signed every serving certificate, PEM.
     pub fn ca_pem(&self) -> &str {
-        self.pki.ca_pem()
+        &self.ca.pem
     }
 
     /// The same as a file.
     pub fn ca_file(&self) -> PathBuf {
-        self.pki.ca_file()
+        self.ca.file.clone()
     }
 
     /// The run directory: `logs/PART.log`, the data of each part, certificates.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        self.dir.path()
     }
 
     /// The `--data-dir` of a replica.

@@ -41,13 +41,13 @@ impl World {
         })
     }
 
-    /// Starts a part on the data that it has, unless it runs. Does not wait; see [`World::wait_ready`].
+    /// Starts a part on the data that it has, unless it runs. Does not wait until it works; see [`World::wait_ready`].
     ///
     /// # Errors
     /// If its program cannot be started.
-    pub fn launch(&self, part: Part) -> Result<(), WorldError> {
+    pub async fn launch(&self, part: Part) -> Result<(), WorldError> {
         let process = self.process(part)?;
-        process.start()?;
+        process.start().await?;
         if let Part::Replica(index) = part {
             self.links.replica_is(index, process.id());
         }
@@ -175,7 +175,7 @@ impl World {
             if self.is_paused(part) {
                 self.resume(part)?;
             }
-            self.launch(part)?;
+            self.launch(part).await?;
         }
         // The load balancer last, as `parts` has it: it needs a replica, and those need etcd.
         self.wait_for_etcd().await?;

@@ -15,7 +15,8 @@ use super::WorldError;
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// Token of the user `alice` in the group `dev`, who may nothing but what the test gives her.
 pub const USER_TOKEN: &str = "user-token";
-const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
+/// A token file with both.
+pub(super) const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
 
 /// Files of certificates, all PEM.
 #[derive(Debug)]

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::WorldError;
 use super::pki::ADMIN_TOKEN;
 
 /// Asks as the administrator.
@@ -39,7 +40,16 @@ fn why(error: impl std::fmt::Display) -> Why {
 }
 
 impl Probe {
-    pub(super) fn new(ca_pem: &str) -> Result<Self, Why> {
+    /// Believes this CA, and no other.
+    pub(super) fn new(ca_pem: &str) -> Result<Self, WorldError> {
+        Self::believing(ca_pem).map_err(|why| WorldError::Answer {
+            part: "the CA".to_owned(),
+            what: "its certificate",
+            why,
+        })
+    }
+
+    fn believing(ca_pem: &str) -> Result<Self, Why> {
         let mut roots = RootCertStore::empty();
         let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(why)?;
         roots.add(ca).map_err(why)?;
@@ -79,7 +89,7 @@ impl Probe {
 
     /// A TLS connection over `socket`, for those who want to treat it in their own way.
     pub(crate) async fn secure(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>, Why> {
-        let name = ServerName::try_from("127.0.0.1").map_err(why)?;
+        let name = ServerName::from(socket.peer_addr().map_err(why)?.ip());
         self.tls.connect(name, socket).await.map_err(why)
     }
 

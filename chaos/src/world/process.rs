@@ -1,8 +1,13 @@
 //! One program of the world: started, signalled, looked at and ended by its process id alone.
+//!
+//! It is a child of this process, or runs in a container. Then the child is `docker start --attach`, which brings what it
+//! writes and what it ends with, and everything else is done to the container's own process: this machine's kernel shows
+//! it like any other.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, mpsc};
@@ -13,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
 use super::WorldError;
+use super::container::Container;
 
 /// Between two looks at a condition that is waited for.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -20,6 +26,12 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(10);
 const LOG_LINES: usize = 40;
 /// After SIGKILL a process is gone as soon as the kernel has taken it apart.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a container may take to have a process, and the engine to notice its end.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two questions to the engine, each a program of its own.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+/// What an engine adds to the number of the signal that has ended a program.
+const SIGNALLED: i32 = 128;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -60,12 +72,15 @@ impl Recipe {
     }
 }
 
-/// A program that may be started many times. Dropping it kills it. Its log goes on over all its lives.
+/// A program that may be started many times. Dropping it kills it, unless it is in a container, which goes with its
+/// project. Its log goes on over all its lives.
 #[derive(Debug)]
 pub(super) struct Process {
     name: String,
     log: PathBuf,
     life: Mutex<Life>,
+    /// Where the program is, if it is not the child.
+    container: Option<Container>,
 }
 
 #[derive(Debug)]
@@ -95,7 +110,21 @@ impl Process {
             ended: None,
             starts: 0,
         });
-        Self { name, log, life }
+        Self {
+            name,
+            log,
+            life,
+            container: None,
+        }
+    }
+
+    /// The program of a container that was created. Does not start it yet.
+    pub(super) fn contained(name: impl Into<String>, container: Container, logs: &Path) -> Self {
+        let recipe = container.recipe();
+        Self {
+            container: Some(container),
+            ..Self::new(name, recipe, logs)
+        }
     }
 
     fn life(&self) -> MutexGuard<'_, Life> {
@@ -106,8 +135,30 @@ impl Process {
         &self.name
     }
 
-    /// Starts it unless it runs.
-    pub(super) fn start(&self) -> Result<(), WorldError> {
+    /// Starts it unless it runs, and returns when it has an id, or has come to an end by then.
+    pub(super) async fn start(&self) -> Result<(), WorldError> {
+        let Some(container) = &self.container else {
+            return self.spawn();
+        };
+        if self.id().is_some() {
+            return Ok(());
+        }
+        // An engine that has not noticed the end of the last life would take the container for started.
+        self.wait_until("over for the engine", ENGINE_PATIENCE, || !self.has_child())
+            .await?;
+        self.spawn()?;
+        let end = Instant::now() + ENGINE_PATIENCE;
+        while !container.find_process().await? && self.ended().is_none() {
+            if Instant::now() > end {
+                return Err(self.not_in_time("started", ENGINE_PATIENCE));
+            }
+            sleep(ASK_AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// Starts the child unless it runs.
+    pub(super) fn spawn(&self) -> Result<(), WorldError> {
         let mut life = self.life();
         if life.child.is_some() {
             return Ok(());
@@ -133,16 +184,29 @@ impl Process {
 
     /// Its id, if it runs.
     pub(super) fn id(&self) -> Option<u32> {
+        if let Some(container) = &self.container {
+            return container.process();
+        }
         let mut life = self.life();
         life.look();
         life.child.as_ref().map(Child::id)
+    }
+
+    fn has_child(&self) -> bool {
+        let mut life = self.life();
+        life.look();
+        life.child.is_some()
     }
 
     /// How it ended, if it was started and has.
     pub(super) fn ended(&self) -> Option<ExitStatus> {
         let mut life = self.life();
         life.look();
-        life.ended
+        match &self.container {
+            None => life.ended,
+            Some(container) if container.process().is_some() => None,
+            Some(_) => life.ended.map(of_the_contained),
+        }
     }
 
     fn signal(&self, signal: Signal) -> Result<u32, WorldError> {
@@ -157,7 +221,7 @@ impl Process {
     /// SIGKILL; returns when it is gone.
     pub(super) async fn kill(&self) -> Result<(), WorldError> {
         self.signal(Signal::KILL)?;
-        self.wait_for_end(DEATH_PATIENCE).await.map(|_| ())
+        self.wait_until("gone", DEATH_PATIENCE, || self.id().is_none()).await
     }
 
     /// SIGTERM; returns when it is gone.
@@ -169,14 +233,8 @@ impl Process {
     /// SIGSTOP; returns when the kernel shows it as stopped.
     pub(super) async fn pause(&self) -> Result<(), WorldError> {
         let id = self.signal(Signal::STOP)?;
-        let end = Instant::now() + DEATH_PATIENCE;
-        while state(id) != Some('T') {
-            if Instant::now() > end {
-                return Err(self.not_in_time("stopped", DEATH_PATIENCE));
-            }
-            sleep(Duration::from_millis(1)).await;
-        }
-        Ok(())
+        self.wait_until("stopped", DEATH_PATIENCE, || state(id) == Some('T'))
+            .await
     }
 
     /// SIGCONT.
@@ -190,16 +248,29 @@ impl Process {
     }
 
     pub(super) async fn wait_for_end(&self, patience: Duration) -> Result<ExitStatus, WorldError> {
+        let mut ended = None;
+        self.wait_until("gone", patience, || {
+            ended = self.ended();
+            ended.is_some()
+        })
+        .await?;
+        ended.ok_or_else(|| WorldError::NotRunning(self.name.clone()))
+    }
+
+    async fn wait_until(
+        &self,
+        what: &'static str,
+        patience: Duration,
+        mut holds: impl FnMut() -> bool,
+    ) -> Result<(), WorldError> {
         let end = Instant::now() + patience;
-        loop {
-            if let Some(status) = self.ended() {
-                return Ok(status);
-            }
+        while !holds() {
             if Instant::now() > end {
-                return Err(self.not_in_time("gone", patience));
+                return Err(self.not_in_time(what, patience));
             }
             sleep(LOOK_AGAIN).await;
         }
+        Ok(())
     }
 
     pub(super) fn not_in_time(&self, what: &'static str, patience: Duration) -> WorldError {
@@ -215,12 +286,16 @@ impl Process {
     pub(super) fn check_runs(&self, what: &'static str) -> Result<(), WorldError> {
         match self.ended() {
             None => Ok(()),
-            Some(status) => Err(WorldError::Ended {
-                part: self.name.clone(),
-                what,
-                status: status.to_string(),
-                log: self.log_tail(),
-            }),
+            Some(status) => Err(self.ended_with(what, status)),
+        }
+    }
+
+    pub(super) fn ended_with(&self, what: &'static str, status: ExitStatus) -> WorldError {
+        WorldError::Ended {
+            part: self.name.clone(),
+            what,
+            status: status.to_string(),
+            log: self.log_tail(),
         }
     }
 
@@ -278,10 +353,18 @@ impl Drop for Life {
 }
 
 /// The state letter of a process in `/proc`: `R`, `S`, `T` …
-fn state(id: u32) -> Option<char> {
+pub(super) fn state(id: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name before it may hold anything, also brackets.
     stat.rsplit(')').next()?.trim_start().chars().next()
+}
+
+/// What a program in a container has ended with, of what `docker start --attach` has.
+fn of_the_contained(status: ExitStatus) -> ExitStatus {
+    match status.code() {
+        Some(code) if code > SIGNALLED => ExitStatus::from_raw(code - SIGNALLED),
+        _ => status,
+    }
 }
 
 type Order = (Command, mpsc::Sender<io::Result<Child>>);
@@ -304,4 +387,17 @@ fn spawn(command: Command) -> io::Result<Child> {
     let (answer, answered) = mpsc::channel();
     spawner.send((command, answer)).map_err(|_| gone())?;
     answered.recv().map_err(|_| gone())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_container_ended_with_reads_as_if_it_were_a_child() {
+        let ended = |code: i32| of_the_contained(ExitStatus::from_raw(code << 8));
+        assert!(ended(0).success());
+        assert_eq!(ended(3).code(), Some(3));
+        assert_eq!(ended(137).signal(), Some(9));
+    }
 }

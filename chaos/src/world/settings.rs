@@ -1,5 +1,6 @@
 //! What world to build.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,15 @@ pub enum Target {
     Loopback,
     /// Containers of the top-level `docker-compose.yml`.
     Compose,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loopback => "over processes on the loopback",
+            Self::Compose => "over the containers of docker-compose.yml",
+        })
+    }
 }
 
 /// Which links go through fault proxies. A link that does not cannot be touched, and costs nothing.
@@ -40,7 +50,7 @@ impl Proxied {
 pub struct Settings {
     /// Where it runs.
     pub target: Target,
-    /// The server's binary.
+    /// The server's binary. Containers have what is in their image.
     pub server: PathBuf,
     /// The run directory: data, certificates, logs. A temporary one, gone with the world, if `None`. Must be empty or
     /// absent, and is left as it is at the end.
