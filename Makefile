@@ -53,17 +53,19 @@ bench:
 
 # Breaks a group of replicas under load, one thing after the other, and checks what was promised: up to 30 minutes with a
 # release build, about 5 with SHORT=1, which takes the debug build that the tests use. SEED repeats a run, TARGET=compose
-# takes containers in place of processes. The report is chaos/report/index.html; exit code 1 means a broken promise, 2 a
-# run that shows nothing. See chaos/README.md.
+# takes containers in place of processes, as root, with images from Debian packages and the binary made here. The report is
+# chaos/report/index.html; exit code 1 means a broken promise, 2 a run that shows nothing. See chaos/README.md.
 TARGET ?= loopback
 SEED ?=
 SHORT ?=
 CHAOS_PROFILE := $(if $(SHORT),debug,release)
+CONTAINED := $(filter compose,$(TARGET))
 chaos:
-	scripts/install-tools build chaos
+	scripts/install-tools build chaos $(if $(CONTAINED),docker images)
 	cargo build --locked $(if $(SHORT),--workspace,--release -p trireme -p trireme-chaos) --bin trireme --bin trireme-chaos
-	target/$(CHAOS_PROFILE)/trireme-chaos run --target $(TARGET) $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short) \
-	  --report chaos/report $(ARGS)
+	$(if $(CONTAINED),scripts/with-docker scripts/images target/$(CHAOS_PROFILE)/trireme)
+	$(if $(CONTAINED),scripts/with-docker) target/$(CHAOS_PROFILE)/trireme-chaos run --target $(TARGET) \
+	  $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short) --report chaos/report $(ARGS)
 
 # The images of docker-compose.yml where no registry is reachable, from Debian packages. PROFILE=dev: a debug build.
 PROFILE ?= release

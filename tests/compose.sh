@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs docker-compose.yml for real: builds its images from Debian packages and a binary, brings it up, uses it through
-# the load balancer, kills and stops replicas, takes it down.
-# Usage: tests/compose.sh BINARY          (the tests' debug build will do)
+# the load balancer, kills and stops replicas, takes it down. Then the same as chaos experiments use it: with two faults.
+# Usage: tests/compose.sh BINARY          (the tests' debug build will do; examples/nemesis of chaos must be beside it)
 # Needs root, Debian's mirror and a Docker engine. If none answers, scripts/with-docker starts one for so long; docker.io,
 # docker-compose and debootstrap come through apt. Where that cannot be, the test says so and passes; with
 # COMPOSE_TEST=required it fails.
@@ -154,6 +154,25 @@ look_at_metrics() {
     say "Prometheus reaches 7 targets, and each panel of the dashboard has data"
 }
 
+take_down() {
+    compose down --volumes --timeout 5 >"$SCRATCH/down.log" 2>&1 || { cat "$SCRATCH/down.log" >&2; fail "it does not go"; }
+    UP=no
+}
+
+# The chaos experiments' world of containers comes up, is seen to break, comes back, and leaves nothing.
+break_a_world() {
+    local nemesis
+    nemesis="$(dirname "$BINARY")/examples/nemesis"
+    [[ -x "$nemesis" ]] || fail "there is no $nemesis; run: cargo build -p trireme-chaos --example nemesis"
+    "$nemesis" --compose 2 11 >"$SCRATCH/nemesis.log" 2>&1 &
+    LOAD=$!
+    wait "$LOAD" || { cat "$SCRATCH/nemesis.log" >&2; fail "a world of containers did not break and heal as it should"; }
+    [[ -z "$(docker ps --all --quiet --filter "name=trireme-chaos-$LOAD-")" ]] || fail "containers are left"
+    LOAD=""
+    say "chaos over containers:"
+    grep --no-group-separator -A 1 '^[ 0-9][0-9] ' "$SCRATCH/nemesis.log"
+}
+
 main() {
     [[ "$(id -u)" == 0 ]] || cannot "starting a Docker engine and making images from Debian packages need root"
     scripts/install-tools docker images || cannot "Docker and debootstrap could not be installed, see above"
@@ -166,6 +185,8 @@ main() {
     kill_a_replica trireme-2
     stop_a_replica trireme-3
     look_at_metrics
+    take_down
+    break_a_world
     say "passed"
 }
 
