@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`World::start`] makes certificates, starts everything and returns when it serves. What can be done to a part is a
-//! method that takes a [`Part`]; faults use nothing else. So a world of processes ([`build`]) and one of the containers of
-//! `docker-compose.yml` ([`compose`]) have the same faults. All methods take `&self`: traffic, checks and the nemesis
+//! method that takes a [`Part`]; faults use nothing else. So a world of processes (`build`) and one of the containers of
+//! `docker-compose.yml` (`compose`) have the same faults. All methods take `&self`: traffic, checks and the nemesis
 //! share one world.
 //!
 //! Processes are known by their ids and nothing else is ever signalled. They die with the world: when it is dropped, and,
