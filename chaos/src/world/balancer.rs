@@ -214,6 +214,42 @@ mod tests {
         }
     }
 
+    /// What decides how connections go: the lines of the defaults and of the backends, but for names, logs and certificates.
+    fn deciding(configuration: &str) -> Vec<&str> {
+        let mut decides = false;
+        let lines = configuration.lines().filter(|line| {
+            if line.starts_with(|first: char| first.is_ascii_alphabetic()) {
+                decides = line.starts_with("defaults") || line.starts_with("backend");
+            }
+            decides
+        });
+        let others = [
+            "#",
+            "{{",
+            "server ",
+            "log ",
+            "default-server check ",
+            "default-server resolvers ",
+        ];
+        let lines = lines.map(str::trim);
+        lines
+            .filter(|line| !line.is_empty() && !others.iter().any(|other| line.starts_with(other)))
+            .collect()
+    }
+
+    #[test]
+    fn what_decides_is_as_in_a_deployment() {
+        let own = deciding(CONFIGURATION);
+        assert_eq!(own, deciding(include_str!("../../../deploy/haproxy/haproxy.cfg")));
+        let refused = own.iter().filter(|line| line.contains("on-error")).collect::<Vec<_>>();
+        // Bug 8 of the README: to mark a replica down for a refused connection cuts what is being tried elsewhere.
+        assert_eq!(refused.len(), 2, "{own:#?}");
+        assert!(
+            refused.iter().all(|line| line.contains("on-error fastinter ")),
+            "{refused:#?}"
+        );
+    }
+
     #[test]
     fn statuses_are_those_of_the_servers() {
         let table = "# pxname,svname,scur,status\nkubernetes,FRONTEND,0,OPEN\nreplicas,replica-0,0,UP\n\
