@@ -107,7 +107,8 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
         probes.sort_by_key(|(_, op)| op.called);
         let mut failing: Option<&Op> = None;
         for (index, probe) in probes {
-            if !failed(probe) && probe.returned - probe.called <= limits.ready_probe {
+            let in_time = probe.returned - probe.called <= limits.ready_probe;
+            if in_time && (!failed(probe) || tells_that_nobody_writes(history, probe)) {
                 failing = None;
                 continue;
             }
@@ -132,6 +133,12 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
         }
     }
     violations
+}
+
+/// Whether it is refused because the store takes no writes of anybody. To be unready for that would end reads, too.
+fn tells_that_nobody_writes(history: &History, probe: &Op) -> bool {
+    let during = |fault: &FaultRecord| fault.read_only && (fault.at..=fault.until).contains(&probe.returned);
+    probe.code == 503 && installed(history).any(|(_, fault)| during(fault))
 }
 
 /// Whether a user would call it an error. A 409 or a 404 is an answer.

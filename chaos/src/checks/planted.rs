@@ -28,6 +28,16 @@ fn slow_watchers_that_hurt_nobody_are_not_blamed() {
 }
 
 #[test]
+fn refusing_writes_that_nobody_can_make_is_ready() {
+    for seed in 0..6 {
+        let mut history = generate(seed);
+        plants::refuse_writes(&mut history);
+        history.faults.push(plants::read_only());
+        assert_eq!(check(&history).violations, [], "seed {seed}");
+    }
+}
+
+#[test]
 fn every_invariant_has_a_plant() {
     let planted: std::collections::BTreeSet<_> = plants::PLANTS.iter().map(|plant| plant.invariant).collect();
     let promised: std::collections::BTreeSet<_> = super::INVARIANTS.iter().map(|(number, _)| *number).collect();

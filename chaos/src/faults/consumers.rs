@@ -1,7 +1,10 @@
 //! Fault 20: watchers that read slowly, or have nothing to read, and changes for the slow ones.
+//!
+//! The changes themselves cost others something, so they are made for a while without watchers first, to be compared with.
 
 use std::io;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,6 +40,8 @@ const RECEIVE_BUFFER_BYTES: u32 = 4096;
 /// Of each change.
 const CHANGE_BYTES: usize = 64 * 1024;
 const CHANGE_PERIOD: Duration = Duration::from_millis(50);
+/// How long changes are made without watchers: as long as the fault is held.
+const CONTROL: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]
 struct Progress {
@@ -50,6 +55,7 @@ struct Progress {
 #[derive(Debug)]
 struct Consumers {
     wanted: usize,
+    control: Range<std::time::Instant>,
     began: std::time::Instant,
     progress: Arc<Progress>,
     watchers: Task<()>,
@@ -60,6 +66,7 @@ pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box
     let (probe, address) = (world.probe().clone(), world.address());
     make_namespace(&probe, address).await?;
     make_object(&probe, address).await?;
+    let control = change_for_nobody(&probe, address).await;
     let progress = Arc::<Progress>::default();
     let (watching, changing) = (Arc::clone(&progress), Arc::clone(&progress));
     let watcher = probe.clone();
@@ -71,11 +78,22 @@ pub(super) async fn begin(world: &World, slow: usize, idle: usize) -> Result<Box
     let changes = Task::spawn(|stop| change(probe, address, changing, stop));
     Ok(Box::new(Consumers {
         wanted,
+        control,
         began,
         progress,
         watchers,
         changes,
     }))
+}
+
+/// Gives when that was.
+async fn change_for_nobody(probe: &Probe, address: SocketAddr) -> Range<std::time::Instant> {
+    let began = std::time::Instant::now();
+    let mut changes = Task::spawn(|stop| change(probe.clone(), address, Arc::default(), stop));
+    sleep(CONTROL).await;
+    let ended = std::time::Instant::now();
+    changes.end().await;
+    began..ended
 }
 
 /// That not all could be opened is told when they are looked at.
@@ -212,6 +230,10 @@ impl Doing for Consumers {
 
     fn began(&self) -> Option<std::time::Instant> {
         Some(self.began)
+    }
+
+    fn control(&self) -> Option<Range<std::time::Instant>> {
+        Some(self.control.clone())
     }
 
     fn observe<'a>(&'a mut self, _: &'a World) -> BoxFuture<'a, Observation> {

@@ -31,6 +31,7 @@ mod storm;
 mod task;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -198,7 +199,8 @@ impl Fault {
     pub fn hold(&self) -> Duration {
         Duration::from_secs(match self {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
-            Self::PauseEtcdQuorum => 8,
+            // Of few requests, the slowest in a hundred are a matter of luck.
+            Self::PauseEtcdQuorum | Self::SlowConsumers { .. } => 8,
             Self::KillBalancer => 3,
             Self::DeposeLeader
             | Self::DamageRaft(_)
@@ -392,6 +394,11 @@ impl Active {
         self.doing.late_write()
     }
 
+    /// When all was as it is now but for the harm, if the fault made such a time to be compared with.
+    pub fn control(&self) -> Option<Range<Instant>> {
+        self.doing.control()
+    }
+
     /// The parts and links that it touches, as their names read.
     pub fn targets(&self) -> Vec<String> {
         self.doing.targets()
@@ -449,6 +456,10 @@ trait Doing: fmt::Debug + Send + Sync {
         None
     }
     fn late_write(&self) -> Option<LateWrite> {
+        None
+    }
+    /// When all was the same but for the harm, if it made such a time.
+    fn control(&self) -> Option<Range<Instant>> {
         None
     }
     fn observe<'a>(&'a mut self, world: &'a World) -> BoxFuture<'a, Observation>;

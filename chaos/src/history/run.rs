@@ -1,5 +1,7 @@
 //! The run as a whole, what was done to the system, and what it said of itself.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Item, Key, Nanos, Revision, SECOND};
@@ -136,9 +138,13 @@ pub struct FaultRecord {
     /// Replicas that cannot serve while it lasts and must say so, if they can say anything.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unready: Vec<String>,
-    /// It is watchers that read slowly: nobody else may wait longer for that.
+    /// It is watchers that read slowly. This is when the same changes were made without them: nobody else may wait longer
+    /// beside them than then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_watchers: Option<Range<Nanos>>,
+    /// etcd takes no writes while it lasts, but reads. A replica that says so to who writes is as ready as can be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub slow_watchers: bool,
+    pub read_only: bool,
     /// It deposes a holder that writes on: at least one refused write must be counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deposes: bool,

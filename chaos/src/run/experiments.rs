@@ -74,7 +74,7 @@ impl Experiment {
 
 /// For a median.
 const OFTEN: usize = 5;
-/// A figure of all kills has those of the leader, too.
+/// A figure of all kills has those of the leader, too; and what is random is worth more than one look.
 const FEWER: usize = 2;
 
 /// All of them, in the order of the fault list. What has a figure comes alone; of the rest, what fits together shares a
@@ -127,7 +127,11 @@ fn seen_once() -> Vec<Experiment> {
         Experiment::usual("slow-watchers", Fault::SlowConsumers { slow: 100, idle: 1000 }, 1),
         once("memory-limit", Fault::MemoryLimit),
         once("compact-often", Fault::CompactOften).also_in_short(),
-        once("mix", Fault::Mix),
+        // Another mix each time.
+        Experiment {
+            repeats: FEWER,
+            ..once("mix", Fault::Mix)
+        },
     ]
 }
 

@@ -169,7 +169,7 @@ async fn harm(
         at,
         until: at,
         planned: matches!(fault, Fault::RollingRestart { .. }),
-        slow_watchers: matches!(fault, Fault::SlowConsumers { .. }),
+        read_only: matches!(fault, Fault::NoSpace),
         ..FaultRecord::default()
     };
     match fault.install(world, chance).await {
@@ -177,6 +177,8 @@ async fn harm(
             record.at = desk.moment(active.began());
             record.late = active.late_write();
             record.deposes = record.late.is_some();
+            let control = active.control();
+            record.slow_watchers = control.map(|span| desk.moment(span.start)..desk.moment(span.end));
             let names = addresses.replica_names();
             let touched = active.targets();
             record.target = named(&touched, &names).join(", ");

@@ -4,10 +4,10 @@ mod find;
 
 use rand::{Rng, rngs::StdRng};
 
-pub(super) use self::find::slow_watchers;
 use self::find::{
     bookmark_before_event, duties, entries, event, first_after_a_hop, in_the_stop, pick, places_of, samples, stamps,
 };
+pub(super) use self::find::{read_only, refuse_writes, slow_watchers};
 use super::secrets::Secret;
 use crate::{
     checks::generate::{FAULT, MS, SLOW, VICTIM},
@@ -419,12 +419,19 @@ pub(super) const PLANTS: &[Plant] = &[
         }
     }),
     plant(27, "a replica that says ready and takes no write", |history, _| {
-        for op in &mut history.ops {
-            if op.replica == "r1" && op.purpose == Purpose::Probe && op.verb.writes() && op.called < 6 * SECOND {
-                (op.code, op.outcome) = (503, Outcome::Unknown);
-            }
-        }
+        refuse_writes(history);
     }),
+    plant(
+        27,
+        "a replica that says ready and leaves writes waiting",
+        |history, _| {
+            refuse_writes(history);
+            history.faults.push(read_only());
+            for op in history.ops.iter_mut().filter(|op| op.code == 503) {
+                op.returned = op.called + 2 * SECOND;
+            }
+        },
+    ),
     plant(27, "a replica that says ready under a fault", |history, _| {
         let during = FAULT.0 + 2_500 * MS;
         let sample = samples(history).find(|sample| sample.replica == VICTIM && sample.called >= during);

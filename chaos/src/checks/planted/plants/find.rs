@@ -5,8 +5,8 @@ use rand::{rngs::StdRng, seq::IndexedRandom};
 use crate::{
     checks::generate::{FAULT, SLOW},
     history::{
-        DutySample, EventKind, FaultRecord, FenceStamp, History, Op, Outcome, Purpose, SECOND, Sample, SampleRecord,
-        TruthEntry, TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
+        DutySample, EventKind, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, SECOND, Sample,
+        SampleRecord, TruthEntry, TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
     },
 };
 
@@ -124,7 +124,30 @@ pub(in crate::checks::planted) fn slow_watchers() -> FaultRecord {
         at: SLOW.0,
         until: SLOW.1,
         observed: true,
-        slow_watchers: true,
+        slow_watchers: Some(0..SLOW.0),
+        ..FaultRecord::default()
+    }
+}
+
+/// Writes that probes make of one replica are refused until so long after the beginning.
+const REFUSED_UNTIL: Nanos = 6 * SECOND;
+
+/// One replica refuses for a while whatever probes write.
+pub(in crate::checks::planted) fn refuse_writes(history: &mut History) {
+    for op in &mut history.ops {
+        if op.replica == "r1" && op.purpose == Purpose::Probe && op.verb.writes() && op.called < REFUSED_UNTIL {
+            (op.code, op.outcome) = (503, Outcome::Unknown);
+        }
+    }
+}
+
+/// A store that takes no writes meanwhile.
+pub(in crate::checks::planted) fn read_only() -> FaultRecord {
+    FaultRecord {
+        name: "etcd-full".to_owned(),
+        until: REFUSED_UNTIL + 3 * SECOND,
+        observed: true,
+        read_only: true,
         ..FaultRecord::default()
     }
 }
