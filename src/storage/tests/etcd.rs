@@ -84,6 +84,42 @@ async fn requests_are_counted_under_the_usual_names() {
 }
 
 #[tokio::test]
+async fn an_event_loop_that_is_gone_takes_nothing_with_it() {
+    let etcd = EtcdProcess::start().await.expect("etcd starts");
+    let store = Arc::new(connected(&etcd).await);
+    for number in 0..3 {
+        let elsewhere = store.clone();
+        let outcome = tokio::task::spawn_blocking(move || {
+            let other = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let other = other.expect("an event loop can be made");
+            other.block_on(create(&*elsewhere, &format!("/elsewhere/{number}")))
+        });
+        let outcome = outcome.await.expect("the other loop ends");
+        assert!(matches!(outcome, Ok(WriteOutcome::Committed(_))), "{outcome:?}");
+        let outcome = create(&*store, &format!("/here/{number}")).await;
+        assert!(matches!(outcome, Ok(WriteOutcome::Committed(_))), "{outcome:?}");
+    }
+}
+
+/// etcd cuts a connection over which it has been pinged three times within 5 s and has had nothing to say.
+#[tokio::test]
+async fn a_quiet_watch_goes_on() {
+    let etcd = EtcdProcess::start().await.expect("etcd starts");
+    let store = connected(&etcd).await;
+    let Ok(WriteOutcome::Committed(first)) = create(&store, "/a").await else {
+        panic!("etcd takes writes")
+    };
+    let mut watch = store.watch("/", first).await.expect("the watch opens");
+    let quiet = tokio::time::timeout(Duration::from_secs(8), watch.next()).await;
+    assert!(quiet.is_err(), "nothing has happened, and the watch says {quiet:?}");
+    let Ok(WriteOutcome::Committed(second)) = create(&store, "/b").await else {
+        panic!("etcd takes writes")
+    };
+    let batch = watch.next().await.expect("the watch goes on");
+    assert_eq!(batch.expect("the watch is sound").revision, second);
+}
+
+#[tokio::test]
 async fn one_living_endpoint_is_enough() {
     let etcd = EtcdProcess::start().await.expect("etcd starts");
     let endpoints = [

@@ -30,8 +30,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     EtcdOptions,
+    clients::{Clients, Members},
     errors::Failure,
     keys::resource,
+    meters::Meters,
     scout::{Headed, Scout},
 };
 use crate::StorageError;
@@ -84,12 +86,13 @@ pub(super) struct Answer<T> {
 }
 
 pub(super) struct Endpoints {
-    clients: Vec<Client>,
+    clients: Clients,
     /// Which member is in use, and how often that has changed: see [`Self::current`].
     current: AtomicUsize,
     /// Until when each member is the last choice.
     rests: Mutex<Vec<Instant>>,
     scout: Scout,
+    meters: Meters,
     attempt_timeout: Duration,
     request_timeout: Duration,
 }
@@ -97,15 +100,7 @@ pub(super) struct Endpoints {
 impl Endpoints {
     /// Checks the options and prepares the connections, which are made when they are needed.
     pub(super) async fn new(options: &EtcdOptions) -> Result<Self, StorageError> {
-        if options.endpoints.is_empty() {
-            return Err(StorageError::Failed("no etcd endpoints are given".to_owned()));
-        }
-        let mut clients = Vec::new();
-        for endpoint in &options.endpoints {
-            let connect = options.connect_options(endpoint)?;
-            let wrong = |error| StorageError::Failed(format!("etcd endpoint {endpoint:?}: {error}"));
-            clients.push(Client::connect([endpoint], Some(connect)).await.map_err(wrong)?);
-        }
+        let clients = Clients::new(options).await?;
         // Replicas with the same list must not all lean on its first member.
         let current = AtomicUsize::new(rand::random_range(0..clients.len()));
         let rests = Mutex::new(vec![Instant::now(); clients.len()]);
@@ -115,17 +110,22 @@ impl Endpoints {
             current,
             rests,
             scout: Scout::default(),
+            meters: Meters::default(),
             attempt_timeout,
             request_timeout,
         })
     }
 
-    /// The member in use; the number is for [`Self::give_up_on`].
-    pub(super) fn current(&self) -> (usize, &Client) {
+    /// The clients of the members for the event loop that asks.
+    pub(super) async fn members(&self) -> Result<Members, StorageError> {
+        self.clients.here().await
+    }
+
+    /// The one in use of `members`; the number is for [`Self::give_up_on`].
+    pub(super) fn current<'m>(&self, members: &'m Members) -> (usize, &'m Client) {
         let number = self.current.load(Ordering::Relaxed);
-        let client = self
-            .clients
-            .get(number % self.clients.len())
+        let client = members
+            .get(number % members.len())
             .expect("there is at least one endpoint");
         (number, client)
     }
@@ -168,15 +168,7 @@ impl Endpoints {
     {
         let started = Instant::now();
         let result = self.persist(operation, deadline, request).await;
-        let labels = [
-            ("operation", operation.name.to_owned()),
-            ("type", operation.resource.to_owned()),
-        ];
-        metrics::histogram!("etcd_request_duration_seconds", &labels).record(started.elapsed().as_secs_f64());
-        metrics::counter!("etcd_requests_total", &labels).increment(1);
-        if result.is_err() {
-            metrics::counter!("etcd_request_errors_total", &labels).increment(1);
-        }
+        self.meters.record(operation, started.elapsed(), result.is_err());
         result
     }
 
@@ -190,14 +182,15 @@ impl Endpoints {
         T: Headed,
         F: Future<Output = Result<T, Error>>,
     {
+        let members = self.members().await.map_err(Failure::Refused)?;
         let mut patience = Patience::new(self.attempt_timeout, operation.large);
         let mut repeated = false;
         loop {
-            let (number, client) = self.current();
+            let (number, client) = self.current(&members);
             let time = patience.time().min(deadline.saturating_duration_since(Instant::now()));
             let sent = Instant::now();
             let attempt = timeout(time, request(client, repeated));
-            let failure = match self.scout.unless_overtaken(&self.clients, attempt).await {
+            let failure = match self.scout.unless_overtaken(&members, attempt).await {
                 Some(Ok(Ok(value))) => {
                     self.scout.heard(&value);
                     return Ok(Answer { value, repeated });

@@ -10,9 +10,11 @@
 //! What is not here: progress notifications. Those of etcd before 3.4.31 and 3.5.13 can name a
 //! revision before its events are sent, so no reader's clock is moved by them.
 
+mod clients;
 mod endpoints;
 mod errors;
 mod keys;
+mod meters;
 mod options;
 mod scout;
 mod session;

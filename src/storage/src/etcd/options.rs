@@ -23,8 +23,9 @@ pub struct EtcdOptions {
     pub attempt_timeout: Duration,
     /// For all attempts at a request.
     pub request_timeout: Duration,
-    /// After how long without a word from etcd a connection is pinged. etcd cuts those that ping three times in a row
-    /// within 5 s (`--grpc-keepalive-min-time`) and say nothing else; the looks for readiness keep ours from it.
+    /// After how long without a word from etcd a connection is pinged over which an answer is awaited. etcd cuts those that
+    /// ping three times in a row within 5 s (`--grpc-keepalive-min-time`) and over which it says nothing else: a watch that
+    /// is quiet has it say something in between.
     pub keepalive_interval: Duration,
     /// How long a ping may stay unanswered: a frozen member is noticed after both.
     pub keepalive_timeout: Duration,
@@ -51,7 +52,8 @@ impl EtcdOptions {
         let options = ConnectOptions::new()
             .with_connect_timeout(self.connect_timeout)
             .with_keep_alive(self.keepalive_interval, self.keepalive_timeout)
-            .with_keep_alive_while_idle(true)
+            // etcd does not bear pings of a connection over which nothing is asked.
+            .with_keep_alive_while_idle(false)
             // A member cut off from its leader says so at once instead of letting us wait.
             .with_require_leader(true);
         if !endpoint.starts_with("https://") {

@@ -6,10 +6,10 @@
 //! watches that could miss a change, while one opened at the revision after a compaction's may
 //! silently lack a deletion.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use etcd_client::{EventType, WatchOptions, WatchResponse, WatchStream as EtcdStream};
+use etcd_client::{Error, EventType, WatchOptions, WatchResponse, WatchStream as EtcdStream};
 use futures_util::{Stream, stream};
 use tokio::time::timeout;
 
@@ -20,6 +20,10 @@ use super::{
     session,
 };
 use crate::{Event, KeyValue, Revision, StorageError, WatchBatch};
+
+/// A watch that has heard nothing for so long asks how far etcd is. What it is told is not made use of; but etcd cuts a
+/// connection over which it is pinged each second and has nothing to say itself.
+const QUIET: Duration = Duration::from_millis(500);
 
 struct Watch {
     endpoints: Arc<Endpoints>,
@@ -72,7 +76,8 @@ pub(super) async fn compact_revision(endpoints: &Endpoints) -> Option<Revision> 
 }
 
 async fn open(endpoints: &Endpoints, key: Vec<u8>, options: WatchOptions) -> Result<(usize, EtcdStream), StorageError> {
-    let (member, client) = endpoints.current();
+    let members = endpoints.members().await?;
+    let (member, client) = endpoints.current(&members);
     let mut client = client.watch_client().max_decoding_message_size(usize::MAX);
     let opened = timeout(endpoints.attempt_timeout(), client.watch(key, Some(options))).await;
     let why = match opened {
@@ -90,7 +95,7 @@ async fn open(endpoints: &Endpoints, key: Vec<u8>, options: WatchOptions) -> Res
 impl Watch {
     async fn next(&mut self) -> Result<WatchBatch, StorageError> {
         loop {
-            let answer = match self.stream.message().await {
+            let answer = match self.answer().await {
                 Ok(Some(answer)) => answer,
                 Ok(None) => return Err(self.broken("the watch was ended by etcd".to_owned())),
                 Err(error) => return Err(self.broken(error.to_string())),
@@ -109,6 +114,17 @@ impl Watch {
                     events: self.events(&answer),
                     revision,
                 });
+            }
+        }
+    }
+
+    /// etcd's next answer. One that has been quiet for a while is asked for something: see [`QUIET`].
+    async fn answer(&mut self) -> Result<Option<WatchResponse>, Error> {
+        match timeout(QUIET, self.stream.message()).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.stream.request_progress().await?;
+                self.stream.message().await
             }
         }
     }
