@@ -7,6 +7,7 @@
 
 use std::{
     ops::Bound,
+    pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -83,6 +84,21 @@ enum Phase {
     Over,
 }
 
+/// When a watcher that hears nothing looks around at the latest. It stays set while events come: to arm a timer costs as
+/// much as to look at an event.
+struct Alarm {
+    at: Instant,
+    over: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+}
+
+impl Alarm {
+    fn set(clock: &Clock, at: Instant) -> Self {
+        let clock = clock.clone();
+        let over = Box::pin(async move { clock.sleep_until(at).await });
+        Self { at, over }
+    }
+}
+
 /// A running watch.
 pub struct Watcher {
     source: Source,
@@ -94,6 +110,7 @@ pub struct Watcher {
     sent: Revision,
     next_bookmark: Option<Instant>,
     deadline: Instant,
+    alarm: Option<Alarm>,
     clock: Clock,
 }
 
@@ -138,6 +155,7 @@ impl Watcher {
             sent,
             next_bookmark,
             deadline,
+            alarm: None,
             clock,
         })
     }
@@ -244,15 +262,23 @@ impl Watcher {
             return frames;
         }
         let wake_at = self.next_bookmark.map_or(self.deadline, |at| at.min(self.deadline));
-        let wake_at = wake_at.min(self.clock.now() + REFRESH_EVERY);
-        match self.clock.timeout_at(wake_at, self.events.recv()).await {
+        let alarm = match &mut self.alarm {
+            Some(alarm) if alarm.at <= wake_at => alarm,
+            alarm => alarm.insert(Alarm::set(&self.clock, wake_at.min(self.clock.now() + REFRESH_EVERY))),
+        };
+        let received = tokio::select! {
+            biased;
+            received = self.events.recv() => Some(received),
+            () = &mut alarm.over => None,
+        };
+        match received {
             Some(Ok(event)) => {
                 self.look_at(&event, &mut frames);
                 self.drain(&mut frames);
             }
             Some(Err(RecvError::Lagged(_))) => self.phase = Phase::Log,
             Some(Err(RecvError::Closed)) => return self.subscribe_again().await,
-            None => {}
+            None => self.alarm = None,
         }
         frames
     }
