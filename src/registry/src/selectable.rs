@@ -157,6 +157,17 @@ impl<'a> Head<'a> {
         deserializer.end()?;
         Ok(head)
     }
+
+    /// The same of an object that is there as a tree, but for what is selected: that is read from the tree itself.
+    pub(crate) fn of(object: &'a Value) -> Result<Self, serde_json::Error> {
+        let field = |name| object.get(name).ok_or_else(|| serde_json::Error::missing_field(name));
+        Ok(Self {
+            api_version: Text::deserialize(field("apiVersion")?)?.0,
+            kind: Text::deserialize(field("kind")?)?.0,
+            metadata: Metadata::deserialize(field("metadata")?)?,
+            selected: Value::Null,
+        })
+    }
 }
 
 /// A string that is borrowed where it has no escapes.

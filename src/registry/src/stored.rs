@@ -17,7 +17,7 @@ use crate::{
     event::EventKind,
     info::ResourceInfo,
     item::{Item, ItemKey, make_line},
-    selectable::Head,
+    selectable::{Head, Metadata},
 };
 
 /// Why a stored entry is not an object of the resource.
@@ -65,19 +65,48 @@ impl Item {
         value: &[u8],
         revision: Revision,
     ) -> Result<Self, ItemError> {
-        let (key, namespace_len) = item_key(info, key)?;
         let head = Head::read(&info.selectable, value).map_err(ItemError::Undecodable)?;
-        let canonical = is_stored_version(info, &head) && head.metadata.resource_version.is_none();
-        let body = if canonical { canonical_body(value, &head) } else { None };
-        let ((line, bytes, body), fields) = match body {
+        let canonical = head.metadata.resource_version.is_none();
+        let body = canonical.then(|| canonical_body(info, value, &head)).flatten();
+        let made = match body {
             Some(body) => (
                 splice(line_kind, value, body, revision),
                 info.selectable.values(&head.selected),
             ),
             None => encode_anew(line_kind, info, &head, value, revision)?,
         };
-        let labels = head.metadata.labels.unwrap_or_default();
-        let owners = head.metadata.owner_references.unwrap_or_default();
+        Self::assemble(line_kind, info, key, head.metadata, made, revision)
+    }
+
+    /// As [`from_stored_as`](Self::from_stored_as) of an object that [`encode::object`] has just made these bytes of: they
+    /// need not be read again.
+    pub(crate) fn from_encoded(
+        line_kind: EventKind,
+        info: &ResourceInfo,
+        key: &str,
+        object: &Value,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Self, ItemError> {
+        let head = Head::of(object).map_err(ItemError::Undecodable)?;
+        let Some(body) = canonical_body(info, value, &head) else {
+            return Self::from_stored_as(line_kind, info, key, value, revision);
+        };
+        let made = (splice(line_kind, value, body, revision), info.selectable.values(object));
+        Self::assemble(line_kind, info, key, head.metadata, made, revision)
+    }
+
+    fn assemble(
+        line_kind: EventKind,
+        info: &ResourceInfo,
+        key: &str,
+        metadata: Metadata,
+        ((line, bytes, body), fields): (Encoded, Fields),
+        revision: Revision,
+    ) -> Result<Self, ItemError> {
+        let (key, namespace_len) = item_key(info, key)?;
+        let labels = metadata.labels.unwrap_or_default();
+        let owners = metadata.owner_references.unwrap_or_default();
         Ok(Self {
             fields,
             bytes,
@@ -85,13 +114,13 @@ impl Item {
             revision,
             key,
             namespace_len,
-            uid: head.metadata.uid.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
             labels: labels
                 .into_iter()
                 .map(|(key, value)| (key, value.unwrap_or_default()))
                 .collect(),
             owners: owners.into_iter().filter_map(|owner| owner.uid).collect(),
-            is_terminating: head.metadata.deletion_timestamp.is_some(),
+            is_terminating: metadata.deletion_timestamp.is_some(),
             line,
             line_kind,
         })
@@ -128,8 +157,11 @@ fn is_stored_version(info: &ResourceInfo, head: &Head<'_>) -> bool {
     version == Some(&*group_version.version) && head.kind == *info.kind
 }
 
-/// Where `"metadata"` begins, if the value is laid out as [`encode::object`] does it.
-fn canonical_body(value: &[u8], head: &Head<'_>) -> Option<usize> {
+/// Where `"metadata"` begins, if the value is of the stored version and laid out as [`encode::object`] does it.
+fn canonical_body(info: &ResourceInfo, value: &[u8], head: &Head<'_>) -> Option<usize> {
+    if !is_stored_version(info, head) {
+        return None;
+    }
     let rest = value
         .strip_prefix(br#"{"apiVersion":""#)?
         .strip_prefix(head.api_version.as_bytes())?;

@@ -2,6 +2,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::{
+    encode,
     event::EventKind,
     fixtures::{configmaps, item, nodes, object, pods, widgets},
     item::Item,
@@ -37,6 +38,25 @@ fn a_canonical_object_gets_its_revision_spliced_in() {
     );
     assert_eq!(&*pod.fields[0], "n1");
     assert!(text(&pod.list_body()).starts_with(r#""metadata":{"resourceVersion":"42","#));
+}
+
+#[test]
+fn what_has_just_been_encoded_makes_the_same_item_as_its_bytes() {
+    let info = pods();
+    for more in [
+        json!({}),
+        json!({"labels": {"b": "2", "a": null}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}),
+        json!({"ownerReferences": [{"uid": "u"}, {"name": "x"}], "spec": {"nodeName": 7}}),
+    ] {
+        let mut object = object(&info, "ns/a", more);
+        object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        object["metadata"]["resourceVersion"] = "3".into();
+        let bytes = encode::object(&object);
+        let key = "/registry/pods/ns/a";
+        let encoded = Item::from_encoded(EventKind::Modified, &info, key, &object, &bytes, 7).expect("it is a pod");
+        let stored = Item::from_stored_as(EventKind::Modified, &info, key, &bytes, 7).expect("it is a pod");
+        assert_eq!(format!("{encoded:?}"), format!("{stored:?}"));
+    }
 }
 
 #[test]

@@ -12,7 +12,10 @@ use trireme_machinery::ApiError;
 use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome};
 
 use super::Writer;
-use crate::{encode, fence::Fence, item::Item, request::Target, store_error, strategy::Reservation, trace::TraceStep};
+use crate::{
+    encode, event::EventKind, fence::Fence, item::Item, request::Target, store_error, strategy::Reservation,
+    trace::TraceStep,
+};
 
 /// Where an object is in the store, and what is asked of it.
 pub(super) struct Place<'t> {
@@ -104,7 +107,12 @@ impl Writer {
         Fence::note(fence, &written);
         match written? {
             WriteOutcome::Committed(revision) => {
-                let item = Item::from_stored(&self.info, key, bytes, revision);
+                let kind = if compare == Compare::Absent {
+                    EventKind::Added
+                } else {
+                    EventKind::Modified
+                };
+                let item = Item::from_encoded(kind, &self.info, key, object, &bytes, revision);
                 Ok(Put::Committed(Arc::new(
                     item.map_err(|error| Fault::Unknown(ApiError::internal(error)))?,
                 )))
