@@ -65,7 +65,7 @@ fn requested(attributes: &Attributes) -> ErrorList {
         list.iter().position(is_for_admins)
     };
     // What was granted stays granted.
-    let granted = first(attributes.old_object.as_ref()).is_some();
+    let granted = first(attributes.old_object.as_deref()).is_some();
     let index = first(attributes.object.as_ref()).filter(|_| !granted);
     let fault = |index| Error::forbidden(&Path::new(path).index(index).child("adminAccess"), MISSING);
     index.map(fault).into_iter().collect()
@@ -88,6 +88,8 @@ impl Admission for DeviceAdminAccess {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
     use trireme_machinery::GroupVersion;
     use trireme_registry::request::UserInfo;
@@ -111,7 +113,7 @@ mod tests {
             user: UserInfo::default(),
             dry_run: false,
             object: Some(object),
-            old_object: old,
+            old_object: old.map(Arc::new),
             warnings: Vec::new(),
         };
         requested(&attributes).into_iter().map(|fault| fault.field).collect()

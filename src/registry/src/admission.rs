@@ -1,5 +1,7 @@
 //! The admission chain's trait; the plugins live in the `admission` room.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, GroupVersionResource};
@@ -41,7 +43,7 @@ pub struct Attributes {
     /// The object as it would be stored; none on delete.
     pub object: Option<Value>,
     /// The object as it is; none on create.
-    pub old_object: Option<Value>,
+    pub old_object: Option<Arc<Value>>,
     /// `Warning` texts for the client, added by plugins.
     pub warnings: Vec<String>,
 }

@@ -112,7 +112,7 @@ struct Apply<'w> {
 impl Step for Apply<'_> {
     fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
         Box::pin(async move {
-            let mut wanted = current.object.clone();
+            let mut wanted = Value::clone(&current.object);
             (self.rule)(&self.context, &mut wanted)?;
             Ok(if self.context.dry_run {
                 Change::Pretend(wanted)

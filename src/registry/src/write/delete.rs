@@ -165,7 +165,7 @@ impl Delete<'_> {
         if matches!(grace, Grace::Pending) {
             return Change::Nothing;
         }
-        let mut object = current.object.clone();
+        let mut object = Value::clone(&current.object);
         let names = metadata::finalizers(&object);
         let strategy = &self.writer.info.strategy;
         let updated = finalizers::after_delete(&names, self.options.propagation, strategy.orphans_by_default());
@@ -230,7 +230,7 @@ impl Delete<'_> {
     fn pretend(&mut self, current: &Current, change: Change) -> Change {
         self.removes = matches!(change, Change::Remove | Change::RemoveAs(_) | Change::PutAndRemove(_));
         match change {
-            Change::Remove => Change::Pretend(current.object.clone()),
+            Change::Remove => Change::Pretend(Value::clone(&current.object)),
             Change::PutAndRemove(object) | Change::RemoveAs(object) | Change::Put(object) => Change::Pretend(object),
             Change::Nothing | Change::Pretend(_) | Change::Refuse(_) => change,
         }

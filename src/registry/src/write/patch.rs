@@ -219,7 +219,7 @@ impl Step for ApplyPatch<'_> {
             let writer = self.writer;
             let target = &self.request.target;
             let version = writer.version(target)?;
-            let mut object = current.object.clone();
+            let mut object = Value::clone(&current.object);
             versions::from_stored(&writer.info, version, &mut object);
             let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds)?;
             if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {

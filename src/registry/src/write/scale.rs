@@ -164,7 +164,7 @@ impl Step for ChangeScale<'_> {
             metadata::check_name(&scale, &self.target.name)?;
             self.writer.check_uid(self.target, &current.item.uid, &scale)?;
             let replicas = wanted_replicas(&scale, &self.target.name)?;
-            let mut object = current.object.clone();
+            let mut object = Value::clone(&current.object);
             let fields = metadata::of(&mut object);
             for name in ["uid", "resourceVersion"] {
                 let given = metadata::text(&scale, name);

@@ -29,7 +29,7 @@ const MAX_ROUNDS: usize = 64;
 /// The object that a change starts from, in the stored version with its `resourceVersion`.
 pub(super) struct Current {
     pub(super) item: Arc<Item>,
-    pub(super) object: Value,
+    pub(super) object: Arc<Value>,
 }
 
 /// What a step makes of the current object.
@@ -105,7 +105,7 @@ impl Writer {
         };
         for _ in 0..MAX_ROUNDS {
             let current = Current {
-                object: object::parse(&item)?,
+                object: Arc::new(object::parse(&item)?),
                 item: item.clone(),
             };
             let change = step.change(&current).await;
