@@ -1,19 +1,29 @@
 //! Sends together what an HTTP/2 connection has to say at once.
 //!
 //! The `h2` crate flushes after every DATA frame that carries more than a few bytes, which is a TLS record and a system
-//! call for each event of each watch. A connection in [`Turns`] over a [`Corked`] stream flushes once, at the end of
-//! each turn that the connection's task has: what its streams had ready by then goes out in full records.
+//! call for each event of each watch. A connection in [`Turns`] over a [`Corked`] stream flushes once all other tasks of
+//! its thread that were ready have had a turn: what its streams had to say by then goes out in full records. Without that
+//! wait the connection would mostly run between two of its streams, as tasks that are woken on their own thread run before
+//! those that are woken from elsewhere, which events do.
 
 use std::{
     cell::RefCell,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     rc::Rc,
-    task::{Context, Poll, ready},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker, ready},
 };
 
 use bytes::{Buf, BytesMut};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use futures_util::task::AtomicWaker;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    task::yield_now,
+};
 
 use super::drive::Graceful;
 
@@ -30,14 +40,36 @@ pub(super) struct Corked<T>(Rc<RefCell<Cork<T>>>);
 struct Cork<T> {
     io: T,
     held: BytesMut,
+    /// Something has been written since the last flush.
+    unflushed: bool,
     /// Why a flush failed. Told by the next read or write, which is how the connection learns of it.
     failed: Option<io::Error>,
 }
 
-/// A connection that flushes its stream after each turn.
+/// A connection that flushes its stream when the others have had their turn.
 pub(super) struct Turns<'a, C, T> {
     connection: Pin<&'a mut C>,
     stream: Corked<T>,
+    flush: Flush,
+    others: Arc<Others>,
+}
+
+/// When the stream is flushed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// When there is something to flush.
+    NotYet,
+    /// After the others.
+    AfterOthers,
+    /// Whenever it takes something.
+    Now,
+}
+
+/// The turn of all other tasks that are ready.
+#[derive(Default)]
+struct Others {
+    done: AtomicBool,
+    connection: AtomicWaker,
 }
 
 impl<T: AsyncWrite + Unpin> Corked<T> {
@@ -45,6 +77,7 @@ impl<T: AsyncWrite + Unpin> Corked<T> {
         Self(Rc::new(RefCell::new(Cork {
             io,
             held: BytesMut::new(),
+            unflushed: false,
             failed: None,
         })))
     }
@@ -59,15 +92,38 @@ impl<T: AsyncWrite + Unpin> Corked<T> {
         Turns {
             connection,
             stream: self,
+            flush: Flush::NotYet,
+            others: Arc::default(),
         }
     }
 
-    fn flush(&self, cx: &mut Context<'_>) {
+    /// Whether all has been flushed.
+    fn flush(&self, cx: &mut Context<'_>) -> bool {
         let mut cork = self.0.borrow_mut();
-        if let Poll::Ready(Err(error)) = cork.flush(cx) {
+        let flushed = cork.flush(cx);
+        if let Poll::Ready(Err(error)) = flushed {
             cork.failed = Some(error);
             cx.waker().wake_by_ref();
         }
+        !cork.unflushed
+    }
+}
+
+impl Others {
+    /// Lets them have their turn, after which `cx` is woken.
+    fn have_their_turn(self: &Arc<Self>, cx: &mut Context<'_>) {
+        self.done.store(false, Ordering::Relaxed);
+        self.connection.register(cx.waker());
+        // The first poll has the waker woken after all that is ready; it takes no second one.
+        let woken = Waker::from(Arc::clone(self));
+        let _ = pin!(yield_now()).poll(&mut Context::from_waker(&woken));
+    }
+}
+
+impl Wake for Others {
+    fn wake(self: Arc<Self>) {
+        self.done.store(true, Ordering::Release);
+        self.connection.wake();
     }
 }
 
@@ -89,7 +145,9 @@ impl<T: AsyncWrite + Unpin> Cork<T> {
 
     fn flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.release(cx))?;
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.unflushed = flushed.is_pending();
+        flushed
     }
 
     fn failure(&mut self) -> io::Result<()> {
@@ -109,6 +167,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Corked<T> {
     ) -> Poll<io::Result<usize>> {
         let mut cork = self.0.borrow_mut();
         cork.failure()?;
+        cork.unflushed = true;
         let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
         if bytes >= LARGE || cork.held.len() + bytes > HELD_BYTES {
             ready!(cork.release(cx))?;
@@ -152,10 +211,20 @@ impl<C: Future, T: AsyncWrite + Unpin> Future for Turns<'_, C, T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
         let ended = self.connection.as_mut().poll(cx);
-        if ended.is_pending() {
-            self.stream.flush(cx);
+        if ended.is_ready() {
+            return ended;
         }
-        ended
+        if self.flush == Flush::NotYet && self.stream.0.borrow().unflushed {
+            self.others.have_their_turn(cx);
+            self.flush = Flush::AfterOthers;
+        }
+        if self.flush == Flush::AfterOthers && self.others.done.load(Ordering::Acquire) {
+            self.flush = Flush::Now;
+        }
+        if self.flush == Flush::Now && self.stream.flush(cx) {
+            self.flush = Flush::NotYet;
+        }
+        Poll::Pending
     }
 }
 
@@ -167,9 +236,13 @@ impl<C: Graceful, T: AsyncWrite + Unpin> Graceful for Turns<'_, C, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, task::Waker};
+    use std::{cell::Cell, future::poll_fn, task::Waker};
 
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+        sync::{Notify, mpsc},
+        task::LocalSet,
+    };
 
     use super::*;
 
@@ -196,6 +269,61 @@ mod tests {
         assert_eq!(received(&mut far), b"");
         end_turn(&stream);
         assert_eq!(received(&mut far), b"one two three");
+    }
+
+    /// Counts its flushes.
+    struct Counted(Rc<Cell<usize>>);
+
+    impl AsyncWrite for Counted {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.0.set(self.0.get() + 1);
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_tasks_say_that_were_woken_from_elsewhere_is_flushed_once() {
+        let local = LocalSet::new();
+        let event = Arc::new(Notify::new());
+        let (pieces, mut said) = mpsc::unbounded_channel();
+        for number in 0..10_u8 {
+            let (event, pieces) = (event.clone(), pieces.clone());
+            local.spawn_local(async move {
+                event.notified().await;
+                pieces.send(number).unwrap();
+            });
+        }
+        let (flushes, written) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let mut stream = Corked::new(Counted(flushes.clone()));
+        let counted = written.clone();
+        local.spawn_local(async move {
+            let handle = stream.handle();
+            let connection = pin!(async {
+                while let Some(piece) = said.recv().await {
+                    stream.write_all(&[piece]).await.unwrap();
+                    counted.set(counted.get() + 1);
+                }
+                std::future::pending::<()>().await
+            });
+            handle.turns(connection).await
+        });
+        local.run_until(yield_now()).await;
+        std::thread::spawn(move || event.notify_waiters()).join().unwrap();
+        let flushed = async {
+            while flushes.get() == 0 {
+                yield_now().await;
+            }
+        };
+        local.run_until(flushed).await;
+        assert_eq!((written.get(), flushes.get()), (10, 1));
     }
 
     #[tokio::test]
