@@ -35,8 +35,8 @@ use crate::server::Server;
 /// `held OBJECT` gives it a finalizer; `finalizers NAMESPACE LIST` sets those in the namespace's spec.
 /// `gone OBJECT…` waits until there are no such objects; `shows TEXT COMMAND…` until the command prints the text, alone.
 const PRELUDE: &str = r#"
-until_lines() { for _ in $(seq 500); do [ "$(wc -l <"$1")" -ge "$2" ] && return; sleep 0.02; done; echo "[only $(wc -l <"$1") lines came]"; }
-watching() { local file="$1"; shift; "$@" >"$file" 2>&1 & echo $! >"$file.pid"; until_lines "$file" 1; }
+until_lines() { for _ in $(seq 1500); do [ "$(wc -l <"$1")" -ge "$2" ] && return; sleep 0.02; done; echo "[only $(wc -l <"$1") lines came]"; }
+watching() { local file="$1"; shift; : >"$file"; "$@" >>"$file" 2>&1 & echo $! >"$file.pid"; until_lines "$file" 1; }
 seen() { until_lines "$1" "$2"; kill "$(cat "$1.pid")"; cat "$1"; }
 uid() { kubectl get "$@" -o 'jsonpath={.metadata.uid}'; }
 reference() { printf '{"apiVersion":"%s","kind":"%s","name":"%s","uid":"%s","blockOwnerDeletion":%s}' "$1" "$2" "$3" "$4" "$5"; }
