@@ -171,6 +171,20 @@ pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Respo
     out
 }
 
+/// What HEAD gets: the head alone, with the length of the body that GET would get. Over HTTP/1.1 hyper sees to that; over
+/// HTTP/2 it sends the body all the same, which breaks the protocol.
+pub(super) fn head_of<G: Fetched + Unpin>(
+    mut response: http::Response<ResponseBody<G>>,
+) -> http::Response<ResponseBody<G>> {
+    let body = response.body();
+    if let (false, Some(length)) = (body.is_end_stream(), body.size_hint().exact()) {
+        let headers = response.headers_mut();
+        headers.entry(http::header::CONTENT_LENGTH).or_insert(length.into());
+    }
+    response.body_mut().content = Content::Whole(None);
+    response
+}
+
 /// The answer to a request with a [`BadHead`]. Nothing that follows such a head is taken for a request.
 pub(super) fn refusal<G>(error: BadHead, in_progress: G) -> http::Response<ResponseBody<G>> {
     let reason = match error {

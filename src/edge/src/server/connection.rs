@@ -20,7 +20,7 @@ use super::{
     guarded_io::{GuardedIo, Phase},
     handler::Handler,
     lifecycle::{Ending, Lifecycle},
-    stalls::Stalls,
+    stalls::{Fetched, Stalls},
     tls::{ALPN_HTTP2, TlsProvider},
     upgrade::{Upgrade, UpgradeSlot, Upgraded},
     worker::Accepted,
@@ -185,7 +185,7 @@ async fn serve_http2<H: Handler>(
 }
 
 /// Answers a request; `in_progress` makes what is held until the answer has been fetched.
-async fn answer<H: Handler, G>(
+async fn answer<H: Handler, G: Fetched + Unpin>(
     handler: Rc<H>,
     request: http::Request<hyper::body::Incoming>,
     peer: Rc<Peer>,
@@ -195,6 +195,7 @@ async fn answer<H: Handler, G>(
     Ok(match bridge::request(request, &peer) {
         Ok((request, unread)) => {
             let http2 = request.version() == actix_web::http::Version::HTTP_2;
+            let wants_head = request.method() == actix_web::http::Method::HEAD;
             let mut response = handler.handle(request).await;
             // A stream of HTTP/2 can be reset without its answer being lost.
             if !http2 {
@@ -205,7 +206,11 @@ async fn answer<H: Handler, G>(
                 (Some(upgrade), Some(slot)) => slot.put(upgrade),
                 _ => say_whether_it_ends(&peer.ending, http2, response.headers_mut()),
             }
-            bridge::response(response, in_progress())
+            let response = bridge::response(response, in_progress());
+            match http2 && wants_head {
+                true => bridge::head_of(response),
+                false => response,
+            }
         }
         Err(error) => bridge::refusal(error, in_progress()),
     })

@@ -39,6 +39,24 @@ async fn bodies_pass_through_in_both_directions() {
 }
 
 #[tokio::test]
+async fn a_head_tells_the_length_of_a_body_that_does_not_come() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        for path in ["/hello", "/again"] {
+            let request = Request::head(format!("https://localhost{path}")).body(String::new());
+            let response = client.send(request.expect("is a request")).await.expect("answers");
+            let length = response
+                .headers()
+                .get("content-length")
+                .and_then(|length| length.to_str().ok());
+            assert_eq!((response.status(), length), (StatusCode::OK, Some("11")), "{alpn}");
+            assert_eq!(body(response).await.expect("nothing comes"), "", "{alpn}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_answer_before_the_end_of_the_body_is_not_lost() {
     let server = Server::start().await;
     for alpn in ["h2", "http/1.1"] {
