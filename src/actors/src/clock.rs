@@ -9,7 +9,7 @@
 )]
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
@@ -88,6 +88,8 @@ pub struct ManualClock(Arc<Manual>);
 struct Manual {
     origin: Instant,
     elapsed: watch::Sender<Duration>,
+    /// What the wall shows, and how much had elapsed when it was set to that.
+    wall: RwLock<(SystemTime, Duration)>,
     sleepers: watch::Sender<usize>,
 }
 
@@ -103,6 +105,10 @@ impl ManualClock {
         Self(Arc::new(Manual {
             origin: Instant::now(),
             elapsed: watch::Sender::new(Duration::ZERO),
+            wall: RwLock::new((
+                SystemTime::UNIX_EPOCH + Duration::from_secs(MANUAL_EPOCH_SECONDS),
+                Duration::ZERO,
+            )),
             sleepers: watch::Sender::new(0),
         }))
     }
@@ -110,6 +116,12 @@ impl ManualClock {
     /// Moves the time on and wakes everyone whose sleep is over.
     pub fn advance(&self, by: Duration) {
         self.0.elapsed.send_modify(|elapsed| *elapsed += by);
+    }
+
+    /// Sets the wall clock, ahead or back, as an administrator or NTP may; the monotonic time stays.
+    pub fn set_wall(&self, to: SystemTime) {
+        let elapsed = *self.0.elapsed.borrow();
+        *self.0.wall.write().unwrap_or_else(PoisonError::into_inner) = (to, elapsed);
     }
 
     /// Waits until at least `count` sleeps are under way, so that an `advance` after it cannot come too early.
@@ -123,7 +135,8 @@ impl ManualClock {
     }
 
     fn wall(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(MANUAL_EPOCH_SECONDS) + *self.0.elapsed.borrow()
+        let (set, then) = *self.0.wall.read().unwrap_or_else(PoisonError::into_inner);
+        set + self.0.elapsed.borrow().saturating_sub(then)
     }
 
     async fn sleep_until(&self, at: Instant) {

@@ -12,7 +12,7 @@ use trireme_registry::trace::{TraceStep, waited};
 use crate::{
     exchange::Exchange,
     filters::{
-        audit_id, authentication, authorization, cache_control, deadline, goaway, impersonation, latency,
+        audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
         max_in_flight, panic_recovery, request_info, retry_after, timeout, warnings,
     },
     spans,
@@ -47,6 +47,7 @@ where
         }
     };
     cache_control::set(&mut response);
+    date::set(&state.clock, &mut response);
     audit_id::tell(&audit_id, &mut response);
     response
 }

@@ -62,5 +62,10 @@ fn a_manual_clock_moves_by_hand_only() {
         assert_eq!(tokio::join!(late, advance).0, None);
         assert_eq!(clock.now() - now, Duration::from_secs(5));
         assert_eq!(clock.wall().duration_since(wall).ok(), Some(Duration::from_secs(5)));
+        // What is on the wall can be set, and goes on from there.
+        manual.set_wall(wall - Duration::from_secs(60));
+        manual.advance(Duration::from_secs(1));
+        assert_eq!(wall.duration_since(clock.wall()).ok(), Some(Duration::from_secs(59)));
+        assert_eq!(clock.now() - now, Duration::from_secs(6));
     });
 }

@@ -12,7 +12,7 @@ use actix_web::{
     web,
 };
 use serde_json::Value;
-use trireme_actors::ManualClock;
+use trireme_actors::{Clock, ManualClock};
 use trireme_auth::{Authenticator, BootstrapPolicy, BoxFuture, Credentials, MASTERS, Rejected};
 use trireme_flow::{Limiter, Limits, RequestKind};
 use trireme_registry::request::UserInfo;
@@ -215,6 +215,20 @@ async fn every_answer_is_named_and_kept_out_of_caches() {
         assert_eq!(seen.header("cache-control"), "no-cache, private", "{path}");
     }
     assert_eq!(fixture.get("/x", None).await.header("audit-id").len(), 36);
+}
+
+#[tokio::test]
+async fn answers_are_dated_by_the_clock_also_when_it_is_set_back() {
+    let fixture = Fixture::new();
+    let date = async || fixture.get("/version", None).await.header("date").to_owned();
+    assert_eq!(date().await, "Thu, 01 Jan 2026 00:00:00 GMT");
+    fixture.clock.advance(Duration::from_millis(1_999));
+    assert_eq!(date().await, "Thu, 01 Jan 2026 00:00:01 GMT");
+    let day_before = Clock::from(fixture.clock.clone()).wall() - Duration::from_secs(86_400);
+    fixture.clock.set_wall(day_before);
+    assert_eq!(date().await, "Wed, 31 Dec 2025 00:00:01 GMT");
+    fixture.clock.advance(Duration::from_secs(1));
+    assert_eq!(date().await, "Wed, 31 Dec 2025 00:00:02 GMT");
 }
 
 #[tokio::test]

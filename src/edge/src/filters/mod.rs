@@ -5,6 +5,7 @@ pub(crate) mod audit_id;
 pub(crate) mod authentication;
 pub(crate) mod authorization;
 pub(crate) mod cache_control;
+pub(crate) mod date;
 pub(crate) mod deadline;
 pub(crate) mod goaway;
 pub(crate) mod impersonation;
