@@ -24,6 +24,9 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 /// The longest pause. Well below an election, so that a peer that is back is found back.
 const LAST_BACKOFF: Duration = Duration::from_millis(200);
 
+/// How long a peer cannot be dialled before that is told: longer than a replica takes to start anew.
+const OUTAGE: Duration = Duration::from_secs(5);
+
 /// Why there is no answer. In all cases but [`CallError::Unreachable`] the call may have been done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
@@ -58,6 +61,36 @@ struct PeerState {
     failures: u32,
     /// No dialling before this.
     not_before: Option<Instant>,
+    /// When the first of these failures was.
+    failing_since: Option<Instant>,
+    is_outage_told: bool,
+}
+
+/// What is told of a peer.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    Outage,
+    Return,
+}
+
+impl PeerState {
+    fn dialled(&mut self) -> Option<News> {
+        let was_told = self.is_outage_told;
+        (self.failures, self.not_before) = (0, None);
+        (self.failing_since, self.is_outage_told) = (None, false);
+        was_told.then_some(News::Return)
+    }
+
+    /// An outage is told once, however long it is.
+    fn failed(&mut self, now: Instant) -> Option<News> {
+        let pause = FIRST_BACKOFF * 2_u32.saturating_pow(self.failures.min(8));
+        self.failures += 1;
+        self.not_before = Some(now + pause.min(LAST_BACKOFF));
+        let since = *self.failing_since.get_or_insert(now);
+        let is_news = now.saturating_duration_since(since) >= OUTAGE && !self.is_outage_told;
+        self.is_outage_told |= is_news;
+        is_news.then_some(News::Outage)
+    }
 }
 
 /// Drops a peer's idle connections when a call on one fails or is given up: they have likely died with it, and each
@@ -165,14 +198,15 @@ impl Caller {
         let mut state = peer.state();
         match dialled {
             Ok(stream) => {
-                state.failures = 0;
-                state.not_before = None;
+                if state.dialled() == Some(News::Return) {
+                    tracing::info!(peer = address, "a replica of the group is reached again");
+                }
                 Ok(stream)
             }
             Err(error) => {
-                let pause = FIRST_BACKOFF * 2_u32.saturating_pow(state.failures.min(8));
-                state.failures += 1;
-                state.not_before = Some(self.clock.now() + pause.min(LAST_BACKOFF));
+                if state.failed(self.clock.now()) == Some(News::Outage) {
+                    tracing::warn!(peer = address, %error, "a replica of the group cannot be reached");
+                }
                 Err(unreachable(error.to_string()))
             }
         }
@@ -183,4 +217,27 @@ async fn exchange<Q: Serialize, A: DeserializeOwned>(stream: &mut BoxStream, req
     frame::write(stream, request).await?;
     let answer = frame::read(stream).await?;
     answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_actors::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_once_and_so_is_its_end() {
+        let manual = ManualClock::new();
+        let clock = Clock::from(manual.clone());
+        let mut state = PeerState::default();
+        assert_eq!(state.failed(clock.now()), None, "it may just be starting");
+        assert_eq!(state.dialled(), None, "nobody has heard of it");
+        for (seconds, expected) in [(0, None), (4, None), (1, Some(News::Outage)), (60, None)] {
+            manual.advance(Duration::from_secs(seconds));
+            assert_eq!(state.failed(clock.now()), expected, "{seconds} s later");
+        }
+        assert_eq!(state.dialled(), Some(News::Return));
+        assert_eq!(state.dialled(), None);
+        assert_eq!(state.failed(clock.now()), None, "another outage begins");
+    }
 }

@@ -33,8 +33,14 @@ impl Authority {
 
     /// Certificates of a replica of `group`.
     pub(crate) fn replica(&self, group: &str) -> PeerCertificates {
+        self.replica_from(group, 1975)
+    }
+
+    /// The same, good from a year on.
+    fn replica_from(&self, group: &str, year: i32) -> PeerCertificates {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(vec![PeerCertificates::group_name(group)]).expect("parameters");
+        params.not_before = rcgen::date_time_ymd(year, 1, 1);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
         PeerCertificates {
@@ -159,6 +165,24 @@ async fn another_ca_and_another_group_are_kept_out_on_both_sides() {
     let _ = frame::write(&mut stream, &question("let me in")).await;
     let answer = frame::read::<String>(&mut stream).await;
     assert!(!matches!(answer, Ok(Some(_))), "{answer:?}");
+}
+
+/// As to a replica whose clock is back behind the certificates of its peers, and to them.
+#[tokio::test]
+async fn certificates_that_have_not_begun_are_kept_out_on_both_sides_and_why_is_said() {
+    let authority = Authority::new();
+    let late = authority.replica_from("one", 2990);
+    let address = start_on(&*wire("one", &late)).await;
+    let refused = ask(&caller("one", &authority.replica("one")), address, "hello").await;
+    let refused = refused.expect_err("the server's has not begun").to_string();
+    assert!(refused.contains("not valid yet"), "{refused}");
+
+    let address = start(&authority, "one").await;
+    let refused = ask(&caller("one", &late), address, "hello").await;
+    assert!(
+        matches!(refused, Err(CallError::Lost { .. })),
+        "the client's has not begun: {refused:?}"
+    );
 }
 
 #[tokio::test]
