@@ -6,6 +6,7 @@
 //!                ├─ writes        1 2 3 4 8      ├─ fencing     17 18
 //!                ├─ reads         5 7            ├─ liveness    21 27 28
 //!                ├─ snapshots     6 7 12 16      ├─ resources   15 29
+//!                │                                ├─ times       30
 //!                ├─ observations  9              └─ opinion     5 8, by somebody else's algorithm
 //!                └─ streams       10 … 15
 //! ```
@@ -25,6 +26,7 @@ mod reads;
 mod resources;
 mod snapshots;
 mod streams;
+mod times;
 mod validity;
 mod writes;
 
@@ -43,7 +45,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// What is checked: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 22] = [
+pub const INVARIANTS: [(u8, &str); 23] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -66,6 +68,7 @@ pub const INVARIANTS: [(u8, &str); 22] = [
     (27, "/readyz tells the truth"),
     (28, "a planned stop loses nothing"),
     (29, "resources are bounded"),
+    (30, "a wall clock decides about nothing but times"),
 ];
 
 /// The promise with this number.
@@ -146,6 +149,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(fencing::check(&ledger));
     violations.extend(liveness::check(history));
     violations.extend(resources::check(history));
+    violations.extend(times::check(history));
     violations.extend(opinion::check(&ledger));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);

@@ -28,6 +28,15 @@ fn slow_watchers_that_hurt_nobody_are_not_blamed() {
 }
 
 #[test]
+fn a_wrong_clock_that_changes_nothing_is_not_blamed() {
+    for seed in 0..6 {
+        let mut history = generate(seed);
+        history.faults.push(plants::wrong_clock(&history));
+        assert_eq!(check(&history).violations, [], "seed {seed}");
+    }
+}
+
+#[test]
 fn refusing_writes_that_nobody_can_make_is_ready() {
     for seed in 0..6 {
         let mut history = generate(seed);

@@ -14,6 +14,7 @@
 //! list in the README.
 
 mod balancer;
+mod clock;
 mod compaction;
 mod consumers;
 mod damage;
@@ -42,6 +43,7 @@ use serde::{Deserialize, Serialize};
 use crate::history::LateWrite;
 use crate::world::{Proxied, Settings, Target, World, WorldError};
 
+pub use clock::{Jump, WrongClock};
 pub use consumers::NAMESPACE;
 pub use damage::Damage;
 pub use network::{Cut, Where};
@@ -94,6 +96,8 @@ pub enum Fault {
     },
     /// 14: open connections are reset, again and again.
     ResetStorm(Where),
+    /// 15: the wall clock of a replica is wrong.
+    WallClock(WrongClock),
     /// 16: etcd's space is used up.
     NoSpace,
     /// 18: a replica finds its Raft directory damaged when it starts.
@@ -152,8 +156,9 @@ impl Fault {
                 probability: 0.02,
             },
             Self::ResetStorm(Where::Everywhere),
-            Self::NoSpace,
         ]);
+        all.extend(WrongClock::ALL.map(Self::WallClock));
+        all.push(Self::NoSpace);
         all.extend(Damage::ALL.map(Self::DamageRaft));
         all.extend([
             Self::KillBalancer,
@@ -184,6 +189,7 @@ impl Fault {
             Self::CutPeers(_) => 12,
             Self::Delay { .. } | Self::Loss { .. } => 13,
             Self::ResetStorm(_) => 14,
+            Self::WallClock(_) => 15,
             Self::NoSpace => 16,
             Self::DamageRaft(_) => 18,
             Self::KillBalancer | Self::ReloadBalancer => 19,
@@ -201,6 +207,7 @@ impl Fault {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
             // Of few requests, the slowest in a hundred are a matter of luck.
             Self::PauseEtcdQuorum | Self::SlowConsumers { .. } => 8,
+            Self::WallClock(wrong) => wrong.hold_s(),
             Self::KillBalancer => 3,
             Self::DeposeLeader
             | Self::DamageRaft(_)
@@ -221,6 +228,7 @@ impl Fault {
             Self::Delay { place, .. } | Self::Loss { place, .. } | Self::ResetStorm(place) => {
                 place.prepare(settings);
             }
+            Self::WallClock(wrong) => wrong.prepare(settings),
             Self::NoSpace => settings.etcd_flags.push(space::QUOTA.to_owned()),
             Self::Mix => {
                 settings.proxied = Proxied {
@@ -237,6 +245,9 @@ impl Fault {
         match (self, target) {
             (Self::ReloadBalancer, Target::Compose) => {
                 Some("the HAProxy of docker-compose.yml has no master process, which a reload in a container needs")
+            }
+            (Self::WallClock(_), Target::Compose) => {
+                Some("the image of a replica has no libfaketime, and that of this machine may be of another C library")
             }
             _ => None,
         }
@@ -278,6 +289,7 @@ impl Fault {
             Self::Delay { place, delay, jitter } => network::delay(world, *place, *delay, *jitter),
             Self::Loss { place, probability } => network::loss(world, *place, *probability),
             Self::ResetStorm(place) => storm::begin(world, *place, chance),
+            Self::WallClock(wrong) => clock::begin(world, *wrong, chance).await,
             Self::NoSpace => space::fill(world).await,
             Self::DamageRaft(damage) => damage::begin(world, *damage, chance).await,
             Self::KillBalancer => balancer::kill(world).await,
@@ -310,6 +322,7 @@ impl fmt::Display for Fault {
             Self::Delay { place, delay, jitter } => write!(f, "{place} take {delay:?} ± {jitter:?}"),
             Self::Loss { place, probability } => write!(f, "{place} lose {} % of segments", probability * 100.0),
             Self::ResetStorm(place) => write!(f, "connections on {place} are reset, again and again"),
+            Self::WallClock(wrong) => write!(f, "{wrong}"),
             Self::NoSpace => f.write_str("etcd's space is used up"),
             Self::DamageRaft(damage) => write!(f, "a replica's Raft directory: {damage}"),
             Self::KillBalancer => f.write_str("the load balancer is killed"),

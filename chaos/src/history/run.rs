@@ -145,6 +145,9 @@ pub struct FaultRecord {
     /// etcd takes no writes while it lasts, but reads. A replica that says so to who writes is as ready as can be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// It is a wall clock that is wrong: times are told that are wrong, and nothing else may come of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub times_only: bool,
     /// It deposes a holder that writes on: at least one refused write must be counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deposes: bool,

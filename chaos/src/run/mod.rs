@@ -77,7 +77,15 @@ impl Conclusion {
 /// # Errors
 /// In words, if nothing could be run.
 pub async fn run(settings: &Settings) -> Result<Conclusion, String> {
-    let chosen = chosen(settings)?;
+    let (chosen, impossible): (Vec<_>, Vec<_>) = chosen(settings)?
+        .into_iter()
+        .partition(|(experiment, _)| !experiment.faults.is_empty());
+    for (experiment, _) in &impossible {
+        println!("{} is left out: {}", experiment.name, experiment.left_out.join("; "));
+    }
+    if chosen.is_empty() {
+        return Err("none of these experiments can be done here".to_owned());
+    }
     let setup = Setup {
         server: settings.server.clone(),
         target: settings.target,

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::experiments::Experiment;
-use crate::faults::{Active, Fault, Verdict};
+use crate::faults::{Active, Fault, Verdict, WrongClock};
 use crate::history::{FaultRecord, FaultResult, Limits, Recorder, Run};
 use crate::traffic::{Addresses, Desk, INTERNAL, Phase, Traffic, record_caches, record_the_end};
 use crate::truth::Truth;
@@ -168,7 +168,11 @@ async fn harm(
         name,
         at,
         until: at,
-        planned: matches!(fault, Fault::RollingRestart { .. }),
+        planned: matches!(
+            fault,
+            Fault::RollingRestart { .. } | Fault::WallClock(WrongClock::BeforeCertificates)
+        ),
+        times_only: matches!(fault, Fault::WallClock(wrong) if WrongClock::JUMPS.contains(wrong)),
         read_only: matches!(fault, Fault::NoSpace),
         ..FaultRecord::default()
     };

@@ -1,7 +1,6 @@
 //! From settings to a world that serves.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
 use futures_util::future::try_join_all;
 use trireme_tests::ports::free_address;
@@ -13,6 +12,7 @@ use super::pki::Pki;
 use super::replica::{Peer, Replica, Surroundings};
 use super::run_dir::RunDir;
 use super::settings::{Settings, Target};
+use super::wall_clock::WallClocks;
 use super::{Authority, Part, Probe, World, WorldError, compose, etcd, replica};
 
 impl World {
@@ -60,12 +60,16 @@ impl World {
         check(&settings)?;
         let run_dir = RunDir::make(settings.dir.as_deref())?;
         let (dir, logs) = (run_dir.path().to_owned(), run_dir.logs());
-        let pki = Pki::make(&dir.join("pki"))?;
+        let pki = Pki::make(&dir.join("pki"), settings.young_certificates)?;
         let probe = Probe::new(pki.ca_pem())?;
         let etcd = etcd::prepare(settings.etcd_members, &dir, &logs, &settings.etcd_flags)?;
         let mut links = Links::on_the_loopback(settings.seed, settings.replicas);
         let members: Vec<SocketAddr> = etcd.iter().map(|member| member.client).collect();
-        let replicas = replicas(&settings, &pki, &dir, &logs, &members, &mut links)?;
+        let wall_clocks = match settings.wall_clocks {
+            true => Some(WallClocks::make(dir.join("clocks"), settings.replicas)?),
+            false => None,
+        };
+        let replicas = replicas(&settings, &pki, wall_clocks.as_ref(), &run_dir, &members, &mut links)?;
         let backends: Vec<SocketAddr> = replicas.iter().map(|replica| replica.linked).collect();
         let ca = Authority {
             pem: pki.ca_pem().to_owned(),
@@ -75,6 +79,7 @@ impl World {
         Ok(Self {
             balancer,
             replicas,
+            wall_clocks,
             etcd,
             links,
             _project: None,
@@ -115,12 +120,12 @@ pub(super) fn check_programs() -> Result<(), WorldError> {
 fn replicas(
     settings: &Settings,
     pki: &Pki,
-    dir: &Path,
-    logs: &Path,
+    wall_clocks: Option<&WallClocks>,
+    dir: &RunDir,
     members: &[SocketAddr],
     links: &mut Links,
 ) -> Result<Vec<Replica>, WorldError> {
-    let peers = peers(settings, links)?;
+    let (peers, logs) = (peers(settings, links)?, dir.logs());
     let one = |index: usize| {
         let secure = free_address();
         let linked = match settings.proxied.clients {
@@ -130,8 +135,9 @@ fn replicas(
         let around = Surroundings {
             settings,
             pki,
-            dir,
-            logs,
+            wall_clocks,
+            dir: dir.path(),
+            logs: &logs,
             etcd: ways_to_etcd(index, settings, members, links)?,
             peers: &peers,
         };

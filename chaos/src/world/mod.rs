@@ -30,6 +30,7 @@ mod process;
 mod replica;
 mod run_dir;
 mod settings;
+mod wall_clock;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,7 @@ use compose::Project;
 use links::Links;
 use replica::Replica;
 use run_dir::RunDir;
+use wall_clock::WallClocks;
 
 pub use error::WorldError;
 pub use etcd::MemberStatus;
@@ -52,6 +54,7 @@ pub use links::LinkId;
 pub use pki::{ADMIN_TOKEN, USER_TOKEN};
 pub use probe::Probe;
 pub use settings::{Proxied, Settings, Target};
+pub use wall_clock::WallClock;
 
 /// Something that runs in a world, by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -90,6 +93,8 @@ pub struct World {
     // Dropped in this order: those who talk before those they talk to, everything before its files.
     balancer: Balancer,
     replicas: Vec<Replica>,
+    /// Those of the replicas, if they can be set.
+    wall_clocks: Option<WallClocks>,
     etcd: Vec<etcd::Member>,
     links: Links,
     /// What the containers belong to, if they are.

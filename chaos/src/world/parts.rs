@@ -50,6 +50,9 @@ impl World {
         process.start().await?;
         if let Part::Replica(index) = part {
             self.links.replica_is(index, process.id());
+            if let Some(clocks) = &self.wall_clocks {
+                clocks.runs_as(process.id());
+            }
         }
         Ok(())
     }
@@ -163,7 +166,8 @@ impl World {
         matches!(answer, Ok((200, _)))
     }
 
-    /// Starts every part that does not run, resumes what is paused, heals every link, and waits until all is ready.
+    /// Starts every part that does not run, resumes what is paused, heals every link, sets every wall
+    /// clock right, and waits until all is ready.
     ///
     /// # Errors
     /// If a part does not come up.
@@ -171,6 +175,7 @@ impl World {
         for (_, link) in self.links() {
             link.heal();
         }
+        self.set_wall_clocks_right()?;
         for part in self.parts() {
             if self.is_paused(part) {
                 self.resume(part)?;

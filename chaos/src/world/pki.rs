@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -18,10 +19,17 @@ pub const USER_TOKEN: &str = "user-token";
 /// A token file with both.
 pub(super) const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
 
+/// How long before they are made young certificates begin.
+const BACKDATED: Duration = Duration::from_secs(3600);
+/// How long they last.
+const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
 /// Files of certificates, all PEM.
 #[derive(Debug)]
 pub(super) struct Pki {
     dir: PathBuf,
+    /// From when to when certificates are good, if not for long before and after.
+    life: Option<(SystemTime, SystemTime)>,
     ca_pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -34,17 +42,21 @@ pub(super) struct Pair {
 }
 
 impl Pki {
-    /// Makes the CA and the token file in `dir`.
-    pub(super) fn make(dir: &Path) -> Result<Self, WorldError> {
+    /// Makes the CA and the token file in `dir`. Young certificates begin like those of `trireme pki init`, others long ago.
+    pub(super) fn make(dir: &Path, young: bool) -> Result<Self, WorldError> {
+        let now = SystemTime::now();
+        let life = young.then(|| (now - BACKDATED, now + LIFE));
         fs::create_dir_all(dir).map_err(WorldError::io("make the directory of certificates"))?;
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.distinguished_name.push(DnType::CommonName, "trireme-chaos-ca");
+        live(&mut params, life);
         let ca_pem = params.self_signed(&key)?.pem();
         let pki = Self {
             dir: dir.to_owned(),
+            life,
             ca_pem,
             issuer: Issuer::new(params, key),
         };
@@ -73,7 +85,7 @@ impl Pki {
             .push(SanType::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        self.issue(&format!("{name}-serving"), &params)
+        self.issue(&format!("{name}-serving"), params)
     }
 
     /// A certificate that a replica of `group` shows to its peers.
@@ -81,10 +93,11 @@ impl Pki {
         let mut params = CertificateParams::new(vec![format!("replica.{group}.trireme")])?;
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        self.issue(&format!("{name}-peer"), &params)
+        self.issue(&format!("{name}-peer"), params)
     }
 
-    fn issue(&self, name: &str, params: &CertificateParams) -> Result<Pair, WorldError> {
+    fn issue(&self, name: &str, mut params: CertificateParams) -> Result<Pair, WorldError> {
+        live(&mut params, self.life);
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &self.issuer)?;
         Ok(Pair {
@@ -97,5 +110,11 @@ impl Pki {
         let path = self.dir.join(name);
         fs::write(&path, text).map_err(WorldError::io(format!("write {}", path.display())))?;
         Ok(path)
+    }
+}
+
+fn live(params: &mut CertificateParams, life: Option<(SystemTime, SystemTime)>) {
+    if let Some((from, until)) = life {
+        (params.not_before, params.not_after) = (from.into(), until.into());
     }
 }

@@ -38,6 +38,8 @@ const SIGNALLED: i32 = 128;
 pub(super) struct Recipe {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
+    /// Beside what this process has.
+    pub(super) environment: Vec<(&'static str, OsString)>,
 }
 
 impl Recipe {
@@ -45,6 +47,7 @@ impl Recipe {
         Self {
             program: program.into(),
             args: Vec::new(),
+            environment: Vec::new(),
         }
     }
 
@@ -58,6 +61,11 @@ impl Recipe {
         self
     }
 
+    pub(super) fn envs(mut self, environment: impl IntoIterator<Item = (&'static str, OsString)>) -> Self {
+        self.environment.extend(environment);
+        self
+    }
+
     /// Through setpriv, which becomes the program and has the kernel kill it if this process dies first.
     fn command(&self, log: &File) -> io::Result<Command> {
         let mut command = Command::new("setpriv");
@@ -65,6 +73,7 @@ impl Recipe {
             .args(["--pdeathsig", "KILL", "--"])
             .arg(&self.program)
             .args(&self.args)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log.try_clone()?);

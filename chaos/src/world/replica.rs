@@ -7,6 +7,7 @@ use super::WorldError;
 use super::pki::Pki;
 use super::process::{Process, Recipe};
 use super::settings::Settings;
+use super::wall_clock::WallClocks;
 
 /// The group's name in certificates.
 const GROUP: &str = "trireme";
@@ -28,6 +29,8 @@ pub(super) struct Replica {
 pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a Settings,
     pub(super) pki: &'a Pki,
+    /// If they can be set.
+    pub(super) wall_clocks: Option<&'a WallClocks>,
     pub(super) dir: &'a Path,
     pub(super) logs: &'a Path,
     /// Where this replica reaches each member of etcd.
@@ -68,6 +71,9 @@ pub(super) fn prepare(
         .arg(format!("--shutdown-delay-duration={SHUTDOWN_DELAY}"));
     if around.settings.group {
         recipe = recipe.args(group_flags(index, &name, around)?);
+    }
+    if let Some(clocks) = around.wall_clocks {
+        recipe = recipe.envs(clocks.environment(index));
     }
     // Last, so that an experiment can overrule anything.
     let recipe = recipe.args(&around.settings.server_flags);

@@ -63,6 +63,11 @@ pub struct Settings {
     pub group: bool,
     /// Which links go through fault proxies.
     pub proxied: Proxied,
+    /// Whether the wall clocks of replicas can be set while they run. On the loopback only.
+    pub wall_clocks: bool,
+    /// Whether certificates begin an hour before the world, as those of `trireme pki init`; else long ago. Those of
+    /// containers always do.
+    pub young_certificates: bool,
     /// More flags for every replica.
     pub server_flags: Vec<String>,
     /// More flags for every member of etcd.
@@ -82,6 +87,8 @@ impl Settings {
             etcd_members: 3,
             group: true,
             proxied: Proxied::default(),
+            wall_clocks: false,
+            young_certificates: false,
             server_flags: Vec::new(),
             etcd_flags: Vec::new(),
             seed: 0,

@@ -2,20 +2,25 @@
 
 mod find;
 
+use std::ops::Range;
+
 use rand::{Rng, rngs::StdRng};
 
 use self::find::{
-    bookmark_before_event, duties, entries, event, first_after_a_hop, in_the_stop, pick, places_of, samples, stamps,
+    bookmark_before_event, duties, entries, event, first_after_a_hop, pick, places_of, read_during, samples, stamps,
 };
-pub(super) use self::find::{read_only, refuse_writes, slow_watchers};
+pub(super) use self::find::{read_only, refuse_writes, slow_watchers, wrong_clock};
 use super::secrets::Secret;
 use crate::{
     checks::generate::{FAULT, MS, SLOW, VICTIM},
     history::{
-        EventKind, History, LateWrite, Op, Outcome, Purpose, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
+        EventKind, History, LateWrite, Nanos, Op, Outcome, Purpose, SECOND, StreamEnd, TruthEntry, TruthRecord, Verb,
         WatchEvent, WatchRecord,
     },
 };
+
+/// The begin of the planned stop.
+const STOP: Range<Nanos> = FAULT.0..FAULT.0 + SECOND;
 
 /// A harm, and the number that it must be reported under.
 pub(super) struct Plant {
@@ -438,11 +443,11 @@ pub(super) const PLANTS: &[Plant] = &[
         sample.expect("a sample").ready = Some(true);
     }),
     planned(28, "a request that fails in a planned stop", |history, _| {
-        let read = in_the_stop(history);
+        let read = read_during(history, STOP);
         (read.code, read.outcome) = (0, Outcome::Unknown);
     }),
     planned(28, "a request that waits in a planned stop", |history, _| {
-        in_the_stop(history).returned += 2 * SECOND
+        read_during(history, STOP).returned += 2 * SECOND
     }),
     planned(28, "a watch that is refused in a planned stop", |history, _| {
         let end = history.watches.iter_mut().rev().find_map(|record| match record {
@@ -457,5 +462,26 @@ pub(super) const PLANTS: &[Plant] = &[
     }),
     plant(29, "file descriptors that are not given back", |history, _| {
         samples(history).last().expect("a sample").fds = 400;
+    }),
+    plant(30, "a request that fails for a wrong clock", |history, _| {
+        let clock = wrong_clock(history);
+        let read = read_during(history, clock.at..clock.until);
+        (read.code, read.outcome) = (0, Outcome::Unknown);
+        history.faults.push(clock);
+    }),
+    plant(30, "an election for a wrong clock", |history, _| {
+        let clock = wrong_clock(history);
+        let sample = samples(history).find(|sample| sample.called > clock.at);
+        sample.expect("a sample").term += 1;
+        history.faults.push(clock);
+    }),
+    plant(30, "a duty that changes hands for a wrong clock", |history, _| {
+        let clock = wrong_clock(history);
+        duties(history)
+            .filter(|sample| sample.at > clock.at)
+            .for_each(|sample| {
+                (sample.token, sample.holder) = (sample.token + 1, sample.holder.map(|holder| holder + 1));
+            });
+        history.faults.push(clock);
     }),
 ];

@@ -80,6 +80,7 @@ pub(super) async fn prepare(settings: Settings) -> Result<World, WorldError> {
             parts.take(BALANCER, BALANCER.to_owned())?,
         ),
         replicas: replicas(&project, &mut parts, &plan, &linked).await?,
+        wall_clocks: None,
         etcd: members(&mut parts, &plan)?,
         links,
         probe: Probe::new(&ca.pem)?,

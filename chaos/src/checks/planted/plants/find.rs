@@ -1,9 +1,11 @@
 //! Finds the records that a harm is done to.
 
+use std::ops::Range;
+
 use rand::{rngs::StdRng, seq::IndexedRandom};
 
 use crate::{
-    checks::generate::{FAULT, SLOW},
+    checks::generate::SLOW,
     history::{
         DutySample, EventKind, FaultRecord, FenceStamp, History, Nanos, Op, Outcome, Purpose, SECOND, Sample,
         SampleRecord, TruthEntry, TruthRecord, Verb, WatchEvent, WatchRecord, WatchStart,
@@ -152,10 +154,33 @@ pub(in crate::checks::planted) fn read_only() -> FaultRecord {
     }
 }
 
-/// A read of the load during the planned stop.
-pub(super) fn in_the_stop(history: &mut History) -> &mut Op {
+/// A wall clock that is wrong for a while in which no request fails and nothing else is wrong.
+pub(in crate::checks::planted) fn wrong_clock(history: &History) -> FaultRecord {
+    let fails = |at: Nanos| {
+        let met = |op: &&Op| op.called <= at + SECOND / 2 && at <= op.returned;
+        history
+            .ops
+            .iter()
+            .filter(met)
+            .any(|op| op.outcome == Outcome::Unknown || op.code == 429)
+    };
+    let at = (SLOW.0..SLOW.1).step_by(10_000_000).find(|at| !fails(*at));
+    let at = at.expect("half a second without a failure");
+    FaultRecord {
+        name: "a wall clock jumps".to_owned(),
+        target: "r1".to_owned(),
+        at,
+        until: at + SECOND / 2,
+        observed: true,
+        times_only: true,
+        ..FaultRecord::default()
+    }
+}
+
+/// A read of the load in this time.
+pub(super) fn read_during(history: &mut History, time: Range<Nanos>) -> &mut Op {
     let found = history.ops.iter_mut().find(|op| {
-        let during = op.called > FAULT.0 && op.returned < FAULT.0 + SECOND;
+        let during = op.called > time.start && op.returned < time.end;
         during && op.purpose == Purpose::Traffic && op.verb == Verb::Get && op.outcome == Outcome::Ok
     });
     found.expect("a read")
