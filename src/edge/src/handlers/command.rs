@@ -6,14 +6,14 @@ use trireme_registry::subresource::CommandRequest;
 
 use super::Call;
 use crate::{
-    negotiation::{Produces, negotiate_view},
+    negotiation::{Produces, negotiate_without_tables},
     options::{self, Write},
     respond::{self, Answered},
 };
 
 /// Does what the body says and tells of it by what was made of it, or by a `Status`.
 pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) -> Answered {
-    let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Documents)?;
+    let accept = negotiate_without_tables(call.exchange.accept.as_deref(), Produces::Documents)?;
     let body = call.body(payload).await?;
     let request = CommandRequest {
         target: call.target(),

@@ -10,6 +10,7 @@ use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{
     EventKind, Item, ResourceInfo, WatchFrame, Watcher,
+    list_options::WatchOptions,
     request::{Selection, WatchRequest, WatchStart},
     versions,
 };
@@ -19,7 +20,7 @@ use super::{
     object::{revision_of, table_metadata},
 };
 use crate::{
-    negotiation::{Format, MetaVersion, Produces, View, negotiate_view},
+    negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view, negotiate_without_tables},
     respond::Answered,
     server::Ending,
     status,
@@ -32,7 +33,11 @@ const STREAM_MEDIA_TYPES: &str = "application/json;stream=watch, application/vnd
 
 /// Follows a collection, or one object of it.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Lists)?;
+    let header = call.exchange.accept.as_deref();
+    Produces::Lists.admit(header)?;
+    let info = Arc::clone(call.route.registry.info());
+    let options = list_query(&call.exchange.query).watch(&info, call.route.version)?;
+    let accept = negotiate(header, &options)?;
     if accept.format == Format::Yaml {
         let text = format!("only the following media types are accepted: {STREAM_MEDIA_TYPES}");
         return Err(ApiError::new(Reason::NotAcceptable, text));
@@ -41,8 +46,6 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
         _ => IncludeObject::Metadata,
     };
-    let info = Arc::clone(call.route.registry.info());
-    let options = list_query(&call.exchange.query).watch(&info, call.route.version)?;
     check_name(call.exchange.info.path_name(), &options.selection)?;
     let starts_with_state = matches!(options.start, WatchStart::State(_));
     let request = WatchRequest {
@@ -82,6 +85,15 @@ pub(crate) async fn handle(call: &Call) -> Answered {
             .insert_header((header::CONTENT_TYPE, Format::Json.media_type()))
             .streaming(events.map(|lines| Ok::<_, Infallible>(join(lines)))),
     })
+}
+
+/// Agrees on how events are shown. A watch that begins with a list is for clients that keep objects: it has no Tables.
+fn negotiate(header: Option<&str>, options: &WatchOptions) -> Result<Accept<View>, ApiError> {
+    if options.initial_events_end && options.bookmarks {
+        negotiate_without_tables(header, Produces::Lists)
+    } else {
+        negotiate_view(header, Produces::Lists)
+    }
 }
 
 /// Of a watch of one object, whose name is in the path, the field selector can only say the same.

@@ -135,6 +135,18 @@ struct Clause<'a> {
 /// # Errors
 /// 406, with one of two texts: either no media type fits or none of the transformations that are asked for.
 pub(crate) fn negotiate_view(header: Option<&str>, produces: Produces) -> Result<Accept<View>, ApiError> {
+    negotiate_among(header, produces, true)
+}
+
+/// The same of what is never shown as a Table: what has no columns, and watches that begin with a list.
+///
+/// # Errors
+/// As [`negotiate_view`].
+pub(crate) fn negotiate_without_tables(header: Option<&str>, produces: Produces) -> Result<Accept<View>, ApiError> {
+    negotiate_among(header, produces, false)
+}
+
+fn negotiate_among(header: Option<&str>, produces: Produces, tables: bool) -> Result<Accept<View>, ApiError> {
     produces.admit(header)?;
     let accept = negotiate(header, |group, version, kind| {
         let version = match (group, version) {
@@ -143,7 +155,7 @@ pub(crate) fn negotiate_view(header: Option<&str>, produces: Produces) -> Result
             _ => return None,
         };
         match kind {
-            "Table" => Some(View::Table(version)),
+            "Table" => tables.then_some(View::Table(version)),
             "PartialObjectMetadata" => Some(View::Metadata(version)),
             "PartialObjectMetadataList" => Some(View::MetadataList(version)),
             _ => None,
@@ -293,6 +305,16 @@ mod tests {
             "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json",
             "Json Metadata(V1)",
         );
+    }
+
+    #[test]
+    fn what_has_no_columns_is_no_table() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let agreed = |header: &str| negotiate_without_tables(Some(header), Produces::Lists).map(|accept| accept.view);
+        assert_eq!(agreed(table), Err(no_transformation()));
+        assert_eq!(agreed(&format!("{table},application/json")), Ok(View::Whole));
+        let metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+        assert_eq!(agreed(metadata), Ok(View::Metadata(MetaVersion::V1)));
     }
 
     #[test]

@@ -4,6 +4,8 @@ mod accept;
 mod body;
 mod pretty;
 
-pub(crate) use accept::{Accept, Format, MetaVersion, Produces, View, negotiate, negotiate_view, no_transformation};
+pub(crate) use accept::{
+    Accept, Format, MetaVersion, Produces, View, negotiate, negotiate_view, negotiate_without_tables, no_transformation,
+};
 pub(crate) use body::{PatchType, body_format, no_protobuf, patch_type};
 pub(crate) use pretty::{indent, wants_pretty};

@@ -10,6 +10,7 @@ use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call},
+    negotiation::{Produces, negotiate_without_tables},
     request_info::is_segment,
     respond::{self, Answered},
     status,
@@ -311,6 +312,9 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
             subresource: Subresource::None,
         };
         return handlers::command::handle(&call, LEGACY_BINDINGS.2, payload).await;
+    }
+    if action == Action::Create {
+        negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
     }
     Err(not_implemented(info.resource()))
 }

@@ -9,7 +9,7 @@ use crate::{
     api::Shared,
     body,
     exchange::{Current, Exchange, header_text},
-    negotiation::{self, Produces, negotiate_view},
+    negotiation::{self, Produces, negotiate_without_tables},
     respond::{self, Answered},
 };
 
@@ -22,7 +22,7 @@ pub(super) async fn self_subject(
     request: &HttpRequest,
     payload: web::Payload,
 ) -> Answered {
-    let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents)?;
+    let accept = negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
     let content_type = header_text(request.headers(), header::CONTENT_TYPE);
     let format = negotiation::body_format(content_type.as_deref())?;
     check_body(&body::read(api, exchange, request, payload).await?, format)?;
