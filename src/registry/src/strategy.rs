@@ -168,6 +168,12 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
+    /// Whether a delete can wait for dependents or leave them behind. Of what nothing depends on it just goes, whatever
+    /// is asked for.
+    fn may_have_dependents(&self) -> bool {
+        true
+    }
+
     /// What a client is warned of that deletes without saying what becomes of the dependents.
     fn default_propagation_warning(&self) -> Option<&'static str> {
         None

@@ -170,6 +170,11 @@ impl Strategy for Events {
     fn allow_create_on_update(&self) -> bool {
         true
     }
+
+    /// There are too many of them for a garbage collector to follow.
+    fn may_have_dependents(&self) -> bool {
+        false
+    }
 }
 
 fn is_core(context: &WriteContext) -> bool {

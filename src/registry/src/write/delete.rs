@@ -17,7 +17,7 @@ use crate::{
     admission::Operation,
     encode,
     item::Item,
-    request::{DeleteOptions, DeleteRequest, Deleted, Subresource, Target},
+    request::{DeleteOptions, DeleteRequest, Deleted, Propagation, Subresource, Target},
     strategy::{Deletion, WriteContext},
     trace::TraceStep,
 };
@@ -168,7 +168,12 @@ impl Delete<'_> {
         let mut object = Value::clone(&current.object);
         let names = metadata::finalizers(&object);
         let strategy = &self.writer.info.strategy;
-        let updated = finalizers::after_delete(&names, self.options.propagation, strategy.orphans_by_default());
+        let asked = if strategy.may_have_dependents() {
+            self.options.propagation
+        } else {
+            Some(Propagation::Background)
+        };
+        let updated = finalizers::after_delete(&names, asked, strategy.orphans_by_default());
         if let Some(updated) = updated {
             metadata::set_finalizers(&mut object, updated);
         }
