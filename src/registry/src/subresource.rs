@@ -46,6 +46,8 @@ pub trait Part: Send + Sync {
 pub struct CommandBody {
     /// The kind as clients write it.
     pub kind: GroupVersionKind,
+    /// Other kinds of the same form that will do as well: older versions.
+    pub also: Vec<GroupVersionKind>,
     /// The kind's name in the type table.
     pub type_name: &'static str,
 }

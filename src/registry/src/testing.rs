@@ -35,6 +35,7 @@ pub fn decode_body(
         types: info.types,
         type_id: version.type_id,
         kind: info.kind_in(version),
+        also: &[],
         known_kinds,
     };
     let decoded = wanted.decode(body, validation)?;

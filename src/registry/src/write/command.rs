@@ -48,6 +48,7 @@ impl Writer {
             types: self.info.types,
             type_id,
             kind: of.kind.clone(),
+            also: &of.also,
             known_kinds: &self.known_kinds,
         };
         let decoded = wanted.decode(body, options.field_validation)?;

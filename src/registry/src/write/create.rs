@@ -29,6 +29,7 @@ impl Writer {
             types: self.info.types,
             type_id: version.type_id,
             kind: self.info.kind_in(version),
+            also: &[],
             known_kinds: &self.known_kinds,
         }
     }

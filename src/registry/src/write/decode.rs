@@ -16,6 +16,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) types: &'static TypeTable,
     pub(crate) type_id: TypeId,
     pub(crate) kind: GroupVersionKind,
+    /// What is taken for it.
+    pub(crate) also: &'a [GroupVersionKind],
     pub(crate) known_kinds: &'a HashSet<GroupVersionKind>,
 }
 
@@ -84,6 +86,7 @@ impl Wanted<'_> {
         let given = self
             .given_kind(&value)
             .map_err(|why| self.unrecognized(&why, &body.bytes))?;
+        let given = self.taken_for(given);
         self.check_version(&given)?;
         self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
         set_kind(&mut value, &self.kind);
@@ -122,6 +125,7 @@ impl Wanted<'_> {
         let given = group_version
             .unwrap_or_else(|| self.kind.group_version())
             .with_kind(kind.unwrap_or(&self.kind.kind));
+        let given = self.taken_for(given);
         self.check_version(&given)?;
         self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
         let mut value = protobuf::decode(self.types, self.type_id, envelope.raw)
@@ -161,6 +165,14 @@ impl Wanted<'_> {
             given => GroupVersion::parse(given).ok_or_else(|| format!("unexpected GroupVersion string: {given}"))?,
         };
         Ok(group_version.with_kind(if kind.is_empty() { &self.kind.kind } else { kind }))
+    }
+
+    fn taken_for(&self, given: GroupVersionKind) -> GroupVersionKind {
+        if self.also.contains(&given) {
+            self.kind.clone()
+        } else {
+            given
+        }
     }
 
     /// A kind that is known by this name in another version can be read, but not here.

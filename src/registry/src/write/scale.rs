@@ -99,6 +99,7 @@ impl Writer {
             types,
             type_id,
             kind,
+            also: &[],
             known_kinds: &self.known_kinds,
         };
         let decoded = wanted.decode(&request.body, request.options.field_validation)?;

@@ -22,6 +22,7 @@ impl Command for Binding {
     fn body(&self) -> CommandBody {
         CommandBody {
             kind: GroupVersion::new("", "v1").with_kind("Binding"),
+            also: Vec::new(),
             type_name: "io.k8s.api.core.v1.Binding",
         }
     }

@@ -29,6 +29,8 @@ impl Command for Eviction {
     fn body(&self) -> CommandBody {
         CommandBody {
             kind: GroupVersion::new("policy", "v1").with_kind("Eviction"),
+            // Its group serves this version no longer, but drainers that were built for it still send it.
+            also: vec![GroupVersion::new("policy", "v1beta1").with_kind("Eviction")],
             type_name: "io.k8s.api.policy.v1.Eviction",
         }
     }

@@ -39,6 +39,7 @@ impl Command for TokenRequest {
     fn body(&self) -> CommandBody {
         CommandBody {
             kind: GroupVersion::new(GROUP, "v1").with_kind("TokenRequest"),
+            also: Vec::new(),
             type_name: "io.k8s.api.authentication.v1.TokenRequest",
         }
     }

@@ -71,6 +71,7 @@ impl Command for Count {
     fn body(&self) -> CommandBody {
         CommandBody {
             kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
+            also: Vec::new(),
             type_name: "io.k8s.api.autoscaling.v1.Scale",
         }
     }
