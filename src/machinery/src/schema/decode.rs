@@ -51,6 +51,12 @@ pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded
     }
 }
 
+/// What was found in the place of something else, as Go's two decoders tell it.
+struct Found {
+    found: String,
+    restored: String,
+}
+
 pub(super) struct Decoder<'t> {
     table: &'t TypeTable,
     unknown: Vec<String>,
@@ -144,29 +150,50 @@ impl Decoder<'_> {
     }
 
     /// The fault of a value whose JSON type does not fit its shape.
-    pub(super) fn mismatch(&self, found: impl Into<String>, shape: &Shape, place: &Place<'_>) -> DecodeError {
-        let named = place.innermost_field().and_then(|(owner, field, depth)| {
-            let name = self.table.go_type_of(owner, &field.name)?;
-            element_type(name, depth)
-        });
-        match named {
-            Some(go_type) => self.mismatch_named(found, go_type, place),
-            None => self.mismatch_named(found, &self.go_type(shape), place),
-        }
+    pub(super) fn mismatch(&self, value: &Value, shape: &Shape, place: &Place<'_>) -> DecodeError {
+        let found = scalars::found(value, shape);
+        let go_type = self.go_type_at(place, shape);
+        let restored = scalars::restored(value, shape, &go_type);
+        self.fault(Found { found, restored }, go_type, place)
     }
 
-    /// The fault of a value whose JSON type does not fit the Go type.
-    pub(super) fn mismatch_named(&self, found: impl Into<String>, go_type: &str, place: &Place<'_>) -> DecodeError {
-        let (found, go_type) = (found.into(), go_type.to_owned());
+    /// The fault of a value that Go would have parsed as `shape` if its JSON type fitted.
+    pub(super) fn mismatch_within(&self, found: String, shape: &Shape, place: &Place<'_>) -> DecodeError {
+        let go_type = self.go_type_at(place, shape);
+        let restored = format!("json: cannot unmarshal {found} into Go value of type {go_type}");
+        self.fault(Found { found, restored }, go_type, place)
+    }
+
+    /// The fault of something that is no byte among the bytes of a list.
+    pub(super) fn no_byte(&self, found: String, place: &Place<'_>) -> DecodeError {
+        let restored = "unrecognized type: uint8".to_owned();
+        self.fault(Found { found, restored }, "uint8".to_owned(), place)
+    }
+
+    fn fault(&self, Found { found, restored }: Found, go_type: String, place: &Place<'_>) -> DecodeError {
         match place.innermost_field() {
-            None => DecodeError::Root { found, go_type },
+            None => DecodeError::Root {
+                found,
+                go_type,
+                restored,
+            },
             Some((owner, _, _)) => DecodeError::Field {
                 found,
                 owner: self.table.get(owner).short_name().to_owned(),
                 path: place.field_path(),
                 go_type,
+                restored,
             },
         }
+    }
+
+    /// What Go calls the type of this shape at this place, where it may have a name of its own.
+    fn go_type_at(&self, place: &Place<'_>, shape: &Shape) -> String {
+        let named = place.innermost_field().and_then(|(owner, field, depth)| {
+            let name = self.table.go_type_of(owner, &field.name)?;
+            element_type(name, depth)
+        });
+        named.map_or_else(|| self.go_type(shape), str::to_owned)
     }
 
     fn go_type(&self, shape: &Shape) -> String {

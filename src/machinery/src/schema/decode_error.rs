@@ -20,6 +20,8 @@ pub enum DecodeError {
         path: String,
         /// What Go calls the type that was expected.
         go_type: String,
+        /// The same fault, as [`DecodeError::restored`] tells it.
+        restored: String,
     },
     /// The document as a whole is not an object.
     #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
@@ -28,6 +30,8 @@ pub enum DecodeError {
         found: String,
         /// What Go calls the type that was expected.
         go_type: String,
+        /// The same fault, as [`DecodeError::restored`] tells it.
+        restored: String,
     },
     /// Bytes that are not base64.
     #[error("illegal base64 data at input byte {0}")]
@@ -41,4 +45,16 @@ pub enum DecodeError {
     /// A quantity that is none.
     #[error(transparent)]
     Quantity(#[from] QuantityError),
+}
+
+impl DecodeError {
+    /// The fault in the words of Go's converter of trees, which restores an object that was never text: the result of a
+    /// strategic merge.
+    pub fn restored(&self) -> String {
+        match self {
+            Self::Field { restored, .. } | Self::Root { restored, .. } => restored.clone(),
+            Self::Base64(_) => format!("error decoding from json: {self}"),
+            Self::Time(_) | Self::Duration(_) | Self::Quantity(_) => self.to_string(),
+        }
+    }
 }

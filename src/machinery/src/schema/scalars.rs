@@ -22,10 +22,6 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         (Shape::Boolean, Value::Bool(_)) | (Shape::String(StringFormat::Plain), Value::String(_)) => {}
         (Shape::Int32, Value::Number(number)) if fits_i32(number) => {}
         (Shape::Int64, Value::Number(number)) if number.is_i64() => {}
-        (Shape::Int32 | Shape::Int64, Value::Number(number)) => {
-            let fault = decoder.mismatch(shown(number), shape, place);
-            decoder.note(fault);
-        }
         (Shape::Number, Value::Number(number)) => {
             if let Some(whole) = whole(number) {
                 *value = Value::from(whole);
@@ -33,7 +29,7 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         }
         (Shape::IntOrString, other) => {
             if let Some(found) = not_int_or_string(other) {
-                let fault = decoder.mismatch(found, &Shape::Int32, place);
+                let fault = decoder.mismatch_within(found, &Shape::Int32, place);
                 decoder.stop(fault);
             }
         }
@@ -75,13 +71,45 @@ fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &P
     match shape {
         // These parse themselves, and Go stops at the first that fails.
         Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
-            let fault = decoder.mismatch(kind(value), &Shape::String(StringFormat::Plain), place);
+            let fault = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
             decoder.stop(fault);
         }
         _ => {
-            let fault = decoder.mismatch(kind(value), shape, place);
+            let fault = decoder.mismatch(value, shape, place);
             decoder.note(fault);
         }
+    }
+}
+
+/// What Go's decoder says that it found in the place of this shape.
+pub(super) fn found(value: &Value, shape: &Shape) -> String {
+    match (shape, value) {
+        (Shape::Int32 | Shape::Int64, Value::Number(number)) => shown(number),
+        _ => kind(value).to_owned(),
+    }
+}
+
+/// What Go's converter of trees says of a value in the place of this shape.
+pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
+    let found = match value {
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+        other => kind(other),
+    };
+    let wanted = match shape {
+        Shape::Struct(_) => return format!("cannot restore struct from: {found}"),
+        Shape::Map { .. } => return format!("cannot restore map from {found}"),
+        Shape::List { .. } | Shape::String(StringFormat::Bytes) => return format!("cannot restore slice from {found}"),
+        scalar => self::go_type(scalar),
+    };
+    // Go can convert these, though nobody wants what comes of it.
+    match (found, wanted) {
+        ("int64", "string" | "int32") | ("float64", "int32" | "int64") => {
+            format!("cannot convert {found} to {go_type}")
+        }
+        _ => format!("unrecognized type: {wanted}"),
     }
 }
 
@@ -152,11 +180,11 @@ fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
             (Some(Ok(byte)), _) => bytes.push(byte),
             (_, Value::Null) => bytes.push(0),
             (_, Value::Number(number)) => {
-                let fault = decoder.mismatch_named(shown(number), "uint8", place);
+                let fault = decoder.no_byte(shown(number), place);
                 decoder.note(fault);
             }
             (_, other) => {
-                let fault = decoder.mismatch_named(kind(other), "uint8", place);
+                let fault = decoder.no_byte(kind(other).to_owned(), place);
                 decoder.note(fault);
             }
         }

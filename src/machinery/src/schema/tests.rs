@@ -331,3 +331,38 @@ fn decoding_is_idempotent() {
     let (once, _) = decoded(given).expect("valid");
     check(&[(once.clone(), once)]);
 }
+
+#[test]
+fn a_tree_that_was_never_text_is_faulted_in_the_words_of_gos_converter() {
+    let (table, pod) = samples::pods();
+    for (given, want) in [
+        (json!([]), "cannot restore struct from: slice"),
+        (json!({"metadata": {"labels": "a"}}), "cannot restore map from string"),
+        (
+            json!({"metadata": {"labels": {"a": 1}}}),
+            "cannot convert int64 to string",
+        ),
+        (
+            json!({"metadata": {"labels": {"a": true}}}),
+            "unrecognized type: string",
+        ),
+        (json!({"metadata": {"uid": 1.5}}), "unrecognized type: string"),
+        (json!({"metadata": {"uid": 1}}), "cannot convert int64 to types.UID"),
+        (
+            json!({"metadata": {"creationTimestamp": 1}}),
+            "json: cannot unmarshal number into Go value of type string",
+        ),
+        (json!({"spec": {"containers": {}}}), "cannot restore slice from map"),
+        (json!({"spec": {"hostNetwork": "yes"}}), "unrecognized type: bool"),
+        (json!({"spec": {"replicas": "1"}}), "unrecognized type: int32"),
+        (json!({"spec": {"replicas": 1.5}}), "cannot convert float64 to int32"),
+        (json!({"data": {"a": 1}}), "cannot restore slice from int64"),
+        (
+            json!({"data": {"a": "!"}}),
+            "error decoding from json: illegal base64 data at input byte 0",
+        ),
+    ] {
+        let fault = decode(&table, pod, given.clone()).expect_err("it does not fit");
+        assert_eq!(fault.restored(), want, "{given}");
+    }
+}

@@ -114,7 +114,15 @@ impl Patcher {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
-        let checked = schema::decode(types, *type_id, object).map_err(|error| unfit(&shown(), &error.to_string()))?;
+        let checked = schema::decode(types, *type_id, object).map_err(|fault| {
+            let is_strategic = matches!(self.patch, Patch::Strategic(_));
+            let why = if is_strategic {
+                fault.restored()
+            } else {
+                fault.to_string()
+            };
+            unfit(&shown(), &why)
+        })?;
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let faults: Vec<String> = self.document_faults.iter().cloned().chain(unknown).collect();
         match self.validation {
