@@ -2,6 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
+use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
 
 const NAMESPACE: &str = "/api/v1/namespaces/factory";
@@ -191,4 +192,65 @@ fn replicas_with_one_key_know_each_others_tokens() {
     let issued = token(&second, "robot", json!({}));
     let names = [&first, &second].map(|server| holder(server, &issued).expect("known")["username"].clone());
     assert_eq!(names, [(); 2].map(|()| json!("system:serviceaccount:factory:robot")));
+}
+
+/// A document of the issuer, its media type, and how long it may be kept.
+fn document(server: &Server, path: &str, token: &str) -> (Value, String, String) {
+    let answer = server.client().with_token(token).get(path).expect("an answer");
+    assert_eq!(answer.code, 200, "{path}: {}", answer.text());
+    let header = |name| answer.header(name).collect::<String>();
+    let value = serde_json::from_str(&answer.text()).expect("JSON");
+    (value, header("content-type"), header("cache-control"))
+}
+
+#[test]
+fn others_find_out_how_to_check_a_token() {
+    let server = Server::try_start(StoreChoice::Embedded, &["--advertise-address=10.1.2.3"]);
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let namespace = json!({ "metadata": { "name": "factory" } });
+    server
+        .client()
+        .json("POST", "/api/v1/namespaces", &namespace)
+        .expect("an answer");
+    account(&server, "robot");
+    let token = token(&server, "robot", json!({}));
+    let (configuration_path, keys_path) = ("/.well-known/openid-configuration", "/openid/v1/jwks");
+    let kept = "public, max-age=3600";
+    let (configuration, media_type, cached) = document(&server, configuration_path, &token);
+    assert_eq!((media_type.as_str(), cached.as_str()), ("application/json", kept));
+    assert_eq!(configuration["issuer"], part(&token, 1)["iss"]);
+    let url = format!("https://10.1.2.3:{}{keys_path}", server.port());
+    assert_eq!(configuration["jwks_uri"], json!(url));
+    let (keys, media_type, cached) = document(&server, keys_path, &token);
+    assert_eq!(
+        (media_type.as_str(), cached.as_str()),
+        ("application/jwk-set+json", kept)
+    );
+    let signer = part(&token, 0);
+    let keys = keys["keys"].as_array().expect("keys");
+    assert!(
+        keys.iter()
+            .any(|key| key["kid"] == signer["kid"] && key["alg"] == signer["alg"]),
+        "{keys:?}"
+    );
+    for path in [configuration_path, keys_path] {
+        document(&server, &format!("{path}/"), ADMIN_TOKEN);
+        for client in [server.client().with_token(USER_TOKEN), server.client().anonymous()] {
+            assert_eq!(client.get(path).expect("an answer").code, 403, "{path}");
+        }
+        let written = server.client().json("POST", path, &json!({})).expect("an answer");
+        assert_eq!(written.code, 405, "{path}");
+    }
+}
+
+#[test]
+fn an_issuer_that_nobody_can_look_up_publishes_nothing() {
+    let server = Server::try_start(
+        StoreChoice::Embedded,
+        &["--service-account-issuer=kubernetes/serviceaccount"],
+    );
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    for path in ["/.well-known/openid-configuration", "/openid/v1/jwks"] {
+        assert_eq!(server.client().get(path).expect("an answer").code, 404, "{path}");
+    }
 }

@@ -13,6 +13,7 @@ use crate::{
 /// | `system:masters` | everything | `cluster-admin` |
 /// | all who gave valid credentials | discovery, and reviews of their own rights | `system:discovery`, `system:basic-user` |
 /// | `system:monitoring` | metrics and single probes | `system:monitoring` |
+/// | all service accounts | how to check their tokens | `system:service-account-issuer-discovery` |
 /// | everybody | the public paths | `system:public-info-viewer` |
 #[derive(Debug, Default, Clone, Copy)]
 pub struct BootstrapPolicy;
@@ -25,6 +26,9 @@ const DISCOVERY_ROOTS: [&str; 3] = ["/api", "/apis", "/openapi"];
 const METRICS: &str = "/metrics";
 const MONITORING: &str = "system:monitoring";
 const PROBES: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+/// What tells how to check the tokens of service accounts; also with a slash at its end.
+const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 /// What tells users of themselves: group and resource.
 const SELF_REVIEWS: [(&str, &str); 3] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
@@ -42,6 +46,8 @@ impl BootstrapPolicy {
                     attributes.verb == "get"
                         && (PUBLIC_PATHS.contains(&path)
                             || is_known && is_at_or_below(&DISCOVERY_ROOTS, path)
+                            || is_in(SERVICE_ACCOUNTS)
+                                && ISSUER_PATHS.contains(&path.strip_suffix('/').unwrap_or(path))
                             || is_in(MONITORING) && (path == METRICS || is_at_or_below(&PROBES, path)))
                 }
                 Wanted::Resource {
@@ -136,6 +142,19 @@ mod tests {
             "/",
         ] {
             assert!(!may(&[MONITORING], "get", path), "{path}");
+        }
+    }
+
+    #[test]
+    fn service_accounts_may_read_how_their_tokens_are_checked() {
+        for path in ISSUER_PATHS {
+            for path in [path.to_owned(), format!("{path}/")] {
+                assert!(may(&[SERVICE_ACCOUNTS, AUTHENTICATED], "get", &path), "{path}");
+                assert!(!may(&[SERVICE_ACCOUNTS], "post", &path), "{path}");
+                assert!(!may(&["dev", AUTHENTICATED], "get", &path), "{path}");
+                assert!(!may(&[UNAUTHENTICATED], "get", &path), "{path}");
+            }
+            assert!(!may(&[SERVICE_ACCOUNTS], "get", &format!("{path}/more")));
         }
     }
 

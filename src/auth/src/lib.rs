@@ -7,6 +7,7 @@
 mod authenticator;
 mod authorizer;
 mod bootstrap;
+mod issuer_documents;
 mod service_account;
 mod token_file;
 mod union;
@@ -15,6 +16,7 @@ mod x509;
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
 pub use bootstrap::BootstrapPolicy;
+pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;

@@ -6,7 +6,10 @@
 use std::{sync::Arc, time::SystemTime};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use jsonwebtoken::{
+    Algorithm, DecodingKey, EncodingKey, Header, Validation,
+    jwk::{Jwk, PublicKeyUse},
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
@@ -37,7 +40,8 @@ pub struct TokenSigner {
     issuer: String,
 }
 
-struct PublicKey {
+/// What tokens are checked with.
+pub(crate) struct PublicKey {
     key: DecodingKey,
     algorithm: Algorithm,
     key_id: String,
@@ -83,7 +87,7 @@ impl TokenSigner {
 }
 
 impl PublicKey {
-    fn read(pem: &[u8]) -> Result<Self, TokenKeyError> {
+    pub(crate) fn read(pem: &[u8]) -> Result<Self, TokenKeyError> {
         let (_, parsed) = x509_parser::pem::parse_x509_pem(pem).map_err(|_| TokenKeyError)?;
         let (key, algorithm) = match DecodingKey::from_ec_pem(pem) {
             Ok(key) => (key, Algorithm::ES256),
@@ -97,6 +101,14 @@ impl PublicKey {
             algorithm,
             key_id: URL_SAFE_NO_PAD.encode(Sha256::digest(&parsed.contents)),
         })
+    }
+
+    /// The key as others are told of it.
+    pub(crate) fn to_jwk(&self) -> Result<Value, TokenKeyError> {
+        let mut key = Jwk::from_decoding_key(&self.key, Some(self.algorithm)).map_err(|_| TokenKeyError)?;
+        key.common.key_id = Some(self.key_id.clone());
+        key.common.public_key_use = Some(PublicKeyUse::Signature);
+        serde_json::to_value(key).map_err(|_| TokenKeyError)
     }
 }
 

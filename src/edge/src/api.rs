@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
+use trireme_auth::IssuerDocuments;
 use trireme_registry::DirectorHandle;
 
 use crate::{
@@ -33,6 +34,8 @@ pub(crate) struct Api {
     pub(crate) replicas: Arc<dyn Replicas>,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
+    /// What others need to check service-account tokens, if they can look it up.
+    pub(crate) issuer: Option<IssuerDocuments>,
     /// What `/version` says.
     pub(crate) version: VersionInfo,
     /// Ends what lasts with the server.

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer};
+use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_registry::DirectorHandle;
 
@@ -69,6 +69,8 @@ pub struct Rooms {
     pub authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub authorizer: Arc<dyn Authorizer>,
+    /// What others need to check service-account tokens; `None` if nobody can look it up.
+    pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.
     pub limiter: Limiter,
     /// Whether the server is well.

@@ -59,6 +59,7 @@ impl Edge {
             actors: rooms.actors,
             replicas: rooms.replicas,
             profiler: rooms.profiler,
+            issuer: rooms.issuer,
             version: config.version,
             lifecycle: lifecycle.clone(),
             clock: rooms.clock,

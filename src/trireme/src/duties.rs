@@ -123,7 +123,7 @@ impl Duties<'_> {
 
 /// Where others reach this replica: what the settings say, or the address that is listened on, or that of the default
 /// route. Nobody else reaches a loopback address.
-fn reachable_address(settings: &Settings) -> Option<IpAddr> {
+pub(crate) fn reachable_address(settings: &Settings) -> Option<IpAddr> {
     let bound = settings.bind_address;
     let address = settings
         .advertise_address

@@ -17,6 +17,7 @@ use trireme_registry::DirectorHandle;
 use trireme_registry::request::UserInfo;
 
 use crate::app::BuildError;
+use crate::duties;
 use crate::first_namespaces::FirstNamespaces;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
@@ -60,7 +61,10 @@ pub(crate) fn start(
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
     let mut files = Reloader::default();
+    let reached_at = duties::reachable_address(settings).unwrap_or(settings.bind_address);
+    let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
+        advertised_address: Some(reached_at.to_string()),
         watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
@@ -77,6 +81,7 @@ pub(crate) fn start(
         director: director.clone(),
         authenticator: authenticator(settings, system, keys.tokens, director, &mut files)?,
         authorizer: Arc::new(BootstrapPolicy),
+        issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),

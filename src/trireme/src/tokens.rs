@@ -1,10 +1,11 @@
 //! The keys that service-account tokens are signed with and believed by.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use trireme_actors::Clock;
-use trireme_auth::{ServiceAccountTokens, TokenKeyError, TokenSigner};
+use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenKeyError, TokenSigner};
 use trireme_kinds::TokenIssuer;
 use trireme_registry::DirectorHandle;
 
@@ -61,6 +62,23 @@ impl TokenKeys {
             audiences: self.audiences.clone(),
             sign: Arc::new(move |claims| signer.sign(claims)),
         }
+    }
+
+    /// What others need to check tokens. The keys are found at `address`, unless the settings name another place.
+    pub(crate) fn documents(
+        &self,
+        settings: &Settings,
+        address: SocketAddr,
+    ) -> Result<Option<IssuerDocuments>, BuildError> {
+        let url = match &settings.service_account_jwks_uri {
+            Some(url) => url.clone(),
+            None => format!("https://{address}{KEYS_PATH}"),
+        };
+        let keys = self.believed.iter().map(|(_, key)| key.as_slice());
+        IssuerDocuments::new(&self.issuer, &url, keys).map_err(|source| BuildError::TokenKey {
+            path: self.believed.first().map(|(path, _)| path.clone()).unwrap_or_default(),
+            source,
+        })
     }
 
     /// Who knows service accounts by their tokens.

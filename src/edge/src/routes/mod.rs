@@ -8,6 +8,7 @@ pub(crate) mod catalogue;
 mod debug;
 mod discovery;
 pub(crate) mod health;
+mod issuer;
 mod openapi;
 mod plain;
 mod pprof;
@@ -53,6 +54,17 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(web::resource("/openapi/v3/{path:.+}").route(web::to(openapi::v3)))
         .service(read_only(web::resource(["/version", "/version/"]), plain::version))
         .service(web::resource("/version/{path:.+}").route(web::to(plain::below_version)))
+        .service(read_only(
+            web::resource([
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+            ]),
+            issuer::configuration,
+        ))
+        .service(read_only(
+            web::resource(["/openid/v1/jwks", "/openid/v1/jwks/"]),
+            issuer::keys,
+        ))
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
         .service(

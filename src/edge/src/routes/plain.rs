@@ -29,6 +29,9 @@ const PATHS: [&str; 12] = [
     "/version",
 ];
 
+/// Those that are there if the issuer of service-account tokens can be looked up.
+const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+
 /// `/version`
 pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
     let version = &api.version;
@@ -79,5 +82,8 @@ pub(super) async fn metrics(api: Shared) -> HttpResponse {
 pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
     let mut paths = api.catalogue.paths();
     paths.extend(PATHS.map(str::to_owned));
+    if api.issuer.is_some() {
+        paths.extend(ISSUER_PATHS.map(str::to_owned));
+    }
     respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"paths": paths}))
 }

@@ -60,6 +60,9 @@ impl Reader {
             service_account_issuer: self.value("service-account-issuer", "give a name or an https URL", |text| {
                 (!text.is_empty()).then(|| text.to_owned())
             }),
+            service_account_jwks_uri: self.optional("service-account-jwks-uri", "give an https URL", |text| {
+                text.starts_with("https://").then(|| text.to_owned())
+            }),
             api_audiences: self
                 .optional("api-audiences", "give names, separated by commas", |text| {
                     Some(list(text).map(str::to_owned).collect())
