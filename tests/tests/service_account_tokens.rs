@@ -254,3 +254,36 @@ fn an_issuer_that_nobody_can_look_up_publishes_nothing() {
         assert_eq!(server.client().get(path).expect("an answer").code, 404, "{path}");
     }
 }
+
+/// test/integration/auth/svcaccttoken_test.go
+#[test]
+fn what_a_kubelet_puts_into_a_pod_outlives_what_it_says() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    let containers = json!([{ "name": "c", "image": "i" }]);
+    let pod =
+        json!({ "metadata": { "name": "p" }, "spec": { "serviceAccountName": "robot", "containers": containers } });
+    make(&server, "pods", pod);
+    let bound = json!({ "kind": "Pod", "apiVersion": "v1", "name": "p" });
+    // The claims of a token: for how long it is good, and after how long it should no longer be used.
+    let lasts = |spec: Value| {
+        let claims = part(&token(&server, "robot", spec), 1);
+        let issued = claims["iat"].as_i64().expect("a time");
+        let warns = claims["kubernetes.io"]["warnafter"].as_i64().map(|at| at - issued);
+        (claims["exp"].as_i64().expect("a time") - issued, warns)
+    };
+    let asked = json!({ "expirationSeconds": 3607, "boundObjectRef": bound });
+    assert_eq!(lasts(asked), (365 * 24 * 3600, Some(3607)));
+    for spec in [
+        json!({ "expirationSeconds": 3607 }),
+        json!({ "expirationSeconds": 3600, "boundObjectRef": bound }),
+        json!({ "expirationSeconds": 3607, "boundObjectRef": bound, "audiences": ["elsewhere"] }),
+    ] {
+        let (seconds, warns) = lasts(spec.clone());
+        assert_eq!(
+            (Some(seconds), warns),
+            (spec["expirationSeconds"].as_i64(), None),
+            "{spec}"
+        );
+    }
+}

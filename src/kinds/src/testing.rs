@@ -238,6 +238,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
         ),
         endpoints: LateObjects::default(),
         tokens: TokenIssuer {
+            extend: true,
             audiences: Vec::new(),
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },

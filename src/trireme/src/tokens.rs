@@ -20,6 +20,8 @@ pub(crate) struct TokenKeys {
     believed: Vec<(PathBuf, Vec<u8>)>,
     issuer: String,
     audiences: Vec<String>,
+    /// Whether those that kubelets ask for last longer.
+    extend: bool,
 }
 
 impl TokenKeys {
@@ -52,6 +54,7 @@ impl TokenKeys {
             believed,
             issuer,
             audiences,
+            extend: settings.service_account_extend_token_expiration,
         })
     }
 
@@ -59,6 +62,7 @@ impl TokenKeys {
     pub(crate) fn issuer(&self) -> TokenIssuer {
         let signer = Arc::clone(&self.signer);
         TokenIssuer {
+            extend: self.extend,
             audiences: self.audiences.clone(),
             sign: Arc::new(move |claims| signer.sign(claims)),
         }

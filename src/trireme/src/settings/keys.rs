@@ -69,6 +69,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";
     "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
     "service-account-issuer" URL Some("https://kubernetes.default.svc"), "In whose name service-account tokens are signed";
+    "service-account-extend-token-expiration" BOOL Some("true"), "Whether the tokens in pods are good for a year, so that programs last that read theirs once";
     "service-account-jwks-uri" URL None, "Where others find the keys that these tokens are checked with; absent: /openid/v1/jwks at --advertise-address";
     "api-audiences" NAMES None, "Whom tokens must be for, separated by commas; absent: --service-account-issuer";
     "controllers" NAMES None, "Which of kube-controller-manager's controllers run here: *, or names, -name leaves one out; default * with the embedded store, none with etcd";

@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) service_account_signing_key_file: Option<PathBuf>,
     /// In whose name they are signed.
     pub(crate) service_account_issuer: String,
+    /// Whether those in pods are good for a year, so that programs last that read theirs once.
+    pub(crate) service_account_extend_token_expiration: bool,
     /// Where others find the keys that they are checked with, if not here.
     pub(crate) service_account_jwks_uri: Option<String>,
     /// Whom they must be for, if not for the issuer.

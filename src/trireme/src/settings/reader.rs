@@ -60,6 +60,11 @@ impl Reader {
             service_account_issuer: self.value("service-account-issuer", "give a name or an https URL", |text| {
                 (!text.is_empty()).then(|| text.to_owned())
             }),
+            service_account_extend_token_expiration: self.value(
+                "service-account-extend-token-expiration",
+                "give true or false",
+                |text| text.parse().ok(),
+            ),
             service_account_jwks_uri: self.optional("service-account-jwks-uri", "give an https URL", |text| {
                 text.starts_with("https://").then(|| text.to_owned())
             }),

@@ -22,12 +22,18 @@ use crate::values::{integer_at, items, struct_mut, text, text_at};
 const GROUP: &str = "authentication.k8s.io";
 const SHORTEST_SECONDS: i64 = 10 * 60;
 const LONGEST_SECONDS: i64 = 1 << 32;
+/// What kubelets ask for on behalf of pods whose manifests say nothing; nobody else asks for just that.
+const KUBELET_SECONDS: i64 = 60 * 60 + 7;
+/// How long such a token is good, as some programs read theirs but once.
+const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
 /// Who makes tokens out of claims.
 #[derive(Clone)]
 pub struct TokenIssuer {
     /// Whom a token is for when nobody says.
     pub audiences: Vec<String>,
+    /// Whether the tokens that kubelets put into pods are good for a year, whatever these are told.
+    pub extend: bool,
     /// Adds who issues it and an id of its own, and signs.
     pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
 }
@@ -64,7 +70,11 @@ impl Command for TokenRequest {
                 return Err(ApiError::invalid(&kind(), "", &faults));
             }
             let bound = Bound::find(call, &request).await?;
-            let claims = claims(&request, &account, &bound, call.now);
+            let mut claims = claims(&request, &account, &bound, call.now);
+            if self.extends(&request, &bound) {
+                claims["kubernetes.io"]["warnafter"] = claims["exp"].take();
+                claims["exp"] = (call.now.as_second() + EXTENDED_SECONDS).into();
+            }
             request["status"] = json!({
                 "token": (self.0.sign)(claims)?,
                 "expirationTimestamp": expiry(&request, call.now).to_string(),
@@ -75,6 +85,16 @@ impl Command for TokenRequest {
 }
 
 impl TokenRequest {
+    /// Whether the token is one that a kubelet puts into a pod to speak to this server with.
+    fn extends(&self, request: &Value, bound: &Bound) -> bool {
+        let audiences = items(request.get("spec").unwrap_or(&Value::Null), "audiences");
+        let is_ours = |audience: &Value| self.0.audiences.iter().any(|ours| *audience == **ours);
+        self.0.extend
+            && bound.0.contains_key("pod")
+            && lifetime_seconds(request) == KUBELET_SECONDS
+            && audiences.iter().all(is_ours)
+    }
+
     /// What the client left to the server.
     fn fill(&self, request: &mut Value, target: &Target, now: Timestamp) {
         let metadata = struct_mut(request, "metadata");
