@@ -5,8 +5,10 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 use trireme_actors::Clock;
 
@@ -185,8 +187,10 @@ impl Caller {
         };
         {
             let mut state = peer.state();
-            if let Some(stream) = state.idle.pop() {
-                return Ok(stream);
+            while let Some(mut stream) = state.idle.pop() {
+                if is_open(&mut stream) {
+                    return Ok(stream);
+                }
             }
             if state.not_before.is_some_and(|at| self.clock.now() < at) {
                 return Err(unreachable("waiting before the next attempt".to_owned()));
@@ -211,6 +215,13 @@ impl Caller {
             }
         }
     }
+}
+
+/// Whether a kept connection can be used. A peer closes those over which nothing has come for a while, and all when its
+/// process ends; a call that is lost on such a connection may be a vote, and Raft asks for none a second time.
+fn is_open(stream: &mut BoxStream) -> bool {
+    // Nothing comes unasked, so what there is to be read is the end.
+    stream.read(&mut [0]).now_or_never().is_none()
 }
 
 async fn exchange<Q: Serialize, A: DeserializeOwned>(stream: &mut BoxStream, request: &Q) -> io::Result<A> {
