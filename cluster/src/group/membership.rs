@@ -152,6 +152,10 @@ impl Group {
 
     pub(crate) async fn remove_here(&self, replica: ReplicaId) -> Result<(), ChangeError> {
         self.confirm_leadership().await?;
+        // From the first look at the members to their last change: else this would undo what others do in between.
+        let until = self.0.clock.now() + timing::MEMBERSHIP_TIMEOUT;
+        let one = self.0.clock.timeout_at(until, self.0.membership.lock()).await;
+        let _one = one.ok_or_else(|| refused("another change is under way"))?;
         let members = self.applied().membership.membership().clone();
         let mut voters: BTreeSet<ReplicaId> = members.voter_ids().collect();
         if voters.remove(&replica) && voters.is_empty() {
@@ -167,7 +171,6 @@ impl Group {
         if self.propose(Command::Remove { replica }).await? != Outcome::Done {
             return Err(refused("the replica has taken a lease again"));
         }
-        let _one = self.0.membership.lock().await;
         self.change_members(ChangeMembers::ReplaceAllVoters(voters)).await?;
         let is_learner = self.applied().membership.membership().get_node(&replica).is_some();
         if is_learner {

@@ -276,6 +276,33 @@ fn a_leader_that_stops_in_good_order_leaves_no_duty_of_others_unheld() {
     assert!(is_followed(&cluster), "another leads");
 }
 
+#[test]
+fn two_that_are_removed_at_once_are_both_out() {
+    let mut cluster = settled(13);
+    let (first, late) = (vec![host(1)], [host(4), host(5)]);
+    late.iter().for_each(|name| cluster.start(name, &first));
+    cluster
+        .run_until("all five are members", 15 * SECOND, Cluster::is_settled)
+        .expect("they join");
+    let gone = late.each_ref().map(|name| cluster.group(name).expect("it runs").id());
+    for (asked, replica) in [1, 2].map(host).into_iter().zip(gone) {
+        cluster.on(&asked, move |group| async move {
+            group.remove(replica).await.expect("it is removed")
+        });
+    }
+    let voters = |cluster: &Cluster| {
+        let leader = cluster.leader().and_then(|leader| cluster.group(&leader));
+        let members = leader.map(|group| group.raft_metrics().membership_config.clone());
+        members.map_or(0, |members| members.membership().voter_ids().count())
+    };
+    cluster
+        .run_until("three are left", 15 * SECOND, |cluster| voters(cluster) == 3)
+        .expect("both are removed");
+    cluster.run(3 * SECOND).expect("nothing is violated");
+    assert_eq!(voters(&cluster), 3, "nobody comes back");
+    assert_eq!(cluster.holders().len(), 4, "every duty is done");
+}
+
 /// The checker sees a real bug, too: a leader that counts less time than holders do.
 #[test]
 fn a_leader_that_expires_holders_too_early_is_caught() {
