@@ -29,7 +29,7 @@ impl Group {
     /// and takes no lease until it is started again.
     pub async fn hand_over(&self) -> HandOver {
         self.0.is_leaving.store(true, Ordering::Relaxed);
-        self.0.holdings.end_all();
+        self.0.holdings.close();
         let leases = self.leave().await;
         let leadership = match self.believed_term() {
             None => true,

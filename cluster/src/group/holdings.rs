@@ -4,6 +4,7 @@
 //! leader asks back is given up at once, and its token is never held again, whatever later answers say.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ pub(crate) struct Holdings {
     clock: Clock,
     timing: Timing,
     slots: Mutex<BTreeMap<&'static str, Slot>>,
+    /// No tenure begins any more. Written while the slots are locked.
+    is_closed: AtomicBool,
     /// When the last renewal was sent that a leader with a quorum has answered.
     answered: Mutex<Option<Instant>>,
     /// Something has changed that the leader should hear of before the next renewal is due.
@@ -60,6 +63,7 @@ impl Holdings {
             clock,
             timing,
             slots: Mutex::default(),
+            is_closed: AtomicBool::new(false),
             answered: Mutex::default(),
             news: Notify::new(),
         }
@@ -134,7 +138,11 @@ impl Holdings {
     pub(crate) fn renewed(&self, sent: Instant, grants: &[Grant]) {
         let now = self.clock.now();
         *self.answered() = Some(sent);
-        for (duty, slot) in self.slots().iter_mut() {
+        let mut slots = self.slots();
+        if self.is_closed.load(Ordering::Relaxed) {
+            return;
+        }
+        for (duty, slot) in slots.iter_mut() {
             match grants.iter().find(|grant| grant.duty == *duty) {
                 Some(grant) if grant.token <= slot.yielded => {
                     slot.is_yield_unheard = true;
@@ -183,10 +191,12 @@ impl Holdings {
         }
     }
 
-    /// Ends every tenure.
-    pub(crate) fn end_all(&self) {
+    /// Ends every tenure, for good: an answer that is still under way brings none back.
+    pub(crate) fn close(&self) {
         let now = self.clock.now();
-        self.slots().values().for_each(|slot| slot.end(now));
+        let slots = self.slots();
+        self.is_closed.store(true, Ordering::Relaxed);
+        slots.values().for_each(|slot| slot.end(now));
     }
 
     /// How many leases are held.
@@ -199,5 +209,32 @@ impl Holdings {
     pub(crate) fn tenures(&self) -> Vec<Tenure> {
         let slots = self.slots();
         slots.values().filter_map(|slot| slot.tenure.borrow().clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_actors::ManualClock;
+
+    use super::*;
+    use crate::raft::timing;
+
+    #[test]
+    fn an_answer_that_was_under_way_brings_no_tenure_back() {
+        let clock = Clock::from(ManualClock::new());
+        let holdings = Holdings::new(clock.clone(), timing::LEASES);
+        let watch = holdings.watch(Duty::named("duty"));
+        let grants = [Grant {
+            duty: "duty".to_owned(),
+            token: 5,
+            revoked: false,
+        }];
+        holdings.renewed(clock.now(), &grants);
+        let held = watch.current().expect("it is held");
+        holdings.close();
+        assert!(!held.still_mine());
+        // The leader had not heard yet that this replica leaves; by now it has given the lease to another.
+        holdings.renewed(clock.now(), &grants);
+        assert!(watch.current().is_none(), "two would hold it");
     }
 }

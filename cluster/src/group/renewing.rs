@@ -70,8 +70,9 @@ impl Group {
             Some(Answer::Held(grants)) => self.0.holdings.renewed(sent, &grants),
             Some(Answer::NotLeader { leader }) => course.hint = leader,
             Some(Answer::NotMember) => self.join_by(course).await,
-            Some(Answer::Removed | Answer::Over) => {
-                self.0.holdings.end_all();
+            // Whoever has said good-bye is told that its process is over.
+            Some(Answer::Removed | Answer::Over) if !self.is_leaving() => {
+                self.0.holdings.close();
                 // It may not have heard that it is no voter any more.
                 self.0.raft.runtime_config().elect(false);
                 course.tell_removed(self);
