@@ -183,7 +183,7 @@ fn start(database: &Database, fresh: ReplicaId) -> Result<Identity, FileError> {
 }
 
 /// Reads a value of [`META`] in a transaction that writes.
-fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str) -> Result<Option<T>, FileError> {
+pub(super) fn get<T: DeserializeOwned>(transaction: &WriteTransaction, key: &str) -> Result<Option<T>, FileError> {
     let table = transaction.open_table(META).map_err(redb_error)?;
     let found = redb::ReadableTable::get(&table, key).map_err(redb_error)?;
     let value = found.map(|found| serde_json::from_slice(found.value()));

@@ -12,7 +12,7 @@ use openraft::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::file::{FileError, RaftFile, key, look_up, put};
+use super::file::{FileError, RaftFile, get, key, look_up, put};
 use crate::core::{GroupState, ReplicaId};
 use crate::raft::{Node, RaftTypes, Response};
 
@@ -93,9 +93,17 @@ impl StateMachine {
         Arc::clone(&self.applied.borrow())
     }
 
+    /// Keeps a snapshot unless a newer one is there: while one is built the leader may send another, by which the log
+    /// is purged.
     async fn keep(&self, snapshot: StoredSnapshot) -> Result<(), StorageError<ReplicaId>> {
         let signature = snapshot.meta.signature();
-        let kept = self.file.write(move |found| put(found, key::SNAPSHOT, &snapshot));
+        let kept = self.file.write(move |found| {
+            let known: Option<StoredSnapshot> = get(found, key::SNAPSHOT)?;
+            if known.is_some_and(|known| known.meta.last_log_id > snapshot.meta.last_log_id) {
+                return Ok(());
+            }
+            put(found, key::SNAPSHOT, &snapshot)
+        });
         kept.await
             .map_err(|error| StorageIOError::write_snapshot(Some(signature), AnyError::new(&error)).into())
     }

@@ -1,13 +1,14 @@
 //! openraft's own suite on this store, and files that were damaged between two starts.
 
+use std::io::Cursor;
 use std::path::Path;
 
 use openraft::storage::{RaftLogStorage as _, RaftStateMachine as _};
-use openraft::testing::{StoreBuilder, Suite};
-use openraft::{StorageError, Vote};
+use openraft::testing::{StoreBuilder, Suite, log_id};
+use openraft::{RaftSnapshotBuilder as _, SnapshotMeta, StorageError, Vote};
 
 use super::*;
-use crate::core::ReplicaId;
+use crate::core::{GroupState, ReplicaId};
 use crate::raft::RaftTypes;
 
 struct Builder;
@@ -112,4 +113,38 @@ async fn a_file_that_was_cut_short_is_refused() {
     std::fs::write(&path, b"not a database").expect("the file is replaced");
     let error = RaftFile::open(dir.path()).expect_err("it is refused");
     assert!(error.to_string().contains("damaged"), "{error}");
+}
+
+/// A snapshot that is built takes its time; meanwhile the leader may have sent one, by which the log is purged.
+#[tokio::test]
+async fn a_newer_snapshot_is_not_replaced_by_an_older_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, _) = RaftFile::open(dir.path()).expect("the file opens");
+    let open = || StateMachine::open(file.clone());
+    let (mut behind, mut ahead) = (open().await.expect("sound"), open().await.expect("sound"));
+    let newest = log_id(1, ReplicaId(1), 9);
+    let meta = SnapshotMeta {
+        last_log_id: Some(newest),
+        ..SnapshotMeta::default()
+    };
+    let data = serde_json::to_vec(&GroupState::default()).expect("the state is JSON");
+    ahead
+        .install_snapshot(&meta, Box::new(Cursor::new(data)))
+        .await
+        .expect("it is kept");
+    behind.build_snapshot().await.expect("it is built");
+    let kept = behind
+        .get_current_snapshot()
+        .await
+        .expect("read")
+        .expect("there is one");
+    assert_eq!(kept.meta.last_log_id, Some(newest));
+    let mut log = LogStore::new(file.clone());
+    log.save_vote(&Vote::new(1, ReplicaId(1)))
+        .await
+        .expect("a vote is saved");
+    log.purge(newest).await.expect("the log is purged");
+    drop(log);
+    drop((behind, ahead, file));
+    RaftFile::open(dir.path()).expect("a replica starts on it again");
 }
