@@ -58,6 +58,11 @@ impl Tenure {
         }
     }
 
+    /// Whether both are the same tenure.
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.outbid, &other.outbid)
+    }
+
     /// Says that this tenure's token is worth nothing where it writes to, because a greater one is in use there. If that
     /// was not given out by this group (but by a replica that was alone, or by another group), no replica could do
     /// the duty any more; so a group takes the lease back and gives it out again under a token above.
@@ -112,11 +117,35 @@ impl LeaseWatch {
         held.await.ok().and_then(|tenure| tenure.clone())
     }
 
-    /// Waits until `tenure` is over: lost, yielded, or replaced by one with another token.
+    /// Waits until `tenure` is over: lost, yielded, or replaced by another, perhaps under the same token.
     pub async fn over(&mut self, tenure: &Tenure) {
-        let token = tenure.lease.token;
-        let is_other = |now: &Option<Tenure>| now.as_ref().is_none_or(|now| now.lease.token != token);
+        let is_other = |now: &Option<Tenure>| now.as_ref().is_none_or(|now| !now.is(tenure));
         // If the sender is gone the group has stopped, and with it every tenure.
         let _ = self.0.wait_for(is_other).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::lease::Duty;
+
+    #[test]
+    fn a_tenure_is_over_also_if_its_token_is_held_again_by_then() {
+        let lease = HeldLease {
+            duty: Duty::named("duty"),
+            token: FencingToken(7),
+        };
+        let changes = watch::Sender::new(Some(Tenure::unending(lease)));
+        let mut leases = LeaseWatch::new(changes.subscribe());
+        let first = leases.current().expect("it is held");
+        assert_eq!(leases.over(&first).now_or_never(), None, "it goes on");
+        changes.send_replace(None);
+        changes.send_replace(Some(Tenure::unending(lease)));
+        assert_eq!(leases.over(&first).now_or_never(), Some(()));
+        let second = leases.current().expect("it is held again");
+        assert_eq!(leases.over(&second).now_or_never(), None);
     }
 }
