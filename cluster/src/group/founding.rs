@@ -67,8 +67,14 @@ impl Group {
         }
     }
 
-    /// Asks to become a member.
+    /// Asks to become a member, or to be found at another address.
     pub(crate) async fn join_by(&self, course: &mut Course) {
+        if self.believed_term().is_some() {
+            if let Err(error) = self.join(self.id(), &self.0.config.advertise).await {
+                tracing::debug!(%error, "cannot change the own address yet");
+            }
+            return;
+        }
         let Some(address) = self.next_address(course) else {
             return;
         };

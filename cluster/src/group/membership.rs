@@ -1,6 +1,6 @@
 //! Who belongs to the group: joining, adding, removing. The leader's work, one change at a time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use openraft::ChangeMembers;
 
@@ -118,7 +118,7 @@ impl Group {
     }
 
     /// Makes a replica a voter, by way of a learner that has caught up. Whoever was at its address before is taken for
-    /// dead: it is the same replica, which has lost its disk.
+    /// dead: it is the same replica, which has lost its disk. A member that has another address now is found there.
     pub(crate) async fn join(&self, replica: ReplicaId, address: &str) -> Result<(), ChangeError> {
         self.confirm_leadership().await?;
         let _one = self
@@ -131,8 +131,12 @@ impl Group {
         }
         let members = self.applied().membership.membership().clone();
         let is_voter = members.voter_ids().any(|voter| voter == replica);
-        if is_voter && members.get_node(&replica).is_some_and(|node| node.addr == address) {
+        let moves = members.get_node(&replica).map(|node| node.addr != address);
+        if is_voter && moves == Some(false) {
             return Ok(());
+        }
+        if moves == Some(true) {
+            self.move_member(replica, address).await?;
         }
         self.within(self.0.raft.add_learner(replica, Node::new(address), true))
             .await?;
@@ -148,6 +152,16 @@ impl Group {
         }
         tracing::info!(%replica, address, "a replica is a member of the group");
         Ok(())
+    }
+
+    /// Has a member found at another address. Safe only if it is there with its votes, so it is asked who it is.
+    async fn move_member(&self, replica: ReplicaId, address: &str) -> Result<(), ChangeError> {
+        let is_there = replica == self.id() || self.hello(address).await.is_some_and(|hello| hello.replica == replica);
+        if !is_there {
+            return Err(refused(format!("replica {replica} does not answer at {address}")));
+        }
+        let moved = BTreeMap::from([(replica, Node::new(address))]);
+        self.change_members(ChangeMembers::SetNodes(moved)).await
     }
 
     pub(crate) async fn remove_here(&self, replica: ReplicaId) -> Result<(), ChangeError> {

@@ -67,7 +67,14 @@ impl Group {
             self.ask_leader(course, Request::Renew(renewal)).await
         };
         match answer {
-            Some(Answer::Held(grants)) => self.0.holdings.renewed(sent, &grants),
+            Some(Answer::Held(grants)) => {
+                self.0.holdings.renewed(sent, &grants);
+                if self.has_moved() {
+                    // Raft does not tell who leads where nothing of it arrives.
+                    course.hint = course.asked_last.take();
+                    self.join_by(course).await;
+                }
+            }
             Some(Answer::NotLeader { leader }) => course.hint = leader,
             Some(Answer::NotMember) => self.join_by(course).await,
             // Whoever has said good-bye is told that its process is over.
@@ -81,10 +88,18 @@ impl Group {
         }
     }
 
+    /// Whether its peers look for this replica at another address than it has now.
+    fn has_moved(&self) -> bool {
+        let members = self.0.raft.metrics().borrow().membership_config.clone();
+        let known = members.membership().get_node(&self.id());
+        known.is_some_and(|known| known.addr != self.0.config.advertise)
+    }
+
     async fn ask_leader(&self, course: &mut Course, request: Request) -> Option<Answer> {
         let address = self.next_address(course)?;
         let envelope = Envelope { to: None, request };
         let called = self.0.caller.call(&address, &envelope, timing::RENEW_TIMEOUT).await;
+        course.asked_last = Some(address);
         called
             .inspect_err(|error| tracing::debug!(%error, "a renewal was not answered"))
             .ok()
@@ -110,6 +125,8 @@ impl Group {
 #[derive(Default)]
 pub(crate) struct Course {
     pub(crate) hint: Option<String>,
+    /// Who was asked last.
+    asked_last: Option<String>,
     turn: usize,
     told: AtomicBool,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,8 @@ struct Probe {
 struct Host {
     disk: Arc<Mutex<SimDisk>>,
     probe: Arc<Mutex<Option<Probe>>>,
+    /// Where it listens from its next start on.
+    port: Arc<AtomicU16>,
     /// Whether its software was started; later starts are restarts.
     is_up: bool,
 }
@@ -103,8 +106,8 @@ impl Cluster {
         let config = GroupConfig {
             name: "simulated".to_owned(),
             directory: Path::new("simulated").to_owned(),
-            listen: format!("0.0.0.0:{PORT}"),
-            advertise: address(name),
+            listen: String::new(),
+            advertise: name.to_owned(),
             peers: peers.iter().map(|peer| address(peer)).collect(),
             version: "1".to_owned(),
             certificates: PeerCertificates {
@@ -113,10 +116,15 @@ impl Cluster {
                 key: Vec::new(),
             },
         };
-        let (timing, made) = (self.timing, (Arc::clone(&disk), Arc::clone(&probe)));
+        let port = Arc::new(AtomicU16::new(PORT));
+        let (timing, listens) = (self.timing, Arc::clone(&port));
+        let made = (Arc::clone(&disk), Arc::clone(&probe));
         let ids = Arc::new(Mutex::new(StdRng::seed_from_u64(self.random.r#gen())));
         self.sim.host(name, move || {
-            let (config, (disk, probe)) = (config.clone(), made.clone());
+            let (mut config, (disk, probe)) = (config.clone(), made.clone());
+            let port = listens.load(Ordering::Relaxed);
+            config.listen = format!("0.0.0.0:{port}");
+            config.advertise = format!("{}:{port}", config.advertise);
             let fresh = ReplicaId(ids.lock().expect("no holder panics").r#gen());
             async move {
                 let disk = disk.lock().expect("no holder panics").clone();
@@ -129,7 +137,13 @@ impl Cluster {
             }
         });
         let is_up = true;
-        self.hosts.insert(name.to_owned(), Host { disk, probe, is_up });
+        let host = Host {
+            disk,
+            probe,
+            port,
+            is_up,
+        };
+        self.hosts.insert(name.to_owned(), host);
     }
 
     /// Starts the group's first three replicas.
@@ -230,6 +244,11 @@ impl Cluster {
             host.is_up = true;
             self.sim.bounce(name);
         }
+    }
+
+    /// Has a host that has crashed listen at another port when it is started.
+    pub(crate) fn listen_at(&mut self, name: &str, port: u16) {
+        self.hosts[name].port.store(port, Ordering::Relaxed);
     }
 
     /// Empties the disk of a host that has crashed.

@@ -303,6 +303,29 @@ fn two_that_are_removed_at_once_are_both_out() {
     assert_eq!(cluster.holders().len(), 4, "every duty is done");
 }
 
+#[test]
+fn a_replica_that_comes_back_at_another_address_is_found_there() {
+    let mut cluster = settled(14);
+    let leader = cluster.leader().expect("a leader");
+    let [moved, other] = <[String; 2]>::try_from(cluster.others(&leader)).expect("three hosts");
+    let id = cluster.group(&moved).expect("it runs").id();
+    cluster.crash(&moved);
+    cluster.listen_at(&moved, 7_001);
+    cluster.restart(&moved);
+    cluster.run(3 * SECOND).expect("nothing is violated");
+    assert!(cluster.is_balanced(), "{:?}", cluster.holders());
+    assert_eq!(
+        cluster.group(&moved).expect("it runs").id(),
+        id,
+        "it is the same member"
+    );
+    // Without its vote there would be no quorum now.
+    cluster.crash(&other);
+    cluster
+        .run_until("leases have moved", 5 * SECOND, |cluster| cluster.holders().len() == 4)
+        .expect("leases move");
+}
+
 /// The checker sees a real bug, too: a leader that counts less time than holders do.
 #[test]
 fn a_leader_that_expires_holders_too_early_is_caught() {
