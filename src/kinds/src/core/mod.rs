@@ -18,6 +18,6 @@ pub(crate) mod resourcequotas;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;
-mod volumes;
+pub(crate) mod volumes;
 
 pub(crate) use resource_names::is_extended as is_extended_resource_name;

@@ -1,4 +1,4 @@
-//! What persistent volumes and their claims have in common.
+//! What persistent volumes, their claims and the volumes of pods have in common.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
@@ -13,6 +13,34 @@ pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const SINGLE_POD: &str = "ReadWriteOncePod";
+/// Sources of volumes that are on their way out, and how they are named.
+const DEPRECATED_SOURCES: [(&str, &str, &str); 9] = [
+    (
+        "photonPersistentDisk",
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    (
+        "gitRepo",
+        "gitRepo",
+        "deprecated in v1.11, and disabled by default in v1.33+",
+    ),
+    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    (
+        "storageos",
+        "storageOS",
+        "deprecated in v1.22, non-functional in v1.25+",
+    ),
+    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    (
+        "glusterfs",
+        "glusterfs",
+        "deprecated in v1.25, non-functional in v1.26+",
+    ),
+    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
 
 /// Access modes that are unknown or do not go together.
 pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -28,6 +56,14 @@ pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mu
             "may not use ReadWriteOncePod with other access modes",
         ));
     }
+}
+
+/// What is said of a volume's source that is on its way out; `path` is where the volume or its spec stands.
+pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Iterator<Item = String> {
+    DEPRECATED_SOURCES
+        .iter()
+        .filter(|(source, ..)| volume.get(source).is_some())
+        .map(move |(_, shown, advice)| format!("{path}.{shown}: {advice}"))
 }
 
 /// A negative amount is no valid resource.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     address_warnings::of_address,
-    core::persistentvolumeclaims::claim_spec_warnings,
+    core::{persistentvolumeclaims::claim_spec_warnings, volumes::deprecated_source_warnings},
     values::{entries, items, text},
 };
 
@@ -67,34 +67,6 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         "security.alpha.kubernetes.io/unsafe-sysctls",
         "non-functional in v1.11+; use the \"sysctls\" field instead",
     ),
-];
-/// Sources of volumes that are on their way out, and how they are named.
-const VOLUMES: [(&str, &str, &str); 9] = [
-    (
-        "photonPersistentDisk",
-        "photonPersistentDisk",
-        "deprecated in v1.11, non-functional in v1.16+",
-    ),
-    (
-        "gitRepo",
-        "gitRepo",
-        "deprecated in v1.11, and disabled by default in v1.33+",
-    ),
-    ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
-    (
-        "storageos",
-        "storageOS",
-        "deprecated in v1.22, non-functional in v1.25+",
-    ),
-    ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-    (
-        "glusterfs",
-        "glusterfs",
-        "deprecated in v1.25, non-functional in v1.26+",
-    ),
-    ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -230,9 +202,7 @@ fn warn_of_company(spec: &Value, path: &str, warnings: &mut Vec<String>) {
 
 fn warn_of_volumes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
-        for (_, shown, advice) in VOLUMES.iter().filter(|(kind, ..)| volume.get(kind).is_some()) {
-            warnings.push(format!("{path}.volumes[{index}].{shown}: {advice}"));
-        }
+        warnings.extend(deprecated_source_warnings(volume, &format!("{path}.volumes[{index}]")));
         warn_of_claim(volume, &format!("{path}.volumes[{index}]"), warnings);
     }
 }

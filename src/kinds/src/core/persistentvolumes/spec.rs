@@ -9,7 +9,9 @@ use trireme_machinery::{
 use super::{has_entries, sources};
 use crate::{
     checks::{not_supported_value, push_class_name, push_not_positive, push_unsupported},
-    core::volumes::{STORAGE, VOLUME_MODES, push_access_mode_faults, push_basic_quantity_faults},
+    core::volumes::{
+        STORAGE, VOLUME_MODES, deprecated_source_warnings, push_access_mode_faults, push_basic_quantity_faults,
+    },
     pod_template::{node_label_advice, validate_node_selector},
     values::{entries, items, text, text_at},
 };
@@ -161,29 +163,6 @@ fn push_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// What is deprecated in a spec.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
-    /// The field, how it is shown and what is said of it.
-    const DEPRECATED: [(&str, &str, &str); 8] = [
-        ("cephfs", "cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-        (
-            "photonPersistentDisk",
-            "photonPersistentDisk",
-            "deprecated in v1.11, non-functional in v1.16+",
-        ),
-        ("rbd", "rbd", "deprecated in v1.28, non-functional in v1.31+"),
-        ("scaleIO", "scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-        (
-            "storageos",
-            "storageOS",
-            "deprecated in v1.22, non-functional in v1.25+",
-        ),
-        (
-            "glusterfs",
-            "glusterfs",
-            "deprecated in v1.25, non-functional in v1.26+",
-        ),
-        ("flocker", "flocker", "deprecated in v1.22, non-functional in v1.25+"),
-        ("quobyte", "quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-    ];
     let mut warnings = Vec::new();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
         warnings.push(
@@ -192,8 +171,7 @@ pub(super) fn warnings(spec: &Value) -> Vec<String> {
         );
     }
     warnings.extend(label_warnings(spec));
-    let deprecated = DEPRECATED.iter().filter(|(source, ..)| spec.get(source).is_some());
-    warnings.extend(deprecated.map(|(_, shown, why)| format!("spec.{shown}: {why}")));
+    warnings.extend(deprecated_source_warnings(spec, "spec"));
     warnings
 }
 
