@@ -207,8 +207,8 @@ pub fn keep_all_but_status_and_metadata(new: &mut Value, old: &Value) {
 
 /// Work in the store that goes with a write, such as reserving a service's addresses.
 ///
-/// Reservations are made before the object is written and given back if it is not; what a crash leaves behind is
-/// found by a repair duty.
+/// Reservations are made before the object is written and given back if it is not. What a crash leaves behind, or a
+/// write whose outcome is unknown, stays reserved: nothing looks for it yet.
 pub trait SideEffects: Send + Sync + 'static {
     /// Reserves what a new or changed object needs and fills it in; `old` is there on update. With `dry_run` it
     /// fills in without reserving.

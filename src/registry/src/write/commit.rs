@@ -2,7 +2,7 @@
 //!
 //! A write has three outcomes: committed, surely not committed, unknown. The store itself tries again and finds out as
 //! much as it can in its time, so nothing is looked up here: what it calls unknown, the client hears to be unknown. What
-//! was reserved for such a write stays reserved, since the object may hold it; the repair duty finds out.
+//! was reserved for such a write stays reserved, since the object may hold it.
 
 use std::sync::Arc;
 

@@ -202,15 +202,15 @@ impl Allocation {
         Ok(number.into())
     }
 
-    /// Gives back what it can; what the store refuses now is found by the repair duty, so nobody waits for it here.
+    /// Gives back what it can. What the store refuses now stays held, and nobody waits for it here.
     async fn give_back(&self, keys: &[String]) {
         let ports: Vec<u16> = keys
             .iter()
             .filter_map(|key| key.strip_prefix(PORT)?.parse().ok())
             .collect();
-        let _left_to_repair = self.ports.release(&ports).await;
+        let _stays_held = self.ports.release(&ports).await;
         for address in keys.iter().filter_map(|key| key.strip_prefix(ADDRESS)) {
-            let _left_to_repair = self.addresses.release(address).await;
+            let _stays_held = self.addresses.release(address).await;
         }
     }
 }
