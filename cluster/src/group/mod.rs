@@ -125,7 +125,7 @@ impl Group {
         self.0.holdings.tenures()
     }
 
-    fn is_leaving(&self) -> bool {
+    pub(crate) fn is_leaving(&self) -> bool {
         self.0.is_leaving.load(Ordering::Relaxed)
     }
 

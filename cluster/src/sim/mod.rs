@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! seed ─► plan of faults ─► cluster (3 hosts, one thread) ──each tick──► checker ─► violation
-//!             crash, lost disk, partition, one-way partition, delay
+//!             crash, lost disk, partition, one-way partition, delay, stop in good order, another address
 //! ```
 //!
 //! The replicas run the crate's own code from the port up; only TLS and the file are replaced. A seed repeats its faults,

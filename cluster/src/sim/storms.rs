@@ -39,7 +39,34 @@ fn strike(cluster: &mut Cluster, hosts: &[String]) {
                 .network()
                 .set_link_max_message_latency(one.as_str(), other.as_str(), slow);
         }
+        84..88 => stop_in_good_order(cluster, &one),
+        // One address at a time, as the others have to be told of it.
+        88..91 if cluster.is_settled() && cluster.up().len() == hosts.len() => {
+            let port = cluster.random.gen_range(7_001..7_004);
+            cluster.crash(&one);
+            cluster.listen_at(&one, port);
+            cluster.restart(&one);
+        }
         _ => heal(cluster, hosts),
+    }
+}
+
+fn stop_in_good_order(cluster: &mut Cluster, host: &str) {
+    if cluster.group(host).is_some() {
+        cluster.on(host, |group| async move {
+            // What others do to it meanwhile decides how far it comes.
+            group.hand_over().await;
+        });
+    }
+}
+
+/// Whoever has handed over takes no lease until it is started again.
+fn start_leavers_again(cluster: &mut Cluster, hosts: &[String]) {
+    for host in hosts {
+        if cluster.group(host).is_some_and(|group| group.is_leaving()) {
+            cluster.crash(host);
+            cluster.restart(host);
+        }
     }
 }
 
@@ -66,6 +93,7 @@ fn storm(seed: u64) -> Result<Cluster, String> {
         left -= pause;
     }
     heal(&mut cluster, &hosts);
+    start_leavers_again(&mut cluster, &hosts);
     hosts.iter().for_each(|host| cluster.restart(host));
     cluster.run_until("the group is whole again", HEALED_WITHIN, Cluster::is_settled)?;
     cluster.run_until("leases are spread again", HEALED_WITHIN, Cluster::is_balanced)?;
