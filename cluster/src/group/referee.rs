@@ -204,10 +204,20 @@ impl Group {
         });
         let holders: BTreeSet<Holder> = holders.collect();
         for holder in self.0.referee.overdue(term, &holders, self.0.clock.now()) {
-            let (replica, incarnation) = (holder.replica, holder.incarnation);
-            tracing::info!(%replica, "a replica has not renewed; its leases go to others");
-            // If this fails or seems to, the next round looks at what has been applied and tries again.
-            let _ = self.propose(Command::Expire { replica, incarnation }).await;
+            self.expire(term, holder).await;
         }
+    }
+
+    /// Proposes to expire a replica that was overdue in this term, and in no other: there it may have been acknowledged
+    /// since. A proposal without a quorum takes a second, in which this leader may have been deposed and elected again.
+    pub(crate) async fn expire(&self, term: u64, holder: Holder) {
+        // Nothing is awaited between this look and the proposal.
+        if self.believed_term() != Some(term) {
+            return;
+        }
+        let (replica, incarnation) = (holder.replica, holder.incarnation);
+        tracing::info!(%replica, "a replica has not renewed; its leases go to others");
+        // If this fails or seems to, the next round looks at what has been applied and tries again.
+        let _ = self.propose(Command::Expire { replica, incarnation }).await;
     }
 }

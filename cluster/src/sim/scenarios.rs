@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::cluster::{Cluster, host};
 use crate::core::fence::Timing;
+use crate::core::leases::Holder;
 use crate::raft::timing;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -324,6 +325,26 @@ fn a_replica_that_comes_back_at_another_address_is_found_there() {
     cluster
         .run_until("leases have moved", 5 * SECOND, |cluster| cluster.holders().len() == 4)
         .expect("leases move");
+}
+
+/// A leader that has lost its quorum tries for a second to expire one holder before it comes to the next. By then it may
+/// lead again, in another term, and have acknowledged a renewal of the next one.
+#[test]
+fn who_was_overdue_in_one_term_is_not_expired_in_another() {
+    let mut cluster = settled(15);
+    let leader = cluster.leader().expect("a leader");
+    let follower = cluster.others(&leader).remove(0);
+    let status = cluster.group(&follower).expect("it runs").status();
+    let holder = Holder {
+        replica: status.replica,
+        incarnation: status.incarnation,
+    };
+    let before = cluster.holders();
+    cluster.on(&leader, move |group| async move {
+        group.expire(status.term - 1, holder).await
+    });
+    cluster.run(SECOND).expect("nothing is violated");
+    assert_eq!(cluster.holders(), before);
 }
 
 /// The checker sees a real bug, too: a leader that counts less time than holders do.
