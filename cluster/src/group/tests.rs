@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use trireme_actors::{Clock, Tasks};
+use trireme_tests::ports::free_address;
 
 use super::{Group, GroupConfig};
 use crate::lease::Duty;
 use crate::transport::PeerCertificates;
-use crate::transport::tests::{Authority, free_address};
+use crate::transport::tests::Authority;
 
 const DUTY: Duty = Duty::named("real-duty");
 const LIMIT: Duration = Duration::from_secs(20);
@@ -50,10 +51,7 @@ async fn holder(replicas: &[Replica]) -> usize {
 async fn three_replicas_over_tls_hand_a_duty_over() {
     let dir = tempfile::tempdir().expect("a directory");
     let authority = Authority::new();
-    let mut peers = Vec::new();
-    for _ in 0..3 {
-        peers.push(free_address().await.to_string());
-    }
+    let peers: Vec<String> = (0..3).map(|_| free_address().to_string()).collect();
     let mut replicas = Vec::new();
     for address in &peers {
         replicas.push(start(dir.path(), address, &peers, authority.replica("real")).await);

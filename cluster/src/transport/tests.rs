@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use trireme_actors::{Clock, Tasks};
+use trireme_tests::ports::free_address;
 
 use super::*;
 
@@ -99,20 +100,12 @@ async fn start_on(wire: &dyn Wire) -> SocketAddr {
 }
 
 async fn start_held_back(wire: &dyn Wire, may_answer: watch::Receiver<bool>) -> SocketAddr {
-    // The listener does not tell its port, so one is found by binding it before.
-    let address = free_address().await;
+    let address = free_address();
     let listener = wire.listen(&address.to_string()).await.expect("the port is free");
     let clock = Clock::system();
     let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
     let _ = tasks.spawn_named("echo", serve(listener, Echo { may_answer }, tasks.clone(), clock));
     address
-}
-
-pub(crate) async fn free_address() -> SocketAddr {
-    let probe = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port is free");
-    probe.local_addr().expect("it has an address")
 }
 
 fn caller(group: &str, certificates: &PeerCertificates) -> Caller {
@@ -258,7 +251,7 @@ async fn an_answer_that_comes_too_late_is_nobody_elses() {
 #[tokio::test]
 async fn a_peer_that_cannot_be_reached_is_not_dialled_at_once_again() {
     let authority = Authority::new();
-    let address = free_address().await;
+    let address = free_address();
     let caller = caller("one", &authority.replica("one"));
     let first = ask(&caller, address, "anybody").await.expect_err("nobody is there");
     assert!(matches!(first, CallError::Unreachable { .. }), "{first}");
