@@ -49,6 +49,34 @@ async fn go_through(fault: Fault, world: &Arc<World>) -> Healed {
         .unwrap_or_else(|error| panic!("{fault}: {error}"))
 }
 
+/// A replica that is dead is brought back while another one is cut off, whatever chance decides.
+async fn kill_and_cut_off(world: &Arc<World>) {
+    let killed = install(&Fault::KillAllButOne, world).await;
+    let alive = (0..world.replicas())
+        .map(Part::Replica)
+        .find(|part| world.is_running(*part));
+    let alive = alive.expect("one is left").to_string();
+    let mut cuts = Vec::new();
+    for seed in 0..6 {
+        let cut = Fault::CutFromEtcd
+            .install(world, &mut StdRng::seed_from_u64(seed))
+            .await;
+        let Verdict::Installed(cut) = cut else {
+            panic!("{cut:?}");
+        };
+        let links = cut.targets();
+        assert!(
+            links.iter().all(|link| link.starts_with(&alive)),
+            "{alive} lives: {links:?}"
+        );
+        cuts.push(cut);
+    }
+    killed.heal(world).await.unwrap_or_else(|error| panic!("{error}"));
+    for cut in cuts {
+        cut.heal(world).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 async fn all_is_well(world: &World) {
     for part in world.parts() {
         world.wait_ready(part).await.unwrap_or_else(|error| panic!("{error}"));
@@ -72,6 +100,7 @@ async fn faults_of_replicas_and_their_links_bite_and_heal() {
     go_through(Fault::CutPeers(Cut::OneWay), &world).await;
     go_through(Fault::ResetStorm(Where::ToEtcd), &world).await;
     go_through(Fault::ReloadBalancer, &world).await;
+    kill_and_cut_off(&world).await;
     let healed = go_through(Fault::DamageRaft(Damage::BitFlip), &world).await;
     let Observation::Seen(evidence) = healed.observed else {
         panic!("{healed:?}");

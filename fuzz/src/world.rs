@@ -42,6 +42,7 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
         endpoints: LateObjects::default(),
         tokens: TokenIssuer {
             audiences: Vec::new(),
+            extend: true,
             sign: Arc::new(|claims| Ok(claims.to_string())),
         },
     })

@@ -139,13 +139,14 @@ impl Doing for Mix {
         Box::pin(async {
             let end = match self.task.end().await {
                 Some(Ok(())) => None,
-                Some(Err(error)) => Some(format!("the mix ended early: {}", told(error))),
-                None => Some("the mix ended in a panic".to_owned()),
+                Some(Err(error)) => Some(told(error)),
+                None => Some("it panicked".to_owned()),
             };
             world.restore().await?;
-            let (_, mut lines) = self.diary();
-            lines.extend(end);
-            Ok(lines)
+            match end {
+                None => Ok(self.diary().1),
+                Some(why) => Err(WorldError::Unsupported(format!("the mix ended early: {why}"))),
+            }
         })
     }
 }

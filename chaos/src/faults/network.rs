@@ -4,14 +4,13 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rand::Rng as _;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Doing, Observation, Refusal, skip};
 use crate::proxy::{Conditions, Counts, Flow, Link, OnLoss, Way};
-use crate::world::{LinkId, Settings, World, WorldError};
+use crate::world::{LinkId, Part, Settings, World, WorldError};
 
 /// Which links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +89,15 @@ struct Weather {
 }
 
 pub(super) fn cut_from_etcd(world: &World, chance: &mut StdRng) -> Result<Box<dyn Doing>, Refusal> {
-    let replica = chance.random_range(0..world.replicas().max(1));
+    // One that is dead or paused cannot come back as long as it is cut off, so whoever heals that first would wait for ever.
+    let works = |replica: &usize| {
+        let part = Part::Replica(*replica);
+        world.is_running(part) && !world.is_paused(part)
+    };
+    let working: Vec<usize> = (0..world.replicas()).filter(works).collect();
+    let Some(replica) = working.choose(chance).copied() else {
+        return skip("no replica runs");
+    };
     let links = world.links().into_iter();
     let links = links.filter(|(id, _)| matches!(id, LinkId::Etcd { replica: from, .. } if *from == replica));
     set(links.map(|(_, link)| (link, Conditions::cut())).collect())
