@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// No answer takes longer; a watch sets its own limit.
@@ -105,6 +106,22 @@ impl Client {
             token: Some(token.to_owned()),
             ..self.clone()
         }
+    }
+
+    /// The same client with a certificate of its own, whoever signed it.
+    pub fn with_certificate(
+        &self,
+        certificate: CertificateDer<'static>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, String> {
+        let identity = CertifiedKey::from_der(vec![certificate], key, self.tls.crypto_provider());
+        let identity = identity.map_err(|error| error.to_string())?;
+        let mut tls = ClientConfig::clone(&self.tls);
+        tls.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(identity));
+        Ok(Self {
+            tls: Arc::new(tls),
+            ..self.clone()
+        })
     }
 
     /// The same client without a token.

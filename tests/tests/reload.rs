@@ -16,6 +16,9 @@ use trireme_tests::{Server, StoreChoice};
 /// Files are looked at once a second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A certificate and its key.
+type Issued = (rcgen::Certificate, KeyPair);
+
 struct Ca {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
@@ -42,11 +45,16 @@ impl Ca {
     }
 
     /// A certificate for a user and for 127.0.0.1, and its key.
-    fn issue(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+    fn issue(&self, name: &str) -> Issued {
+        self.issue_until(name, 2999)
+    }
+
+    fn issue_until(&self, name: &str, year: i32) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
         params.distinguished_name.push(DnType::CommonName, name);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
         let certificate = params.signed_by(&key, &self.issuer).expect("signed");
         (certificate, key)
     }
@@ -62,24 +70,29 @@ fn shown(server: &Server) -> CertificateDer<'static> {
     connection.peer_certificates().expect("shown")[0].clone().into_owned()
 }
 
-/// Whether a client certificate is taken. It is judged after the handshake.
-fn is_taken(server: &Server, certificate: &rcgen::Certificate, key: &KeyPair) -> bool {
-    let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_file(server.ca_file()).expect("a CA"))
-        .expect("a CA");
+/// A client that shows a certificate and no token.
+fn with_certificate(server: &Server, (certificate, key): &Issued) -> Client {
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-    let config = builder().with_root_certificates(roots);
-    let config = config.with_client_auth_cert(vec![certificate.der().clone()], key);
-    shake_hands(server.port(), config.expect("they fit")).is_ok()
+    let client = server.client().anonymous();
+    client
+        .with_certificate(certificate.der().clone(), key)
+        .expect("they fit")
+}
+
+/// Whether a client certificate is believed: anyone known may read discovery.
+fn is_believed(server: &Server, issued: &Issued) -> bool {
+    match with_certificate(server, issued).get("/api").expect("an answer").code {
+        200 => true,
+        401 => false,
+        code => panic!("{code}"),
+    }
 }
 
 fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    // In TLS 1.2 a server tells within the handshake what it thinks of a client's certificate.
     ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS12])
-        .expect("it is spoken")
+        .with_safe_default_protocol_versions()
+        .expect("the defaults fit")
 }
 
 fn shake_hands(port: u16, config: ClientConfig) -> std::io::Result<ClientConnection> {
@@ -150,21 +163,52 @@ fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
     let flag = format!("--client-ca-file={}", file.display());
     let mut server = Server::try_start(StoreChoice::Embedded, &[&flag]).unwrap_or_else(|error| panic!("{error}"));
     let own = Ca::of(&server);
-    let [(by_old, old_key), (by_new, new_key), (by_own, own_key)] = [&old, &new, &own].map(|ca| ca.issue("alice"));
-    assert!(is_taken(&server, &by_old, &old_key));
-    assert!(!is_taken(&server, &by_new, &new_key));
+    let [by_old, by_new, by_own] = [&old, &new, &own].map(|ca| ca.issue("alice"));
+    assert!(is_believed(&server, &by_old));
+    assert!(!is_believed(&server, &by_new));
 
     replace(&file, &[old.pem.as_str(), &new.pem].concat());
     until(&mut server, "trust in the new CA", |server| {
-        is_taken(server, &by_new, &new_key)
+        is_believed(server, &by_new)
     });
-    assert!(is_taken(&server, &by_old, &old_key), "both are there");
+    assert!(is_believed(&server, &by_old), "both are there");
     replace(&file, &new.pem);
     until(&mut server, "distrust of the old CA", |server| {
-        !is_taken(server, &by_old, &old_key)
+        !is_believed(server, &by_old)
     });
-    assert!(is_taken(&server, &by_new, &new_key));
-    assert!(is_taken(&server, &by_own, &own_key), "its own is not in that file");
+    assert!(is_believed(&server, &by_new));
+    assert!(is_believed(&server, &by_own), "its own is not in that file");
+}
+
+#[test]
+fn a_client_certificate_that_is_worth_nothing_is_told_so_and_a_token_beside_it_counts() {
+    let server = Server::start(StoreChoice::Embedded);
+    let own = Ca::of(&server);
+    let expired = own.issue_until("alice", 2020);
+    for worthless in [&Ca::new("foreign").issue("alice"), &expired] {
+        let client = with_certificate(&server, worthless);
+        let answer = client.get("/readyz").expect("an answer");
+        assert_eq!(answer.code, 401, "bad credentials are not the same as none");
+        let status: serde_json::Value = serde_json::from_str(&answer.text()).expect("a Status");
+        assert_eq!([&status["kind"], &status["reason"]], ["Status", "Unauthorized"]);
+        assert_eq!(
+            client
+                .with_token("admin-token")
+                .get("/api/v1/namespaces")
+                .expect("an answer")
+                .code,
+            200
+        );
+        assert_eq!(
+            client
+                .with_token("no-such")
+                .get("/api/v1/namespaces")
+                .expect("an answer")
+                .code,
+            401
+        );
+    }
+    assert!(is_believed(&server, &own.issue("alice")));
 }
 
 #[test]

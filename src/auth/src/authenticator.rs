@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin};
 
 use trireme_registry::request::UserInfo;
 
-use crate::x509::CertificateIdentity;
+use crate::x509::{CertificateError, CertificateIdentity};
 
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -14,8 +14,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct Credentials<'a> {
     /// The token of `Authorization: Bearer …`.
     pub bearer_token: Option<&'a str>,
-    /// The client certificate of the connection; its chain has been verified.
-    pub certificate: Option<&'a CertificateIdentity>,
+    /// The client certificate of the connection, or what is wrong with it.
+    pub certificate: Option<Result<&'a CertificateIdentity, CertificateError>>,
 }
 
 /// Credentials were given and are not valid.

@@ -29,21 +29,30 @@ pub struct CertificateIdentity {
     pub fingerprint: String,
 }
 
-/// A certificate that cannot be read.
+/// A certificate that shows nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the client certificate cannot be read")]
-pub struct CertificateError;
+pub enum CertificateError {
+    /// It cannot be read.
+    #[error("the client certificate cannot be read")]
+    Unreadable,
+    /// No client CA stands for it, or not now, or not for clients.
+    #[error("the client certificate is not trusted")]
+    Untrusted,
+}
 
 impl CertificateIdentity {
-    /// Reads a certificate in DER form. Its signature is the TLS layer's business.
+    /// Reads a certificate in DER form. Who signed it is the TLS layer's business.
     ///
     /// # Errors
     /// If it is no certificate.
     pub fn from_der(der: &[u8]) -> Result<Self, CertificateError> {
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError)?;
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::Unreadable)?;
         let subject = certificate.subject();
         let texts = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
-            attribute.as_str().map(str::to_owned).map_err(|_| CertificateError)
+            attribute
+                .as_str()
+                .map(str::to_owned)
+                .map_err(|_| CertificateError::Unreadable)
         };
         let common_name = subject.iter_common_name().last().map(texts).transpose()?;
         let expiry = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
@@ -56,7 +65,7 @@ impl CertificateIdentity {
     }
 }
 
-/// Authenticates by client certificates that the TLS layer has verified.
+/// Authenticates by client certificates, on which the TLS layer has passed its judgement.
 #[derive(Debug, Clone)]
 pub struct CertificateAuthenticator(Clock);
 
@@ -87,7 +96,12 @@ impl CertificateAuthenticator {
 
 impl Authenticator for CertificateAuthenticator {
     fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
-        let answer = credentials.certificate.map_or(Ok(None), |identity| self.user(identity));
+        let answer = match credentials.certificate {
+            None => Ok(None),
+            Some(Ok(identity)) => self.user(identity),
+            Some(Err(CertificateError::Unreadable)) => Err(Rejected("the client certificate cannot be read")),
+            Some(Err(CertificateError::Untrusted)) => Err(Rejected("the client certificate is not trusted")),
+        };
         Box::pin(std::future::ready(answer))
     }
 }
@@ -170,6 +184,9 @@ mod tests {
 
     #[test]
     fn junk_is_no_certificate() {
-        assert_eq!(CertificateIdentity::from_der(b"junk"), Err(CertificateError));
+        assert_eq!(
+            CertificateIdentity::from_der(b"junk"),
+            Err(CertificateError::Unreadable)
+        );
     }
 }

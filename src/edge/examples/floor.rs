@@ -17,7 +17,7 @@ use actix_web::{
     web::{Bytes, Data},
 };
 use futures_util::stream;
-use trireme_edge::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, start, tls_from_pem};
+use trireme_edge::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, start, tls_from_pem};
 
 const WORKERS: usize = 2;
 /// What is longer is sent in pieces of this size, as lists are.
@@ -53,7 +53,7 @@ fn read(directory: &Path) -> Outcome<Files> {
     Ok(Arc::new(files))
 }
 
-fn tls(directory: &Path) -> Outcome<rustls::ServerConfig> {
+fn tls(directory: &Path) -> Outcome<Tls> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
     let certificate = made.cert.pem();
     fs::write(directory.join("floor.crt"), &certificate)?;
@@ -79,7 +79,7 @@ async fn serve(name: web::Path<String>, files: Data<HashMap<String, Bytes>>) -> 
     response.streaming(stream::iter(pieces))
 }
 
-fn serve_with_hyper(tls: rustls::ServerConfig, files: Files) -> Outcome<()> {
+fn serve_with_hyper(tls: Tls, files: Files) -> Outcome<()> {
     let config = ServerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
         workers: WORKERS,
@@ -101,14 +101,14 @@ fn serve_with_hyper(tls: rustls::ServerConfig, files: Files) -> Outcome<()> {
     }
 }
 
-fn serve_with_actix(tls: rustls::ServerConfig, files: Files) -> Outcome<()> {
+fn serve_with_actix(tls: Tls, files: Files) -> Outcome<()> {
     actix_rt::System::new().block_on(async {
         let app = move || {
             let files = Data::from(files.clone());
             App::new().app_data(files).route("/{name}", web::get().to(serve))
         };
         let server = HttpServer::new(app).workers(WORKERS).tcp_nodelay(true);
-        let server = server.bind_rustls_0_23(("127.0.0.1", 0), tls)?;
+        let server = server.bind_rustls_0_23(("127.0.0.1", 0), rustls::ServerConfig::clone(tls.config()))?;
         if let Some(address) = server.addrs().first() {
             announce(*address);
         }

@@ -9,7 +9,7 @@ use trireme_auth::{
     Authenticator, BootstrapPolicy, BoxFuture, CertificateAuthenticator, Credentials, Rejected, TokenFile, Union,
 };
 use trireme_edge::profiling::Profiler;
-use trireme_edge::server::{Running, TlsProvider, tls_from_pem};
+use trireme_edge::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
@@ -113,10 +113,10 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
 }
 
 /// The certificates of now, for every new connection.
-struct Certificates(Current<rustls::ServerConfig>);
+struct Certificates(Current<Tls>);
 
 impl TlsProvider for Certificates {
-    fn current(self: Arc<Self>) -> Arc<rustls::ServerConfig> {
+    fn current(self: Arc<Self>) -> Arc<Tls> {
         self.0.load_full()
     }
 }

@@ -24,9 +24,10 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
         Some(_) => Ok(None),
         None => websocket::token(request.headers()),
     };
+    let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
-        certificate: exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref()),
+        certificate: certificate.map(|judged| judged.as_ref().map_err(|why| *why)),
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,

@@ -10,7 +10,7 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpStream, sync::Notify};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use trireme_auth::CertificateIdentity;
+use trireme_auth::{CertificateError, CertificateIdentity};
 
 use super::{
     ConnectionLimits,
@@ -31,8 +31,8 @@ use super::{
 pub struct Peer {
     /// The address: of the client or of the last proxy.
     pub address: SocketAddr,
-    /// The client certificate, if one was given. Its chain has been verified.
-    pub certificate: Option<CertificateIdentity>,
+    /// The client certificate, if one was given: what it says, or that it is worth nothing.
+    pub certificate: Option<Result<CertificateIdentity, CertificateError>>,
     /// What the connection is told of its end.
     pub(crate) ending: Ending,
 }
@@ -52,10 +52,10 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settin
         settings.lifecycle.closing().cancelled().await;
         tokio::time::sleep(settings.limits.linger).await;
     };
-    let stream = tokio::select! {
+    let (stream, certificate) = tokio::select! {
         biased;
         result = handshake => match result {
-            Ok(Ok(stream)) => stream,
+            Ok(Ok(connected)) => connected,
             Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
         },
@@ -64,13 +64,6 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settin
     drop(permit);
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
-    let certificate = match session.peer_certificates().and_then(<[_]>::first) {
-        None => None,
-        Some(der) => match CertificateIdentity::from_der(der) {
-            Ok(identity) => Some(identity),
-            Err(error) => return tracing::debug!(%peer, %error, "client certificate refused"),
-        },
-    };
     let peer = Rc::new(Peer {
         address: peer,
         certificate,
@@ -86,13 +79,21 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settin
     }
 }
 
-async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::io::Result<TlsStream<TcpStream>> {
+/// The connection, and who is at its other end.
+type Connected = (
+    TlsStream<TcpStream>,
+    Option<Result<CertificateIdentity, CertificateError>>,
+);
+
+async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::io::Result<Connected> {
     let socket = TcpStream::from_std(socket)?;
     // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
     socket.set_nodelay(true)?;
-    TlsAcceptor::from(Arc::clone(&settings.tls).current())
-        .accept(socket)
-        .await
+    let tls = Arc::clone(&settings.tls).current();
+    let stream = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket).await?;
+    let (_, session) = stream.get_ref();
+    let certificate = session.peer_certificates().and_then(|shown| tls.identify(shown));
+    Ok((stream, certificate))
 }
 
 async fn serve_http1<H: Handler>(

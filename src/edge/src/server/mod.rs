@@ -34,7 +34,7 @@ pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
 pub(crate) use lifecycle::{Ending, RunningRequest};
 pub use open_connections::OpenConnections;
-pub use tls::{TlsError, TlsProvider, tls_from_pem};
+pub use tls::{Tls, TlsError, TlsProvider, tls_from_pem};
 pub(crate) use upgrade::{Upgrade, Upgraded};
 use worker::Shared;
 
