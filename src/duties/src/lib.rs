@@ -5,12 +5,13 @@
 //! | what | duties |
 //! | --- | --- |
 //! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`] |
-//! | what the server itself keeps up | [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
+//! | what the server itself keeps up | [`ClientTrust`], [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
 //! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccounts`], [`RootCaPublisher`], [`GarbageCollector`] |
 //!
 //! `docs/duties.md` says what each does.
 
 mod alone;
+mod client_trust;
 mod controller;
 mod flow;
 mod follow;
@@ -29,6 +30,7 @@ mod service_range;
 mod system_namespaces;
 
 pub use alone::acquire_alone;
+pub use client_trust::ClientTrust;
 pub use controller::{Change, Controller, Looked, QueueKey};
 pub use flow::{FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};

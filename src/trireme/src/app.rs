@@ -151,6 +151,7 @@ impl App {
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
+            client_cas: client_cas(settings, &pki),
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
@@ -293,6 +294,12 @@ fn root_ca(settings: &Settings, pki: &Pki) -> Result<String, BuildError> {
     let foreign = settings.serving.as_ref().map(|files| &files.certificate);
     let file = settings.root_ca_file.as_ref().or(foreign).unwrap_or(&pki.ca_file);
     Ok(String::from_utf8_lossy(&read_file(file)?).into_owned())
+}
+
+/// What client certificates are signed by: our own CA, or the one of the settings.
+pub(crate) fn client_cas(settings: &Settings, pki: &Pki) -> Vec<PathBuf> {
+    let own = std::iter::once(&pki.ca_file);
+    own.chain(&settings.client_ca_file).cloned().collect()
 }
 
 /// This machine's name as its kernel knows it.

@@ -1,13 +1,14 @@
 //! Starts the work that one replica at a time does.
 
 use std::net::{IpAddr, UdpSocket};
+use std::path::PathBuf;
 
 use trireme_actors::ActorSystem;
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
-    Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration, FlowStatus,
-    GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence, RootCaPublisher,
-    SystemNamespaces, SystemPriorityClasses, Whole,
+    ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration,
+    FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence,
+    RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
 };
 use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences, RegistryHandle};
 
@@ -29,6 +30,8 @@ pub(crate) struct Duties<'a> {
     pub(crate) group: Option<&'a Group>,
     /// What pods are told to trust, PEM.
     pub(crate) root_ca: String,
+    /// The CAs of clients' certificates, PEM.
+    pub(crate) client_cas: Vec<PathBuf>,
 }
 
 /// The lease of each duty that this replica would do.
@@ -63,7 +66,10 @@ impl Duties<'_> {
         let services = KubernetesService::new(self.core("services")?, range.first_address(), port);
         let ranges = registry(self.director, "networking.k8s.io", "servicecidrs")?;
         let classes = registry(self.director, "scheduling.k8s.io", "priorityclasses")?;
+        let clock = self.system.clock().clone();
+        let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
         Ok(vec![
+            self.keep(Whole(trust)),
             self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?))),
             self.keep(Whole(SystemPriorityClasses::new(classes))),
             self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone()))),
@@ -100,7 +106,10 @@ impl Duties<'_> {
             self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.director.clone())),
             self.keep_if_asked(accounts),
             self.keep_if_asked(RootCaPublisher::new(namespaces()?, self.core("configmaps")?, bundle)),
-            self.keep_if_asked(GarbageCollector::new(self.director.clone(), self.core("events")?)),
+            self.keep_if_asked(GarbageCollector::new(
+                self.director.clone(),
+                self.core("events")?,
+            )),
         ];
         Ok(started.into_iter().flatten())
     }

@@ -16,7 +16,7 @@ use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
 use trireme_registry::request::UserInfo;
 
-use crate::app::BuildError;
+use crate::app::{BuildError, client_cas};
 use crate::duties;
 use crate::first_namespaces::FirstNamespaces;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -102,8 +102,8 @@ fn tls(settings: &Settings, pki: &Pki, files: &mut Reloader) -> Result<Arc<dyn T
         Some(files) => (&files.certificate, &files.key),
         None => (&pki.serving_certificate, &pki.serving_key),
     };
-    let mut paths = vec![certificate.clone(), key.clone(), pki.ca_file.clone()];
-    paths.extend(settings.client_ca_file.clone());
+    let mut paths = vec![certificate.clone(), key.clone()];
+    paths.extend(client_cas(settings, pki));
     let current = files.load("tls", paths, |contents| {
         let (pair, client_cas) = contents.split_at_checked(2).unwrap_or_default();
         let [certificate, key] = [pair.first(), pair.last()].map(|file| file.map_or(&[][..], Vec::as_slice));
