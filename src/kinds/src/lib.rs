@@ -37,4 +37,5 @@ mod values;
 pub use autoscaling::scale::scale_columns;
 pub use builtin::{Settings, known_kinds, resources};
 pub use core::serviceaccounts::TokenIssuer;
+pub use core::services::held_by_service;
 pub use pod_template::allow_privileged;

@@ -136,7 +136,8 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let director = resources::start(&system, &store, settings, tokens.issuer()).await?;
+        let served = resources::start(&system, &store, settings, tokens.issuer()).await?;
+        let director = served.director.clone();
         let spans = settings
             .tracing
             .as_ref()
@@ -144,7 +145,7 @@ impl App {
         let spans = spans.transpose()?;
         let duties = Duties {
             system: &system,
-            director: &director,
+            served: &served,
             settings,
             hostname: hostname().unwrap_or_else(|| "localhost".to_owned()),
             announced: AnnouncedAddresses::new(Arc::clone(&store), &settings.store.prefix),

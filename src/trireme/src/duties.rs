@@ -2,23 +2,27 @@
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use trireme_actors::ActorSystem;
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration,
     FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence,
-    RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
+    RepairReservations, Reservations, RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
 };
-use trireme_registry::{AnnouncedAddresses, DirectorHandle, Fences, RegistryHandle};
+use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
-use crate::resources::{ResourcesError, registry};
+use crate::resources::{ResourcesError, Served, registry};
 use crate::settings::Settings;
+
+/// A service that has reservations and is not stored yet is stored within this time, or its replica is gone.
+const MAKING_A_SERVICE: Duration = Duration::from_secs(300);
 
 /// What duties are made of.
 pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
-    pub(crate) director: &'a DirectorHandle,
+    pub(crate) served: &'a Served,
     pub(crate) settings: &'a Settings,
     /// This machine's name.
     pub(crate) hostname: String,
@@ -55,21 +59,22 @@ impl Duties<'_> {
     }
 
     fn core(&self, resource: &'static str) -> Result<RegistryHandle, ResourcesError> {
-        registry(self.director, "", resource)
+        registry(&self.served.director, "", resource)
     }
 
     fn start_own(&self) -> Result<Leases, ResourcesError> {
-        let flow = |resource| registry(self.director, "flowcontrol.apiserver.k8s.io", resource);
+        let flow = |resource| registry(&self.served.director, "flowcontrol.apiserver.k8s.io", resource);
         let (schemas, levels) = (flow("flowschemas")?, flow("prioritylevelconfigurations")?);
         let range = self.settings.service_cluster_ip_range;
         let port = self.settings.secure_port;
         let services = KubernetesService::new(self.core("services")?, range.first_address(), port);
-        let ranges = registry(self.director, "networking.k8s.io", "servicecidrs")?;
-        let classes = registry(self.director, "scheduling.k8s.io", "priorityclasses")?;
+        let ranges = registry(&self.served.director, "networking.k8s.io", "servicecidrs")?;
+        let classes = registry(&self.served.director, "scheduling.k8s.io", "priorityclasses")?;
         let clock = self.system.clock().clone();
         let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
         Ok(vec![
             self.keep(Whole(trust)),
+            self.keep(Whole(self.repair_reservations()?)),
             self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?))),
             self.keep(Whole(SystemPriorityClasses::new(classes))),
             self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone()))),
@@ -79,16 +84,28 @@ impl Duties<'_> {
         ])
     }
 
+    fn repair_reservations(&self) -> Result<RepairReservations, ResourcesError> {
+        Ok(RepairReservations::new(Reservations {
+            services: self.core("services")?,
+            addresses: registry(&self.served.director, "networking.k8s.io", "ipaddresses")?,
+            address_allocator: self.served.addresses.clone(),
+            port_allocator: self.served.ports.clone(),
+            held: trireme_kinds::held_by_service,
+            patience: MAKING_A_SERVICE.max(2 * self.settings.limits.request_timeout),
+            clock: self.system.clock().clone(),
+        }))
+    }
+
     /// Says that this replica is there, and keeps what others have said.
     fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
-        let leases = registry(self.director, "coordination.k8s.io", "leases")?;
+        let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
         begun.push(self.keep(Whole(ExpiredIdentities::new(leases))));
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
             return Ok(None);
         };
-        let slices = registry(self.director, "discovery.k8s.io", "endpointslices")?;
+        let slices = registry(&self.served.director, "discovery.k8s.io", "endpointslices")?;
         let (announced, port) = (self.announced.clone(), self.settings.secure_port);
         let presence = Presence::announce(self.system, announced.clone(), address);
         let endpoints = self.core("endpoints")?;
@@ -103,11 +120,11 @@ impl Duties<'_> {
         let accounts = DefaultServiceAccounts::new(namespaces()?, self.core("serviceaccounts")?);
         let bundle = self.root_ca.clone();
         let started = [
-            self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.director.clone())),
+            self.keep_if_asked(NamespaceDeletion::new(namespaces()?, self.served.director.clone())),
             self.keep_if_asked(accounts),
             self.keep_if_asked(RootCaPublisher::new(namespaces()?, self.core("configmaps")?, bundle)),
             self.keep_if_asked(GarbageCollector::new(
-                self.director.clone(),
+                self.served.director.clone(),
                 self.core("events")?,
             )),
         ];

@@ -32,13 +32,23 @@ pub(crate) enum ResourcesError {
     Range(String),
 }
 
+/// What has been started.
+pub(crate) struct Served {
+    /// The resources.
+    pub(crate) director: DirectorHandle,
+    /// Who gives out cluster IPs.
+    pub(crate) addresses: AddressAllocator,
+    /// Who gives out node ports.
+    pub(crate) ports: PortAllocator,
+}
+
 /// Starts the registries of all built-in resources. Their caches load in the background.
 pub(crate) async fn start(
     system: &ActorSystem,
     store: &Arc<dyn Storage>,
     settings: &Settings,
     tokens: TokenIssuer,
-) -> Result<DirectorHandle, ResourcesError> {
+) -> Result<Served, ResourcesError> {
     trireme_kinds::allow_privileged(settings.allow_privileged);
     let lifecycle = NamespaceLifecycle::default();
     let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
@@ -60,7 +70,11 @@ pub(crate) async fn start(
     lifecycle.watch(registry(&director, "", "namespaces")?);
     kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
     register_local_services(system, &director);
-    Ok(director)
+    Ok(Served {
+        director,
+        addresses: kind_settings.addresses,
+        ports: kind_settings.ports,
+    })
 }
 
 /// The registry of something that the server itself needs.

@@ -12,7 +12,7 @@ use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, WriteOutcome};
 use trireme_machinery::time::Time;
 
 use super::AllocateError;
-use crate::{encode, store_error};
+use crate::{encode, fence::Fence, store_error};
 
 /// How many random addresses are tried before the range is walked.
 const RANDOM_ATTEMPTS: usize = 16;
@@ -117,6 +117,7 @@ pub struct AddressAllocator {
     clock: Clock,
     prefix: Arc<str>,
     range: AddressRange,
+    fence: Option<Fence>,
 }
 
 impl AddressAllocator {
@@ -127,6 +128,16 @@ impl AddressAllocator {
             clock,
             prefix: prefix.into(),
             range,
+            fence: None,
+        }
+    }
+
+    /// The same range, of which is reserved only as long as the fence holds.
+    #[must_use]
+    pub fn under(&self, fence: &Fence) -> Self {
+        Self {
+            fence: Some(fence.clone()),
+            ..self.clone()
         }
     }
 
@@ -228,10 +239,12 @@ impl AddressAllocator {
         });
         let bytes = Bytes::from(encode::object(&object));
         let key = self.key(&address.to_string());
-        let written = self
-            .store
-            .put(&key, bytes, Compare::Absent, PutOptions::default())
-            .await;
+        let options = PutOptions {
+            fence: self.fence.as_ref().map(Fence::at),
+            ..PutOptions::default()
+        };
+        let written = self.store.put(&key, bytes, Compare::Absent, options).await;
+        Fence::note(self.fence.as_ref(), &written);
         match written.map_err(|error| AllocateError::Store(store_error(error)))? {
             WriteOutcome::Committed(_) => Ok(true),
             WriteOutcome::Conflict(_) => Ok(false),

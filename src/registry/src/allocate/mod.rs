@@ -9,7 +9,18 @@ mod ports;
 pub use addresses::{AddressAllocator, AddressRange};
 pub use ports::{PortAllocator, PortRange};
 
+use std::net::IpAddr;
+
 use trireme_machinery::ApiError;
+
+/// What a service holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Its cluster IPs.
+    pub addresses: Vec<IpAddr>,
+    /// Its node ports, and that of its health check.
+    pub ports: Vec<u16>,
+}
 
 /// Why nothing was allocated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

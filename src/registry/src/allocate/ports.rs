@@ -1,6 +1,6 @@
 //! Node ports.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{collections::HashSet, fmt, str::FromStr, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
 
 use super::AllocateError;
-use crate::{encode, store_error};
+use crate::{encode, fence::Fence, store_error};
 
 /// How often a change of the bitmap is tried again because another replica was faster.
 const ROUNDS: usize = 32;
@@ -71,6 +71,7 @@ pub struct PortAllocator {
     store: Arc<dyn Storage>,
     key: Arc<str>,
     range: PortRange,
+    fence: Option<Fence>,
 }
 
 /// The ports that are held, a bit each.
@@ -98,12 +99,31 @@ impl PortAllocator {
             store,
             key: key.into(),
             range,
+            fence: None,
+        }
+    }
+
+    /// The same range, of which is reserved and given back only as long as the fence holds.
+    #[must_use]
+    pub fn under(&self, fence: &Fence) -> Self {
+        Self {
+            fence: Some(fence.clone()),
+            ..self.clone()
         }
     }
 
     /// The range.
     pub fn range(&self) -> PortRange {
         self.range
+    }
+
+    /// The ports that are held now.
+    pub async fn held(&self) -> Result<HashSet<u16>, AllocateError> {
+        let found = self.store.get(&self.key, None).await;
+        let (found, _) = found.map_err(|error| AllocateError::Store(store_error(error)))?;
+        let bitmap = self.bitmap(found.as_ref().map(|entry| &entry.value))?;
+        let ports = self.range.first..=self.range.last;
+        Ok(ports.filter(|port| bitmap.is_set(self.range.offset(*port))).collect())
     }
 
     /// Reserves a certain port.
@@ -169,12 +189,13 @@ impl PortAllocator {
                 "data": STANDARD.encode(&bitmap.0),
             });
             let bytes = Bytes::from(encode::object(&object));
-            match self
-                .store
-                .put(&self.key, bytes, compare, PutOptions::default())
-                .await
-                .map_err(store)?
-            {
+            let options = PutOptions {
+                fence: self.fence.as_ref().map(Fence::at),
+                ..PutOptions::default()
+            };
+            let written = self.store.put(&self.key, bytes, compare, options).await;
+            Fence::note(self.fence.as_ref(), &written);
+            match written.map_err(store)? {
                 WriteOutcome::Committed(_) => return Ok(result),
                 WriteOutcome::Conflict(current) => found = current,
             }

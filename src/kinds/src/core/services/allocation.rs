@@ -11,7 +11,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     LateObjects, SideEffects,
-    allocate::{AddressAllocator, AddressRange, AllocateError, PortAllocator},
+    allocate::{AddressAllocator, AddressRange, AllocateError, Held, PortAllocator},
     strategy::Reservation,
 };
 
@@ -216,25 +216,32 @@ impl Allocation {
 }
 
 /// All that a service holds.
-pub(super) fn held(object: &Value) -> Vec<String> {
-    let mut keys = Vec::new();
+pub fn held_by_service(object: &Value) -> Held {
+    let mut held = Held::default();
     if has_address(object) {
         let addresses = cluster_ips(object).into_iter().filter(|ip| *ip != NONE);
-        keys.extend(
-            addresses
-                .filter_map(names::parse_ip_sloppy)
-                .map(|ip| format!("{ADDRESS}{ip}")),
-        );
+        held.addresses.extend(addresses.filter_map(names::parse_ip_sloppy));
     }
+    let mut ports = Vec::new();
     if may_have_node_ports(object) {
-        keys.extend(node_ports(object).into_iter().map(|port| format!("{PORT}{port}")));
+        ports.extend(node_ports(object));
     }
-    if needs_health_check_port(object) && health_check_port(object) != 0 {
-        keys.push(format!("{PORT}{}", health_check_port(object)));
+    if needs_health_check_port(object) {
+        ports.push(health_check_port(object));
     }
-    keys.sort_unstable();
-    keys.dedup();
-    keys
+    ports.sort_unstable();
+    ports.dedup();
+    let numbers = ports.into_iter().filter(|port| *port != 0);
+    held.ports.extend(numbers.filter_map(|port| u16::try_from(port).ok()));
+    held
+}
+
+fn held_keys(object: &Value) -> Vec<String> {
+    let held = held_by_service(object);
+    let addresses = held.addresses.iter().map(|ip| format!("{ADDRESS}{ip}"));
+    addresses
+        .chain(held.ports.iter().map(|port| format!("{PORT}{port}")))
+        .collect()
 }
 
 impl SideEffects for Allocation {
@@ -252,8 +259,8 @@ impl SideEffects for Allocation {
                 taken.clear();
             }
             outcome?;
-            let kept = held(new);
-            let dropped = old.filter(|_| !dry_run).map(held).unwrap_or_default();
+            let kept = held_keys(new);
+            let dropped = old.filter(|_| !dry_run).map(held_keys).unwrap_or_default();
             Ok(Reservation {
                 taken,
                 dropped: dropped.into_iter().filter(|key| !kept.contains(key)).collect(),
@@ -268,7 +275,7 @@ impl SideEffects for Allocation {
                 text_at(object, "/metadata/name"),
             );
             self.endpoints.remove(namespace, name).await;
-            self.give_back(&held(object)).await;
+            self.give_back(&held_keys(object)).await;
         })
     }
 

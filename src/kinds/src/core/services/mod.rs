@@ -19,6 +19,8 @@ mod allocation_tests;
 #[cfg(test)]
 mod tests;
 
+pub use allocation::held_by_service;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

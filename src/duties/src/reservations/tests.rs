@@ -1,0 +1,187 @@
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::json;
+use trireme_actors::{
+    testkit::{self, TestKit},
+    topology::Topology,
+};
+use trireme_admission::Chain;
+use trireme_kinds::{Settings, TokenIssuer};
+use trireme_registry::{DirectorHandle, Fences, LateObjects, Registries, StoreWatcherOptions};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
+
+use super::*;
+use crate::{Whole, acquire_alone, keep};
+
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Services and what they hold.
+struct Cluster {
+    store: Arc<dyn Storage>,
+    services: OwnObjects,
+    addresses: OwnObjects,
+    settings: Settings,
+}
+
+fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
+    let addresses = "10.0.0.0/28".parse().expect("a range");
+    let ports = "30000-30009".parse().expect("a range");
+    Settings {
+        storage_root: "/registry".to_owned(),
+        event_ttl: Duration::from_secs(3600),
+        addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
+        ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
+        endpoints: LateObjects::default(),
+        tokens: TokenIssuer {
+            extend: true,
+            audiences: Vec::new(),
+            sign: Arc::new(|claims| Ok(claims.to_string())),
+        },
+    }
+}
+
+async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> DirectorHandle {
+    let registries = Registries {
+        system: kit.system.clone(),
+        store: Arc::clone(store),
+        store_watcher: StoreWatcherOptions::default(),
+        admission: Arc::new(Chain::new(Vec::new())),
+        known_kinds: Arc::new(trireme_kinds::known_kinds()),
+    };
+    let resources = trireme_kinds::resources(settings).into_iter().map(Arc::new);
+    registries
+        .start(resources.collect())
+        .await
+        .expect("all resources differ")
+}
+
+impl Cluster {
+    async fn start(kit: &TestKit, store: Arc<dyn Storage>) -> Self {
+        let settings = settings(&store, kit.system.clock().clone());
+        let director = serve(kit, &store, &settings).await;
+        let objects = |group, resource| {
+            let route = director.routes().find(group, "v1", resource).expect("it is served");
+            OwnObjects::new(route.registry, SERVER)
+        };
+        let (services, addresses) = (objects("", "services"), objects("networking.k8s.io", "ipaddresses"));
+        settings.endpoints.bind(objects("", "endpoints").registry().clone());
+        Self {
+            store,
+            services,
+            addresses,
+            settings,
+        }
+    }
+
+    fn start_duty(&self, kit: &TestKit) {
+        let duty = RepairReservations::new(Reservations {
+            services: self.services.registry().clone(),
+            addresses: self.addresses.registry().clone(),
+            address_allocator: self.settings.addresses.clone(),
+            port_allocator: self.settings.ports.clone(),
+            held: trireme_kinds::held_by_service,
+            patience: PATIENCE,
+            clock: kit.system.clock().clone(),
+        });
+        let fences = Fences::new(Arc::clone(&self.store), "/registry");
+        let lease = acquire_alone(&kit.system, &fences, duty.duty());
+        keep(&kit.system, fences, lease, Whole(duty));
+    }
+
+    async fn create_service(&self, name: &str, address: &str, port: u16) {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": name, "namespace": "n" },
+            "spec": {
+                "type": "NodePort", "clusterIP": address, "clusterIPs": [address],
+                "ports": [{ "port": 80, "nodePort": port }],
+            },
+        });
+        assert!(
+            self.services.create("n", &service).await.expect("created"),
+            "{name} is new"
+        );
+    }
+
+    /// All that is reserved: addresses and ports.
+    async fn reserved(&self) -> BTreeSet<String> {
+        let addresses = self.addresses.all().await.expect("listed");
+        let addresses = addresses
+            .iter()
+            .map(|object| text(&object["metadata"]["name"]).to_owned());
+        let ports = self.settings.ports.held().await.expect("read");
+        addresses.chain(ports.iter().map(u16::to_string)).collect()
+    }
+
+    /// Lets time go by, a second at a time, until these are reserved; says how long it took.
+    async fn until_reserved(&self, kit: &TestKit, wanted: &[&str]) -> Duration {
+        let start = kit.system.clock().now();
+        let wanted: BTreeSet<String> = wanted.iter().map(|text| (*text).to_owned()).collect();
+        loop {
+            let passed = kit.system.clock().now().duration_since(start);
+            let reserved = self.reserved().await;
+            if reserved == wanted {
+                return passed;
+            }
+            assert!(passed < 10 * PATIENCE, "{reserved:?}");
+            kit.clock.advance(Duration::from_secs(1));
+        }
+    }
+}
+
+fn with_cluster<F: Future<Output = ()>>(test: impl FnOnce(TestKit, Arc<dyn Storage>) -> F) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store: Arc<dyn Storage> =
+        Arc::new(EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).expect("an empty store opens"));
+    testkit::run(Topology::trireme(), |kit| test(kit, store));
+}
+
+#[test]
+fn what_no_service_has_is_given_back_when_no_request_can_be_making_one_for_it() {
+    with_cluster(|kit, store| async move {
+        let cluster = Cluster::start(&kit, store).await;
+        cluster.create_service("here", "10.0.0.2", 30001).await;
+        let address = "10.0.0.3".parse().expect("an address");
+        cluster
+            .settings
+            .addresses
+            .reserve(address, "n", "crashed")
+            .await
+            .expect("free");
+        cluster.settings.ports.reserve(30002).await.expect("free");
+        let own = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": { "name": "10.0.0.9" },
+            "spec": { "parentRef": { "group": "example.com", "resource": "gateways", "name": "g" } },
+        });
+        assert!(cluster.addresses.create("", &own).await.expect("created"));
+        cluster.start_duty(&kit);
+        let waited = cluster.until_reserved(&kit, &["10.0.0.2", "10.0.0.9", "30001"]).await;
+        assert!(waited >= PATIENCE, "{waited:?}");
+        cluster.create_service("next", "10.0.0.3", 30002).await;
+    });
+}
+
+#[test]
+fn what_a_service_has_is_reserved_again() {
+    with_cluster(|kit, store| async move {
+        let cluster = Cluster::start(&kit, store).await;
+        cluster.create_service("here", "10.0.0.2", 30001).await;
+        cluster
+            .settings
+            .addresses
+            .release("10.0.0.2")
+            .await
+            .expect("given back");
+        cluster.settings.ports.release(&[30001]).await.expect("given back");
+        assert_eq!(cluster.reserved().await, BTreeSet::new());
+        cluster.start_duty(&kit);
+        cluster.until_reserved(&kit, &["10.0.0.2", "30001"]).await;
+        let object = cluster
+            .addresses
+            .find("", "10.0.0.2")
+            .await
+            .expect("read")
+            .expect("there");
+        let parent = json!({ "group": "", "resource": "services", "namespace": "n", "name": "here" });
+        assert_eq!(object["spec"]["parentRef"], parent);
+    });
+}
