@@ -1,4 +1,4 @@
-//! Certificates, CAs and tokens are exchanged while a server runs: new connections go by the new files.
+//! Certificates, CAs and tokens are exchanged while a server runs.
 
 use std::fs;
 use std::net::TcpStream;
@@ -166,6 +166,12 @@ fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
     let [by_old, by_new, by_own] = [&old, &new, &own].map(|ca| ca.issue("alice"));
     assert!(is_believed(&server, &by_old));
     assert!(!is_believed(&server, &by_new));
+    let mut open = with_certificate(&server, &by_old).open().expect("a connection");
+    let mut ask = move || {
+        let answer = open.send_raw(b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n", "GET");
+        answer.expect("an answer").code
+    };
+    assert_eq!(ask(), 200);
 
     replace(&file, &[old.pem.as_str(), &new.pem].concat());
     until(&mut server, "trust in the new CA", |server| {
@@ -176,6 +182,7 @@ fn client_certificates_of_a_new_ca_are_taken_and_those_of_an_old_one_no_more() {
     until(&mut server, "distrust of the old CA", |server| {
         !is_believed(server, &by_old)
     });
+    assert_eq!(ask(), 401, "nor on a connection that was there before");
     assert!(is_believed(&server, &by_new));
     assert!(is_believed(&server, &by_own), "its own is not in that file");
 }

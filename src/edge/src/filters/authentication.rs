@@ -7,6 +7,7 @@ use trireme_machinery::{ApiError, Reason};
 
 use crate::{
     exchange::{Exchange, header_text},
+    server::ClientCertificate,
     state::ChainState,
     websocket,
 };
@@ -25,9 +26,10 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
         None => websocket::token(request.headers()),
     };
     let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
+    let verdict = certificate.and_then(ClientCertificate::verdict);
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
-        certificate: certificate.map(|judged| judged.as_ref().map_err(|why| *why)),
+        certificate: verdict.as_ref().map(|verdict| verdict.as_deref().map_err(|why| *why)),
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,

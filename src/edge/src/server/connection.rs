@@ -10,11 +10,11 @@ use hyper::{
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{net::TcpStream, sync::Notify};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
-use trireme_auth::{CertificateError, CertificateIdentity};
 
 use super::{
     ConnectionLimits,
     bridge::{self, BadHead},
+    client_certificate::ClientCertificate,
     cork::Corked,
     drive::{self, LocalExecutor},
     guarded_io::{GuardedIo, Phase},
@@ -31,8 +31,8 @@ use super::{
 pub struct Peer {
     /// The address: of the client or of the last proxy.
     pub address: SocketAddr,
-    /// The client certificate, if one was given: what it says, or that it is worth nothing.
-    pub certificate: Option<Result<CertificateIdentity, CertificateError>>,
+    /// The client certificate, if one was given.
+    pub certificate: Option<ClientCertificate>,
     /// What the connection is told of its end.
     pub(crate) ending: Ending,
 }
@@ -79,11 +79,8 @@ pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settin
     }
 }
 
-/// The connection, and who is at its other end.
-type Connected = (
-    TlsStream<TcpStream>,
-    Option<Result<CertificateIdentity, CertificateError>>,
-);
+/// The connection, and the certificate of whoever is at its other end.
+type Connected = (TlsStream<TcpStream>, Option<ClientCertificate>);
 
 async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::io::Result<Connected> {
     let socket = TcpStream::from_std(socket)?;
@@ -92,7 +89,8 @@ async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::i
     let tls = Arc::clone(&settings.tls).current();
     let stream = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket).await?;
     let (_, session) = stream.get_ref();
-    let certificate = session.peer_certificates().and_then(|shown| tls.identify(shown));
+    let shown = session.peer_certificates();
+    let certificate = shown.and_then(|chain| ClientCertificate::shown(chain, tls, &settings.tls));
     Ok((stream, certificate))
 }
 

@@ -11,6 +11,7 @@
 
 mod accept;
 mod bridge;
+mod client_certificate;
 mod connection;
 mod cork;
 mod drive;
@@ -29,6 +30,7 @@ use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use tokio::sync::oneshot;
 
+pub use client_certificate::{ClientCertificate, Verdict};
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
 pub use lifecycle::Lifecycle;
@@ -52,7 +54,7 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// How many threads serve connections.
     pub workers: usize,
-    /// Certificates and keys; asked anew for every connection, so that they can be rotated.
+    /// Certificates and keys; asked anew for every connection and every request, so that they can be rotated.
     pub tls: Arc<dyn TlsProvider>,
     /// Bounds on what clients may do.
     pub limits: ConnectionLimits,

@@ -10,7 +10,7 @@ use std::{io, sync::Arc, time::Duration};
 use http::{Request, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{ConnectionLimits, Peer};
+use super::{ClientCertificate, ConnectionLimits, Peer};
 use kit::{Ca, Server, body, get};
 
 #[tokio::test]
@@ -277,7 +277,7 @@ async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
 
 /// What the tiny application says of the other end.
 fn describe(peer: &Peer) -> String {
-    match &peer.certificate {
+    match peer.certificate.as_ref().and_then(ClientCertificate::verdict) {
         None => "nobody".to_owned(),
         Some(Ok(identity)) => format!("{} of {:?}", identity.common_name, identity.organizations),
         Some(Err(error)) => error.to_string(),
