@@ -1,13 +1,14 @@
 //! Who asks, and what they may do: authenticators and authorizers.
 //!
 //! `edge` hands the credentials of each request to an [`Authenticator`] (usually a [`Union`] of several) and what the
-//! request wants to an [`Authorizer`]. Promise: a bad credential is never treated as none, tokens are compared in
+//! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in
 //! constant time and no secret is ever printed.
 
 mod authenticator;
 mod authorizer;
 mod bootstrap;
 mod issuer_documents;
+mod rules;
 mod service_account;
 mod token_file;
 mod union;
@@ -17,6 +18,7 @@ pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
 pub use bootstrap::BootstrapPolicy;
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
+pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
