@@ -11,6 +11,7 @@ use crate::{
     config::VersionInfo,
     profiling::Profiler,
     replicas::Replicas,
+    reviews::Reviewers,
     routes::{catalogue::Catalogue, health::Health},
     server::Lifecycle,
 };
@@ -24,6 +25,8 @@ pub(crate) struct Api {
     pub(crate) director: DirectorHandle,
     /// What exists, be it served by a registry or not, and the documents that tell of it.
     pub(crate) catalogue: Catalogue,
+    /// Who answers reviews.
+    pub(crate) reviewers: Reviewers,
     /// Whether the server is well.
     pub(crate) health: Health,
     /// Renders the metrics.

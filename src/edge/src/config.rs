@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
+use trireme_auth::{Authenticator, Authorizer, IssuerDocuments, RuleResolver, TokenAuthenticator};
 use trireme_flow::Limiter;
 use trireme_registry::DirectorHandle;
 
@@ -69,6 +69,12 @@ pub struct Rooms {
     pub authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub authorizer: Arc<dyn Authorizer>,
+    /// Lists it.
+    pub rules: Arc<dyn RuleResolver>,
+    /// Says whose a token is.
+    pub tokens: Arc<dyn TokenAuthenticator>,
+    /// Whom a token is for that is good here.
+    pub audiences: Vec<String>,
     /// What others need to check service-account tokens; `None` if nobody can look it up.
     pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.

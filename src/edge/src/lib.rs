@@ -27,6 +27,7 @@ mod query;
 pub mod replicas;
 mod request_info;
 mod respond;
+mod reviews;
 mod routes;
 pub mod server;
 pub mod spans;

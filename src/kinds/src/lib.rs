@@ -1,5 +1,6 @@
 //! Every built-in group and version: schema data and strategies.
 
+pub mod authorization;
 pub mod data;
 pub mod discovery;
 pub mod openapi;

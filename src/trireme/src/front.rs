@@ -81,12 +81,15 @@ pub(crate) fn start(
     let tokens = tokens(settings, system, keys.tokens, director, &mut files)?;
     let ways: Vec<Arc<dyn Authenticator>> = vec![
         Arc::new(CertificateAuthenticator::new(system.clock().clone())),
-        Arc::new(BearerTokens::new(tokens, audiences)),
+        Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
     ];
     let rooms = Rooms {
         director: director.clone(),
         authenticator: Arc::new(Union::new(ways)),
         authorizer: Arc::new(BootstrapPolicy),
+        rules: Arc::new(BootstrapPolicy),
+        tokens,
+        audiences,
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),

@@ -5,14 +5,13 @@ use trireme_kinds::data::ResourceData;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{ResourceInfo, Route, request::Subresource, subresource::SubresourceRole};
 
-use super::review;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call},
-    negotiation::{Produces, negotiate_without_tables},
     request_info::is_segment,
     respond::{self, Answered},
+    reviews::{self, Review},
     status,
 };
 
@@ -299,8 +298,8 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
     }
     let action = Action::of(exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(exchange, Some(data), Subresource::None, action)?;
-    if (info.group(), info.resource()) == ("authentication.k8s.io", "selfsubjectreviews") {
-        return review::self_subject(exchange, api, request, payload).await;
+    if let Some(review) = Review::of(info.group(), info.resource()) {
+        return reviews::create(exchange, api, request, payload, review, data).await;
     }
     if (info.group(), info.resource()) == ("", LEGACY_BINDINGS.0) {
         let route = api.director.routes().find("", info.version(), LEGACY_BINDINGS.1);
@@ -312,9 +311,6 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
             subresource: Subresource::None,
         };
         return handlers::command::handle(&call, LEGACY_BINDINGS.2, payload).await;
-    }
-    if action == Action::Create {
-        negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
     }
     Err(not_implemented(info.resource()))
 }
