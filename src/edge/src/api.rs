@@ -8,6 +8,7 @@ use trireme_auth::IssuerDocuments;
 use trireme_registry::DirectorHandle;
 
 use crate::{
+    components::ComponentStatuses,
     config::VersionInfo,
     profiling::Profiler,
     replicas::Replicas,
@@ -25,6 +26,8 @@ pub(crate) struct Api {
     pub(crate) director: DirectorHandle,
     /// What exists, be it served by a registry or not, and the documents that tell of it.
     pub(crate) catalogue: Catalogue,
+    /// What component statuses are made from.
+    pub(crate) component_statuses: ComponentStatuses,
     /// Who answers reviews.
     pub(crate) reviewers: Reviewers,
     /// Whether the server is well.

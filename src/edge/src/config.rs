@@ -8,6 +8,7 @@ use trireme_flow::Limiter;
 use trireme_registry::DirectorHandle;
 
 use crate::{
+    components::Components,
     profiling::Profiler,
     replicas::Replicas,
     routes::health::Health,
@@ -87,6 +88,8 @@ pub struct Rooms {
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
     /// Tells of the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
+    /// Looks at the other components.
+    pub components: Arc<dyn Components>,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.

@@ -14,6 +14,7 @@ use actix_web::{
 use crate::{
     api::Api,
     chain,
+    components::ComponentStatuses,
     config::{EdgeConfig, Rooms},
     reviews::Reviewers,
     routes::{self, catalogue::Catalogue},
@@ -62,6 +63,10 @@ impl Edge {
         let api = web::Data::new(Api {
             director: rooms.director,
             catalogue: Catalogue::built_in(&advertised),
+            component_statuses: ComponentStatuses {
+                components: rooms.components,
+                info: trireme_kinds::component_statuses(),
+            },
             reviewers,
             health: rooms.health,
             metrics: rooms.metrics,

@@ -12,6 +12,7 @@ mod api;
 mod body;
 mod chain;
 pub mod client;
+pub mod components;
 mod compress;
 mod config;
 mod delete_options;

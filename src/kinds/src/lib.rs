@@ -37,5 +37,6 @@ mod values;
 
 pub use autoscaling::scale::scale_columns;
 pub use builtin::{Settings, known_kinds, resources};
+pub use core::componentstatuses::{component_status, component_statuses};
 pub use core::serviceaccounts::TokenIssuer;
 pub use pod_template::allow_privileged;

@@ -17,6 +17,7 @@ use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
 
 use crate::app::BuildError;
+use crate::components::OnThisMachine;
 use crate::duties;
 use crate::first_namespaces::FirstNamespaces;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -93,6 +94,9 @@ pub(crate) fn start(
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
+        components: Arc::new(OnThisMachine {
+            store: watched.store.clone(),
+        }),
         health: health(watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
