@@ -1,8 +1,7 @@
 //! Credentials: `Authorization` headers, token files and client certificates. What holds: a token is what stands in the
 //! header; a file that is read knows each of its users by the whole token only and never shows one.
 
-use futures_util::FutureExt as _;
-use trireme_auth::{Authenticator as _, CertificateIdentity, Credentials, TokenFile};
+use trireme_auth::{CertificateIdentity, TokenFile};
 
 /// Checks the input as each of them.
 pub fn check(data: &[u8]) {
@@ -33,13 +32,5 @@ fn lines(file: &TokenFile, text: &str) {
 }
 
 fn user(file: &TokenFile, token: &str) -> Option<String> {
-    let credentials = Credentials {
-        bearer_token: Some(token),
-        certificate: None,
-    };
-    let answer = file
-        .authenticate(credentials)
-        .now_or_never()
-        .expect("a file is asked at once");
-    answer.ok().flatten().map(|user| user.name)
+    file.user(token).map(|user| user.name.clone())
 }

@@ -41,8 +41,8 @@ pub enum Wanted<'a> {
 /// What an authorizer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It may happen.
-    Allow,
+    /// It may happen; the text says by what, and may be empty.
+    Allow(String),
     /// It may not, and no other authorizer is to be asked.
     Deny(String),
     /// This authorizer has nothing to say; without another that allows it, it may not happen.

@@ -1,9 +1,13 @@
 //! What everybody may do before anybody has been given a right (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
 
+use trireme_machinery::field::quote;
+use trireme_registry::request::UserInfo;
+
 use crate::{
-    AUTHENTICATED, MASTERS,
+    AUTHENTICATED, MASTERS, UNAUTHENTICATED,
     authenticator::BoxFuture,
     authorizer::{Attributes, Authorizer, Decision, Wanted},
+    rules::{PathRule, ResourceRule, RuleResolver, Rules},
 };
 
 /// The bindings that kube-apiserver makes at its first start, as far as they concern whole groups of users:
@@ -18,59 +22,155 @@ use crate::{
 #[derive(Debug, Default, Clone, Copy)]
 pub struct BootstrapPolicy;
 
-/// What load balancers and probes ask without credentials, and what tells clients the server's version.
-const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
-/// What tells clients which resources there are: these paths and all below them.
-const DISCOVERY_ROOTS: [&str; 3] = ["/api", "/apis", "/openapi"];
-/// What those of `system:monitoring` may read: this and all below the probes.
-const METRICS: &str = "/metrics";
-const MONITORING: &str = "system:monitoring";
-const PROBES: [&str; 3] = ["/healthz", "/livez", "/readyz"];
-/// What tells how to check the tokens of service accounts; also with a slash at its end.
-const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
-const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-/// What tells users of themselves: group and resource.
-const SELF_REVIEWS: [(&str, &str); 3] = [
-    ("authentication.k8s.io", "selfsubjectreviews"),
-    ("authorization.k8s.io", "selfsubjectaccessreviews"),
-    ("authorization.k8s.io", "selfsubjectrulesreviews"),
+/// A role that is bound, under its own name, to groups of users.
+struct Bound {
+    role: &'static str,
+    groups: &'static [&'static str],
+    rules: &'static [Rule],
+}
+
+enum Rule {
+    /// Verb, API group and resources.
+    Objects(&'static str, &'static str, &'static [&'static str]),
+    /// Verb and paths.
+    Paths(&'static str, &'static [&'static str]),
+}
+
+const ALL: &str = "*";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// Asked in this order; the first that allows a request is named as the reason.
+const BOUND: [Bound; 6] = [
+    Bound {
+        role: "cluster-admin",
+        groups: &[MASTERS],
+        rules: &[Rule::Objects(ALL, ALL, &[ALL]), Rule::Paths(ALL, &[ALL])],
+    },
+    Bound {
+        role: "system:basic-user",
+        groups: &[AUTHENTICATED],
+        rules: &[
+            Rule::Objects(
+                "create",
+                AUTHORIZATION,
+                &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+            ),
+            Rule::Objects("create", AUTHENTICATION, &["selfsubjectreviews"]),
+        ],
+    },
+    Bound {
+        role: "system:discovery",
+        groups: &[AUTHENTICATED],
+        rules: &[Rule::Paths(
+            "get",
+            &[
+                "/livez",
+                "/readyz",
+                "/healthz",
+                "/version",
+                "/version/",
+                "/openapi",
+                "/openapi/*",
+                "/api",
+                "/api/*",
+                "/apis",
+                "/apis/*",
+            ],
+        )],
+    },
+    Bound {
+        role: "system:monitoring",
+        groups: &["system:monitoring"],
+        rules: &[Rule::Paths(
+            "get",
+            &[
+                "/metrics",
+                "/metrics/slis",
+                "/livez",
+                "/readyz",
+                "/healthz",
+                "/livez/*",
+                "/readyz/*",
+                "/healthz/*",
+            ],
+        )],
+    },
+    // What load balancers and probes ask without credentials, and what tells clients the server's version.
+    Bound {
+        role: "system:public-info-viewer",
+        groups: &[AUTHENTICATED, UNAUTHENTICATED],
+        rules: &[Rule::Paths(
+            "get",
+            &["/livez", "/readyz", "/healthz", "/version", "/version/"],
+        )],
+    },
+    Bound {
+        role: "system:service-account-issuer-discovery",
+        groups: &["system:serviceaccounts"],
+        rules: &[Rule::Paths(
+            "get",
+            &[
+                "/.well-known/openid-configuration",
+                "/.well-known/openid-configuration/",
+                "/openid/v1/jwks",
+                "/openid/v1/jwks/",
+            ],
+        )],
+    },
 ];
 
 impl BootstrapPolicy {
     fn decide(attributes: &Attributes<'_>) -> Decision {
-        let is_in = |group: &str| attributes.user.groups.iter().any(|known| known == group);
-        let is_known = is_in(AUTHENTICATED);
-        let allowed = is_in(MASTERS)
-            || match attributes.wanted {
-                Wanted::Path(path) => {
-                    attributes.verb == "get"
-                        && (PUBLIC_PATHS.contains(&path)
-                            || is_known && is_at_or_below(&DISCOVERY_ROOTS, path)
-                            || is_in(SERVICE_ACCOUNTS)
-                                && ISSUER_PATHS.contains(&path.strip_suffix('/').unwrap_or(path))
-                            || is_in(MONITORING) && (path == METRICS || is_at_or_below(&PROBES, path)))
-                }
-                Wanted::Resource {
-                    group,
-                    resource,
-                    subresource: "",
-                    ..
-                } => attributes.verb == "create" && is_known && SELF_REVIEWS.contains(&(group, resource)),
-                Wanted::Resource { .. } => false,
-            };
-        if allowed {
-            Decision::Allow
-        } else {
-            Decision::NoOpinion(String::new())
+        // They may do everything before any role is looked at, so there is none to name.
+        if attributes.user.groups.iter().any(|group| group == MASTERS) {
+            return Decision::Allow(String::new());
+        }
+        let allowed =
+            bound_to(attributes.user).find(|(bound, _)| bound.rules.iter().any(|rule| rule.allows(attributes)));
+        match allowed {
+            Some((bound, group)) => {
+                let (role, group) = (quote(bound.role), quote(group));
+                Decision::Allow(format!(
+                    "RBAC: allowed by ClusterRoleBinding {role} of ClusterRole {role} to Group {group}"
+                ))
+            }
+            None => Decision::NoOpinion(String::new()),
         }
     }
 }
 
-fn is_at_or_below(roots: &[&str], path: &str) -> bool {
-    roots.iter().any(|root| {
-        path.strip_prefix(root)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// The roles that a user has, each with the group of the user that has it.
+fn bound_to(user: &UserInfo) -> impl Iterator<Item = (&'static Bound, &'static str)> {
+    BOUND.iter().filter_map(|bound| {
+        let is_in = |group: &&&'static str| user.groups.iter().any(|known| known == **group);
+        bound.groups.iter().find(is_in).map(|group| (bound, *group))
     })
+}
+
+impl Rule {
+    fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        let is = |allowed: &str, wanted: &str| allowed == ALL || allowed == wanted;
+        match (self, attributes.wanted) {
+            (
+                Self::Objects(verb, of, resources),
+                Wanted::Resource {
+                    group,
+                    resource,
+                    subresource,
+                    ..
+                },
+            ) => {
+                let is_named = |allowed: &&str| *allowed == ALL || subresource.is_empty() && *allowed == resource;
+                is(verb, attributes.verb) && is(of, group) && resources.iter().any(is_named)
+            }
+            (Self::Paths(verb, paths), Wanted::Path(wanted)) => {
+                let is_below = |allowed: &str| allowed.strip_suffix(ALL).is_some_and(|root| wanted.starts_with(root));
+                is(verb, attributes.verb) && paths.iter().any(|allowed| *allowed == wanted || is_below(allowed))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Authorizer for BootstrapPolicy {
@@ -79,29 +179,121 @@ impl Authorizer for BootstrapPolicy {
     }
 }
 
+impl RuleResolver for BootstrapPolicy {
+    fn rules<'a>(&'a self, user: &'a UserInfo, _: &'a str) -> BoxFuture<'a, Rules> {
+        let mut listed = Rules::default();
+        for rule in bound_to(user).flat_map(|(bound, _)| bound.rules) {
+            let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+            match rule {
+                Rule::Objects(verb, group, resources) => listed.resources.push(ResourceRule {
+                    verbs: owned(&[verb]),
+                    groups: owned(&[group]),
+                    resources: owned(resources),
+                    names: Vec::new(),
+                }),
+                Rule::Paths(verb, paths) => listed.paths.push(PathRule {
+                    verbs: owned(&[verb]),
+                    paths: owned(paths),
+                }),
+            }
+        }
+        Box::pin(std::future::ready(listed))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use trireme_registry::request::UserInfo;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::UNAUTHENTICATED;
 
-    fn is_allowed(groups: &[&str], verb: &str, wanted: Wanted<'_>) -> bool {
-        let user = UserInfo {
+    const MONITORING: &str = "system:monitoring";
+    const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
+    const PUBLIC_PATHS: [&str; 5] = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    const ISSUER_PATHS: [&str; 2] = ["/.well-known/openid-configuration", "/openid/v1/jwks"];
+
+    fn user(groups: &[&str]) -> UserInfo {
+        UserInfo {
             groups: groups.iter().map(|g| (*g).to_owned()).collect(),
             ..UserInfo::default()
-        };
-        let user = &user;
-        BootstrapPolicy::decide(&Attributes { user, verb, wanted }) == Decision::Allow
+        }
+    }
+
+    fn decide(groups: &[&str], verb: &str, wanted: Wanted<'_>) -> Decision {
+        let user = &user(groups);
+        BootstrapPolicy::decide(&Attributes { user, verb, wanted })
+    }
+
+    fn is_allowed(groups: &[&str], verb: &str, wanted: Wanted<'_>) -> bool {
+        matches!(decide(groups, verb, wanted), Decision::Allow(_))
     }
 
     fn may(groups: &[&str], verb: &str, path: &str) -> bool {
         is_allowed(groups, verb, Wanted::Path(path))
     }
 
+    fn object<'a>(group: &'a str, resource: &'a str, subresource: &'a str) -> Wanted<'a> {
+        Wanted::Resource {
+            group,
+            version: "v1",
+            resource,
+            subresource,
+            namespace: "",
+            name: "",
+        }
+    }
+
     #[test]
     fn masters_may_do_everything() {
         assert!(may(&["a", MASTERS], "delete", "/anything"));
+    }
+
+    #[test]
+    fn what_allows_is_named_as_by_kube_apiserver_and_masters_need_nothing() {
+        let path = Wanted::Path("/api");
+        let why = concat!(
+            r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" "#,
+            r#"to Group "system:authenticated""#
+        );
+        assert_eq!(decide(&["a", AUTHENTICATED], "get", path), Decision::Allow(why.into()));
+        let nothing = String::new();
+        assert_eq!(decide(&[MASTERS, AUTHENTICATED], "get", path), Decision::Allow(nothing));
+    }
+
+    #[test]
+    fn whatever_is_listed_is_allowed() {
+        for group in [MASTERS, AUTHENTICATED, UNAUTHENTICATED, MONITORING, SERVICE_ACCOUNTS] {
+            let user = user(&[group]);
+            let mut asked = BootstrapPolicy.rules(&user, "default");
+            let Poll::Ready(listed) = asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+                panic!("this resolver never waits");
+            };
+            assert_eq!(listed.incomplete, None);
+            assert!(!listed.paths.is_empty(), "{group}");
+            for rule in &listed.paths {
+                for (verb, path) in rule
+                    .verbs
+                    .iter()
+                    .flat_map(|verb| rule.paths.iter().map(move |path| (verb, path)))
+                {
+                    assert!(may(&[group], verb, &path.replace('*', "x")), "{group} {verb} {path}");
+                }
+            }
+            for rule in &listed.resources {
+                let [verb] = rule.verbs.as_slice() else {
+                    panic!("one verb a rule")
+                };
+                let [of] = rule.groups.as_slice() else {
+                    panic!("one group a rule")
+                };
+                for resource in &rule.resources {
+                    assert!(
+                        is_allowed(&[group], verb, object(of, resource, "")),
+                        "{group} {resource}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]
@@ -160,22 +352,18 @@ mod tests {
 
     #[test]
     fn users_may_ask_about_themselves_and_about_nobody_else() {
-        let review = |group, resource, subresource| Wanted::Resource {
-            group,
-            version: "v1",
-            resource,
-            subresource,
-            namespace: "",
-            name: "",
-        };
-        for (group, resource) in SELF_REVIEWS {
-            let own = review(group, resource, "");
+        for (group, resource) in [
+            (AUTHENTICATION, "selfsubjectreviews"),
+            (AUTHORIZATION, "selfsubjectaccessreviews"),
+            (AUTHORIZATION, "selfsubjectrulesreviews"),
+        ] {
+            let own = object(group, resource, "");
             assert!(is_allowed(&[AUTHENTICATED], "create", own), "{resource}");
             assert!(!is_allowed(&[AUTHENTICATED], "get", own), "{resource}");
             assert!(!is_allowed(&[UNAUTHENTICATED], "create", own), "{resource}");
-            assert!(!is_allowed(&[AUTHENTICATED], "create", review(group, resource, "x")));
+            assert!(!is_allowed(&[AUTHENTICATED], "create", object(group, resource, "x")));
         }
-        let others = review("authorization.k8s.io", "subjectaccessreviews", "");
+        let others = object(AUTHORIZATION, "subjectaccessreviews", "");
         assert!(!is_allowed(&[AUTHENTICATED], "create", others));
     }
 }

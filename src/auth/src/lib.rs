@@ -1,14 +1,16 @@
 //! Who asks, and what they may do: authenticators and authorizers.
 //!
 //! `edge` hands the credentials of each request to an [`Authenticator`] (usually a [`Union`] of several) and what the
-//! request wants to an [`Authorizer`]. Promise: a bad credential is never treated as none, tokens are compared in
+//! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in
 //! constant time and no secret is ever printed.
 
 mod authenticator;
 mod authorizer;
 mod bootstrap;
 mod issuer_documents;
+mod rules;
 mod service_account;
+mod token;
 mod token_file;
 mod union;
 mod x509;
@@ -17,7 +19,9 @@ pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
 pub use bootstrap::BootstrapPolicy;
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
+pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
+pub use token::{BearerTokens, TokenAuthenticator, TokenFault, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
 pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};

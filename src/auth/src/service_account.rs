@@ -20,12 +20,17 @@ use trireme_registry::{
     subresource::{own_user, parse},
 };
 
-use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+use crate::{
+    authenticator::BoxFuture,
+    token::{TokenAuthenticator, TokenFault, TokenHolder, common_audiences},
+};
 
 /// Clocks of replicas may differ by this much, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// The facts about a token's binding that authorizers and audit logs see.
 const FACTS: &str = "authentication.kubernetes.io/";
+/// What is said of a token that has ended with an object.
+const INVALIDATED: &str = "service account token has been invalidated";
 
 /// A key for tokens that cannot be used. Never shows the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -116,7 +121,6 @@ impl PublicKey {
 pub struct ServiceAccountTokens {
     keys: Vec<PublicKey>,
     issuer: String,
-    audiences: Vec<String>,
     objects: Arc<dyn Objects>,
     clock: Clock,
 }
@@ -161,13 +165,11 @@ impl Objects for DirectorHandle {
 }
 
 impl ServiceAccountTokens {
-    /// For what is signed in the name of `issuer` for any of `audiences`, as long as the objects are there. Believes no
-    /// key yet.
-    pub fn new(issuer: &str, audiences: Vec<String>, objects: Arc<dyn Objects>, clock: Clock) -> Self {
+    /// For what is signed in the name of `issuer`, as long as the objects are there. Believes no key yet.
+    pub fn new(issuer: &str, objects: Arc<dyn Objects>, clock: Clock) -> Self {
         Self {
             keys: Vec::new(),
             issuer: issuer.to_owned(),
-            audiences,
             objects,
             clock,
         }
@@ -182,49 +184,60 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    /// The claims of a token that one of our keys has signed, for us, and that is good now.
-    fn claims(&self, token: &str) -> Result<Value, Rejected> {
-        let header = jsonwebtoken::decode_header(token).map_err(|_| Rejected("no service-account token"))?;
+    /// The claims of a token that one of our keys has signed, in our name, and that is good now.
+    fn claims(&self, token: &str) -> Result<Value, TokenFault> {
+        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenFault::Unknown)?;
+        // What others have issued is for others to judge.
+        if unproven_issuer(token).as_deref() != Some(&self.issuer) {
+            return Err(TokenFault::Unknown);
+        }
         let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
-        let key = self
-            .keys
-            .iter()
-            .find(known)
-            .ok_or(Rejected("signed by an unknown key"))?;
+        let key = self.keys.iter().find(known);
+        let key = key.ok_or(TokenFault::Bad("invalid signature, no keys found"))?;
         let mut rules = Validation::new(key.algorithm);
         rules.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
         rules.set_issuer(&[&self.issuer]);
-        rules.set_audience(&self.audiences);
+        rules.validate_aud = false;
         // The library would ask another clock.
         rules.validate_exp = false;
         let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        let claims = decoded
-            .map_err(|_| Rejected("a token that is not for this server"))?
-            .claims;
-        let now = self
-            .clock
-            .wall()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
+        let invalid = TokenFault::Bad("service account token claims could not be validated");
+        let claims = decoded.map_err(|_| invalid)?.claims;
+        let now = self.now_seconds();
         let time = |name: &str| claims.get(name).and_then(Value::as_u64);
         if time("exp").is_none_or(|end| end.saturating_add(LEEWAY_SECONDS) <= now) {
-            return Err(Rejected("the token has expired"));
+            return Err(TokenFault::Bad("service account token has expired"));
         }
         if claims.get("nbf").is_some() && time("nbf").is_none_or(|start| start > now.saturating_add(LEEWAY_SECONDS)) {
-            return Err(Rejected("the token is not valid yet"));
+            return Err(TokenFault::Bad("service account token is not valid yet"));
         }
         Ok(claims)
     }
 
-    async fn user(&self, token: &str) -> Result<UserInfo, Rejected> {
+    fn now_seconds(&self) -> u64 {
+        let now = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH);
+        now.unwrap_or_default().as_secs()
+    }
+
+    async fn find_holder(&self, token: &str, wanted: &[String]) -> Result<TokenHolder, TokenFault> {
         let claims = self.claims(token)?;
+        let given = audiences(&claims);
+        let audiences = common_audiences(&given, wanted);
+        if audiences.is_empty() {
+            let wanted = wanted.to_vec();
+            return Err(TokenFault::Audiences { given, wanted });
+        }
+        let user = self.user(&claims).await?;
+        Ok(TokenHolder { user, audiences })
+    }
+
+    async fn user(&self, claims: &Value) -> Result<UserInfo, TokenFault> {
         let own = &claims["kubernetes.io"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (namespace, account) = (text(&own["namespace"]), &own["serviceaccount"]);
         let name = format!("system:serviceaccount:{namespace}:{}", text(&account["name"]));
         if claims["sub"] != json!(name) {
-            return Err(Rejected("the subject is not the service account"));
+            return Err(TokenFault::Bad("the subject is not the service account"));
         }
         self.check("serviceaccounts", &namespace, account).await?;
         let mut user = UserInfo {
@@ -264,44 +277,73 @@ impl ServiceAccountTokens {
 
     /// Whether an object that a token names is still there. What was seen once is looked for again before a token is
     /// refused: this replica may not have seen the object yet.
-    async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), Rejected> {
-        let name = named["name"].as_str().unwrap_or_default();
+    async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), TokenFault> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (name, claimed) = (text(&named["name"]), text(&named["uid"]));
+        let is_account = resource == "serviceaccounts";
+        let mut fault = TokenFault::Bad(INVALIDATED);
         for latest in [false, true] {
-            let found = self.objects.find(resource, namespace, name, latest).await;
-            if found.is_ok_and(|object| self.is_meant(&object, &named["uid"])) {
-                return Ok(());
-            }
+            let found = self.objects.find(resource, namespace, &name, latest).await;
+            fault = match found {
+                Ok(object) if self.is_meant(&object, &claimed) => return Ok(()),
+                Ok(object) if text(&object["metadata"]["uid"]) != claimed => {
+                    let uid = text(&object["metadata"]["uid"]);
+                    TokenFault::Object(of_another(resource, &uid, &claimed))
+                }
+                Ok(_) if is_account => {
+                    TokenFault::Object(format!("service account {namespace}/{name} has been deleted"))
+                }
+                Err(error) if is_account => TokenFault::Object(error.message),
+                Ok(_) | Err(_) => TokenFault::Bad(INVALIDATED),
+            };
         }
-        Err(Rejected("what the token is bound to is gone"))
+        Err(fault)
     }
 
-    fn is_meant(&self, object: &Value, uid: &Value) -> bool {
+    fn is_meant(&self, object: &Value, uid: &str) -> bool {
         let metadata = &object["metadata"];
         let leaves = metadata["deletionTimestamp"].as_str();
         let leaves = leaves.map(|at| trireme_machinery::time::Time::parse(at).map(|at| at.unix_seconds()));
-        let now = self
-            .clock
-            .wall()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs();
+        let now = self.now_seconds();
         let is_gone = leaves.is_some_and(|at| {
             at.ok()
                 .and_then(|at| u64::try_from(at).ok())
                 .is_none_or(|at| at.saturating_add(LEEWAY_SECONDS) < now)
         });
-        !is_gone && uid.as_str().is_some_and(|uid| !uid.is_empty()) && metadata["uid"] == *uid
+        !is_gone && !uid.is_empty() && metadata["uid"] == *uid
     }
 }
 
-impl Authenticator for ServiceAccountTokens {
-    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
-        Box::pin(async move {
-            match credentials.bearer_token {
-                Some(token) => self.user(token).await.map(Some),
-                None => Ok(None),
-            }
-        })
+/// Who a token says has issued it.
+fn unproven_issuer(token: &str) -> Option<String> {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    let claims: Value = serde_json::from_slice(&claims).ok()?;
+    claims["iss"].as_str().map(str::to_owned)
+}
+
+/// Whom a token is for; one may stand alone.
+fn audiences(claims: &Value) -> Vec<String> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    match &claims["aud"] {
+        Value::Array(several) => several.iter().filter_map(text).collect(),
+        one => text(one).into_iter().collect(),
+    }
+}
+
+/// What is said of a token for an object whose name another has now.
+fn of_another(resource: &str, uid: &str, claimed: &str) -> String {
+    let (what, claim) = match resource {
+        "serviceaccounts" => ("service account", "claim"),
+        "secrets" => ("secret", "service account secret ref claim"),
+        "pods" => ("pod", "service account pod ref claim"),
+        _ => ("node", "service account node ref claim"),
+    };
+    format!("{what} UID ({uid}) does not match {claim} ({claimed})")
+}
+
+impl TokenAuthenticator for ServiceAccountTokens {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+        Box::pin(self.find_holder(token, audiences))
     }
 }
 

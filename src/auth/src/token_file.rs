@@ -5,8 +5,6 @@ use std::{collections::HashSet, fmt};
 use subtle::{Choice, ConstantTimeEq};
 use trireme_registry::request::UserInfo;
 
-use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
-
 /// The users of a `--token-auth-file`.
 pub struct TokenFile(Vec<(Secret, UserInfo)>);
 
@@ -69,7 +67,8 @@ impl TokenFile {
         Ok(Self(users))
     }
 
-    fn find(&self, token: &str) -> Option<&UserInfo> {
+    /// Whose the token is.
+    pub fn user(&self, token: &str) -> Option<&UserInfo> {
         // Every line is compared, so that the time taken does not tell where a match stands.
         let mut found = None;
         for (secret, user) in &self.0 {
@@ -85,16 +84,6 @@ impl TokenFile {
 impl fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TokenFile({} tokens)", self.0.len())
-    }
-}
-
-impl Authenticator for TokenFile {
-    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
-        let answer = credentials
-            .bearer_token
-            .map(|token| self.find(token).cloned().ok_or(Rejected("invalid bearer token")))
-            .transpose();
-        Box::pin(std::future::ready(answer))
     }
 }
 
@@ -156,7 +145,7 @@ mod tests {
         let file = TokenFile::parse("t1,admin,u1,\"system:masters,ops\"\n\nt2,bob,u2\nt3,\"a \"\"b\"\"\",u3,dev\n");
         let file = file.expect("this file is in order");
         let user = |token| {
-            file.find(token)
+            file.user(token)
                 .map(|u| (u.name.as_str(), u.uid.as_str(), u.groups.join("+")))
         };
         assert_eq!(user("t1"), Some(("admin", "u1", "system:masters+ops".into())));

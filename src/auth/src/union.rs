@@ -36,7 +36,8 @@ impl Authenticator for Union {
     }
 }
 
-fn authenticated(mut user: UserInfo) -> UserInfo {
+/// The user as one who gave valid credentials.
+pub(crate) fn authenticated(mut user: UserInfo) -> UserInfo {
     if !user.groups.iter().any(|group| group == AUTHENTICATED) {
         user.groups.push(AUTHENTICATED.to_owned());
     }

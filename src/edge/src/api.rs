@@ -8,9 +8,11 @@ use trireme_auth::IssuerDocuments;
 use trireme_registry::DirectorHandle;
 
 use crate::{
+    components::ComponentStatuses,
     config::VersionInfo,
     profiling::Profiler,
     replicas::Replicas,
+    reviews::Reviewers,
     routes::{catalogue::Catalogue, health::Health},
     server::Lifecycle,
 };
@@ -24,6 +26,10 @@ pub(crate) struct Api {
     pub(crate) director: DirectorHandle,
     /// What exists, be it served by a registry or not, and the documents that tell of it.
     pub(crate) catalogue: Catalogue,
+    /// What component statuses are made from.
+    pub(crate) component_statuses: ComponentStatuses,
+    /// Who answers reviews.
+    pub(crate) reviewers: Reviewers,
     /// Whether the server is well.
     pub(crate) health: Health,
     /// Renders the metrics.

@@ -1,4 +1,4 @@
-//! A client for the commands of the binary: one request to an API server over TLS, one answer.
+//! A client for the commands of the binary and for probes of other components: one request to an API server over TLS, one answer.
 
 use std::time::Duration;
 use std::{io, sync::Arc};
@@ -8,9 +8,10 @@ pub use http::Method;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _},
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
 };
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -25,6 +26,8 @@ pub struct Target {
     pub server: String,
     /// The CA of the server's certificate, PEM.
     pub ca: Vec<u8>,
+    /// Whoever answers is the server: for probes of what made its own certificate, to which nothing secret is sent.
+    pub is_anybody: bool,
     /// A client certificate and its key, PEM.
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
     /// A bearer token.
@@ -134,18 +137,16 @@ fn host_and_port(server: &str) -> Result<(String, u16), ClientError> {
 }
 
 fn tls(target: &Target) -> Result<ClientConfig, ClientError> {
-    let mut roots = RootCertStore::empty();
-    for root in CertificateDer::pem_slice_iter(&target.ca) {
-        let root = root.map_err(|_| ClientError::Ca)?;
-        roots.add(root).map_err(|_| ClientError::Ca)?;
-    }
-    if roots.is_empty() {
-        return Err(ClientError::Ca);
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .expect("the provider has the ciphers of these versions")
-        .with_root_certificates(roots);
+        .expect("the provider has the ciphers of these versions");
+    let config = if target.is_anybody {
+        let any = Arc::new(AnyCertificate(provider));
+        builder.dangerous().with_custom_certificate_verifier(any)
+    } else {
+        builder.with_root_certificates(roots(&target.ca)?)
+    };
     let Some((certificate, key)) = &target.certificate else {
         return Ok(config.with_no_client_auth());
     };
@@ -155,6 +156,59 @@ fn tls(target: &Target) -> Result<ClientConfig, ClientError> {
     config
         .with_client_auth_cert(chain, key)
         .map_err(|_| ClientError::Certificate)
+}
+
+fn roots(ca: &[u8]) -> Result<RootCertStore, ClientError> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(ca) {
+        let root = root.map_err(|_| ClientError::Ca)?;
+        roots.add(root).map_err(|_| ClientError::Ca)?;
+    }
+    if roots.is_empty() {
+        return Err(ClientError::Ca);
+    }
+    Ok(roots)
+}
+
+/// Takes every certificate whose key the server has.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
 }
 
 #[cfg(test)]

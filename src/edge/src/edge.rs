@@ -14,7 +14,9 @@ use actix_web::{
 use crate::{
     api::Api,
     chain,
+    components::ComponentStatuses,
     config::{EdgeConfig, Rooms},
+    reviews::Reviewers,
     routes::{self, catalogue::Catalogue},
     server::{self, Handler, Lifecycle, Running, ServerConfig},
     state::ChainState,
@@ -39,6 +41,13 @@ impl Edge {
     /// If the address cannot be bound or a thread cannot be started.
     pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<Running, EdgeError> {
         let lifecycle = Lifecycle::new();
+        let reviewers = Reviewers {
+            authorizer: Arc::clone(&rooms.authorizer),
+            rules: rooms.rules,
+            tokens: rooms.tokens,
+            audiences: rooms.audiences,
+            known_kinds: trireme_kinds::known_kinds(),
+        };
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
@@ -54,6 +63,11 @@ impl Edge {
         let api = web::Data::new(Api {
             director: rooms.director,
             catalogue: Catalogue::built_in(&advertised),
+            component_statuses: ComponentStatuses {
+                components: rooms.components,
+                info: trireme_kinds::component_statuses(),
+            },
+            reviewers,
             health: rooms.health,
             metrics: rooms.metrics,
             actors: rooms.actors,

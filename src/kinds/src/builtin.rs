@@ -37,8 +37,26 @@ pub struct Settings {
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
 pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
     let own = data::resources().iter().filter(|row| row.group != core::events::GROUP);
-    own.filter_map(|row| Some(resource(row, row.storage.as_ref()?, settings)))
-        .collect()
+    own.filter_map(|row| {
+        let storage = row.storage.as_ref()?;
+        Some(resource(row, storage, &settings.storage_root, kind(row, settings)))
+    })
+    .collect()
+}
+
+/// A built-in resource that nobody keeps.
+pub(crate) fn not_stored(group: &str, plural: &str, kind: Kind) -> ResourceInfo {
+    let row = data::resource(group, plural).expect("a test holds these names against the table");
+    let nowhere = StorageData {
+        prefix: String::new(),
+        group: row.group.clone(),
+        version: row
+            .versions
+            .first()
+            .map(|version| version.name.clone())
+            .unwrap_or_default(),
+    };
+    resource(row, &nowhere, "", kind)
 }
 
 /// Versions that are served no longer, with the kinds that kube-apiserver still knows in them.
@@ -201,8 +219,7 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
     }
 }
 
-fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> ResourceInfo {
-    let kind = kind(row, settings);
+fn resource(row: &ResourceData, storage: &StorageData, root: &str, kind: Kind) -> ResourceInfo {
     let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
     let stored = versions
         .iter()
@@ -218,7 +235,7 @@ fn resource(row: &ResourceData, storage: &StorageData, settings: &Settings) -> R
         kind: row.kind.as_str().into(),
         list_kind: row.list_kind.as_str().into(),
         namespaced: row.namespaced,
-        storage_prefix: format!("{}/{}", settings.storage_root, storage.prefix).into(),
+        storage_prefix: format!("{root}/{}", storage.prefix).into(),
         storage_version: stored.unwrap_or(0),
         versions,
         types: data::type_table(),
@@ -319,6 +336,14 @@ mod tests {
             };
         }
         object
+    }
+
+    #[test]
+    fn component_statuses_are_in_the_table_and_nowhere_kept() {
+        let info = core::componentstatuses::component_statuses();
+        assert_eq!((&*info.kind, info.namespaced), ("ComponentStatus", false));
+        let (_dir, settings) = settings();
+        assert!(resources(&settings).iter().all(|kept| kept.kind != info.kind));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Every built-in group and version: schema data and strategies.
 
+pub mod authorization;
 pub mod data;
 pub mod discovery;
 pub mod openapi;
@@ -36,6 +37,7 @@ mod values;
 
 pub use autoscaling::scale::scale_columns;
 pub use builtin::{Settings, known_kinds, resources};
+pub use core::componentstatuses::{component_status, component_statuses};
 pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
 pub use pod_template::allow_privileged;

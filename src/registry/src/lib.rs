@@ -18,6 +18,7 @@ pub mod info;
 pub mod item;
 pub mod list_options;
 mod own_objects;
+pub mod posted;
 mod read_index;
 mod reads;
 mod registry;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, BootstrapPolicy, BoxFuture, CertificateAuthenticator, Credentials, Rejected, TokenFile, Union,
+    Authenticator, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenFault,
+    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::profiling::Profiler;
 use trireme_edge::server::{Running, Tls, TlsProvider, tls_from_pem};
@@ -14,9 +15,9 @@ use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
 use trireme_registry::DirectorHandle;
-use trireme_registry::request::UserInfo;
 
 use crate::app::{BuildError, client_cas};
+use crate::components::OnThisMachine;
 use crate::duties;
 use crate::first_namespaces::FirstNamespaces;
 use crate::lifecycle::{Lifecycle, Moment};
@@ -77,13 +78,25 @@ pub(crate) fn start(
         mutating: settings.limits.mutating_requests_inflight.unwrap_or(usize::MAX),
     };
     let actors = system.clone();
+    let audiences = keys.tokens.audiences().to_vec();
+    let tokens = tokens(settings, system, keys.tokens, director, &mut files)?;
+    let ways: Vec<Arc<dyn Authenticator>> = vec![
+        Arc::new(CertificateAuthenticator::new(system.clock().clone())),
+        Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
+    ];
     let rooms = Rooms {
         director: director.clone(),
-        authenticator: authenticator(settings, system, keys.tokens, director, &mut files)?,
+        authenticator: Arc::new(Union::new(ways)),
         authorizer: Arc::new(BootstrapPolicy),
+        rules: Arc::new(BootstrapPolicy),
+        tokens,
+        audiences,
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
+        components: Arc::new(OnThisMachine {
+            store: watched.store.clone(),
+        }),
         health: health(watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
@@ -121,34 +134,43 @@ impl TlsProvider for Certificates {
     }
 }
 
-fn authenticator(
+/// Who knows tokens: those of the settings' file and those of service accounts.
+fn tokens(
     settings: &Settings,
     system: &ActorSystem,
-    tokens: &TokenKeys,
+    keys: &TokenKeys,
     director: &DirectorHandle,
     files: &mut Reloader,
-) -> Result<Arc<dyn Authenticator>, BuildError> {
-    let mut ways: Vec<Arc<dyn Authenticator>> = vec![Arc::new(CertificateAuthenticator::new(system.clock().clone()))];
+) -> Result<Arc<dyn TokenAuthenticator>, BuildError> {
+    let mut ways: Vec<Arc<dyn TokenAuthenticator>> = Vec::new();
     if let Some(path) = settings.token_auth_file.clone() {
-        let tokens = files.load("token-auth-file", vec![path.clone()], move |contents| {
+        let file = files.load("token-auth-file", vec![path.clone()], move |contents| {
             TokenFile::parse(&String::from_utf8_lossy(&contents.concat())).map_err(|source| BuildError::Tokens {
                 path: path.clone(),
                 source,
             })
         })?;
-        ways.push(Arc::new(Tokens(tokens)));
+        let audiences = keys.audiences().to_vec();
+        ways.push(Arc::new(Tokens { file, audiences }));
     }
-    ways.push(Arc::new(tokens.authenticator(director, system.clock().clone())?));
-    Ok(Arc::new(Union::new(ways)))
+    ways.push(Arc::new(keys.authenticator(director, system.clock().clone())?));
+    Ok(Arc::new(TokenUnion::new(ways)))
 }
 
-/// The tokens of now.
-struct Tokens(Current<TokenFile>);
+/// The tokens of now, which are for this server.
+struct Tokens {
+    file: Current<TokenFile>,
+    audiences: Vec<String>,
+}
 
-impl Authenticator for Tokens {
-    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
-        let tokens = self.0.load_full();
-        Box::pin(async move { tokens.authenticate(credentials).await })
+impl TokenAuthenticator for Tokens {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+        let audiences = common_audiences(&self.audiences, audiences);
+        let user = self.file.load().user(token).cloned();
+        let holder = user
+            .filter(|_| !audiences.is_empty())
+            .map(|user| TokenHolder { user, audiences });
+        Box::pin(std::future::ready(holder.ok_or(TokenFault::Unknown)))
     }
 }
 

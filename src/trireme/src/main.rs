@@ -3,6 +3,7 @@
 mod app;
 mod cluster;
 mod compaction;
+mod components;
 mod duties;
 mod first_namespaces;
 mod front;

@@ -58,6 +58,11 @@ impl TokenKeys {
         })
     }
 
+    /// This server's names: whom a token is for that is good here.
+    pub(crate) fn audiences(&self) -> &[String] {
+        &self.audiences
+    }
+
     /// Who signs what is asked for.
     pub(crate) fn issuer(&self) -> TokenIssuer {
         let signer = Arc::clone(&self.signer);
@@ -91,8 +96,7 @@ impl TokenKeys {
         director: &DirectorHandle,
         clock: Clock,
     ) -> Result<ServiceAccountTokens, BuildError> {
-        let mut tokens =
-            ServiceAccountTokens::new(&self.issuer, self.audiences.clone(), Arc::new(director.clone()), clock);
+        let mut tokens = ServiceAccountTokens::new(&self.issuer, Arc::new(director.clone()), clock);
         for (path, key) in &self.believed {
             tokens.believe(key).map_err(|source| BuildError::TokenKey {
                 path: path.clone(),

@@ -58,9 +58,8 @@ impl Fixture {
         let (private, public) = (key.serialize_pem(), key.public_key_pem());
         let (shelf, clock) = (Arc::new(Shelf::default()), ManualClock::new());
         shelf.put("serviceaccounts/n/robot", json!({ "uid": "u1" }), true);
-        let audiences = vec!["us".to_owned(), "them".to_owned()];
         let objects = Arc::clone(&shelf) as Arc<dyn Objects>;
-        let mut tokens = ServiceAccountTokens::new(ISSUER, audiences, objects, clock.clone().into());
+        let mut tokens = ServiceAccountTokens::new(ISSUER, objects, clock.clone().into());
         tokens.believe(public.as_bytes()).expect("a public key");
         Self {
             signer: TokenSigner::new(private.as_bytes(), public.as_bytes(), ISSUER).expect("a pair"),
@@ -93,20 +92,20 @@ impl Fixture {
         claims
     }
 
-    fn knows(&self, token: &str) -> Result<UserInfo, &'static str> {
-        let credentials = Credentials {
-            bearer_token: Some(token),
-            certificate: None,
-        };
-        let mut answer = self.tokens.authenticate(credentials);
+    fn knows(&self, token: &str) -> Result<UserInfo, String> {
+        let ours = ["us".to_owned(), "them".to_owned()];
+        self.holder(token, &ours).map(|holder| holder.user)
+    }
+
+    fn holder(&self, token: &str, audiences: &[String]) -> Result<TokenHolder, String> {
+        let mut answer = self.tokens.holder(token, audiences);
         match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(Ok(user)) => user.ok_or("no credentials"),
-            Poll::Ready(Err(why)) => Err(why.0),
+            Poll::Ready(answer) => answer.map_err(|why| why.to_string()),
             Poll::Pending => panic!("these objects are at hand"),
         }
     }
 
-    fn accepts(&self, changes: Value) -> Result<UserInfo, &'static str> {
+    fn accepts(&self, changes: Value) -> Result<UserInfo, String> {
         self.knows(&self.signer.sign(self.claims(changes)).expect("signed"))
     }
 }
@@ -150,14 +149,15 @@ fn tokens_are_good_for_their_time_only() {
     let now = fixture.now();
     assert_eq!(
         fixture.accepts(json!({ "nbf": now + 61 })),
-        Err("the token is not valid yet")
+        Err("service account token is not valid yet".to_owned())
     );
     fixture.accepts(json!({ "nbf": now + 60 })).expect("clocks differ");
     let token = fixture.signer.sign(fixture.claims(json!({}))).expect("signed");
     fixture.clock.advance(Duration::from_secs(659));
     fixture.knows(&token).expect("clocks differ");
     fixture.clock.advance(Duration::from_secs(1));
-    assert_eq!(fixture.knows(&token), Err("the token has expired"));
+    let expired = "service account token has expired".to_owned();
+    assert_eq!(fixture.knows(&token), Err(expired));
 }
 
 #[test]
@@ -165,17 +165,36 @@ fn only_believed_keys_and_our_issuer_count() {
     let (ours, theirs) = (Fixture::new(), Fixture::new());
     let token = theirs.signer.sign(theirs.claims(json!({}))).expect("signed");
     theirs.knows(&token).expect("good there");
-    assert_eq!(ours.knows(&token), Err("signed by an unknown key"));
+    let unsigned = "invalid signature, no keys found".to_owned();
+    assert_eq!(ours.knows(&token), Err(unsigned));
     let key = KeyPair::generate().expect("a key");
     let (private, public) = (key.serialize_pem(), key.public_key_pem());
     let other = TokenSigner::new(private.as_bytes(), public.as_bytes(), "https://other.example").expect("a pair");
     let mut fixture = ours;
     fixture.tokens.believe(public.as_bytes()).expect("a public key");
     let token = other.sign(fixture.claims(json!({}))).expect("signed");
-    assert_eq!(fixture.knows(&token), Err("a token that is not for this server"));
+    assert_eq!(fixture.knows(&token), Err("invalid bearer token".to_owned()));
     for nonsense in ["", ".", "..", "a.b.c", "e30.e30.", "eyJhbGciOiJub25lIn0.e30."] {
-        assert!(fixture.knows(nonsense).is_err(), "{nonsense:?}");
+        assert_eq!(
+            fixture.knows(nonsense),
+            Err("invalid bearer token".to_owned()),
+            "{nonsense:?}"
+        );
     }
+}
+
+#[test]
+fn a_token_is_good_for_its_audiences_only() {
+    let fixture = Fixture::new();
+    let token = fixture.claims(json!({ "aud": ["them", "us", "more"] }));
+    let token = fixture.signer.sign(token).expect("signed");
+    let wanted = |audiences: &[&str]| audiences.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let holder = fixture
+        .holder(&token, &wanted(&["us", "others", "them"]))
+        .expect("for two of these");
+    assert_eq!(holder.audiences, ["them", "us"]);
+    let why = r#"token audiences ["them" "us" "more"] is invalid for the target audiences ["others"]"#;
+    assert_eq!(fixture.holder(&token, &wanted(&["others"])), Err(why.to_owned()));
 }
 
 #[test]
@@ -187,10 +206,11 @@ fn what_a_token_is_bound_to_must_be_there() {
         json!({ "kubernetes.io": own })
     };
     for (claim, path) in [("pod", "pods/n/x"), ("secret", "secrets/n/x"), ("node", "nodes//x")] {
-        let gone = Err("what the token is bound to is gone");
+        let gone = Err("service account token has been invalidated".to_owned());
         assert_eq!(fixture.accepts(bound(claim)), gone, "{claim}");
         fixture.shelf.put(path, json!({ "uid": "u8" }), true);
-        assert_eq!(fixture.accepts(bound(claim)), gone, "another {claim}");
+        let another = format!("{claim} UID (u8) does not match service account {claim} ref claim (u9)");
+        assert_eq!(fixture.accepts(bound(claim)), Err(another));
         fixture.shelf.put(path, json!({ "uid": "u9" }), false);
         fixture
             .accepts(bound(claim))
@@ -202,6 +222,20 @@ fn what_a_token_is_bound_to_must_be_there() {
         );
         assert_eq!(fixture.accepts(bound(claim)), gone, "{claim} is being deleted");
     }
+}
+
+#[test]
+fn an_account_that_is_gone_is_named() {
+    let fixture = Fixture::new();
+    let deleted = json!({ "uid": "u1", "deletionTimestamp": "2001-01-01T00:00:00Z" });
+    fixture.shelf.put("serviceaccounts/n/robot", deleted, true);
+    let why = "service account n/robot has been deleted".to_owned();
+    assert_eq!(fixture.accepts(json!({})), Err(why));
+    fixture
+        .shelf
+        .put("serviceaccounts/n/robot", json!({ "uid": "u2" }), true);
+    let why = "service account UID (u2) does not match claim (u1)".to_owned();
+    assert_eq!(fixture.accepts(json!({})), Err(why));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Bodies in protobuf that are read here and not by a registry: delete options and reviews.
+//! Bodies in protobuf that are read here and not by a registry: delete options.
 
 use serde_json::Value;
 use trireme_machinery::protobuf::{self, ProtobufError};

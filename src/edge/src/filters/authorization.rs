@@ -30,7 +30,7 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result
         },
     };
     match state.authorizer.authorize(attributes).await {
-        Decision::Allow => Ok(()),
+        Decision::Allow(_) => Ok(()),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn refuse(state: &ChainState, exchange: &Exchange, request: &Re
         },
     };
     match state.authorizer.authorize(attributes).await {
-        Decision::Allow => Err(not_implemented("impersonation")),
+        Decision::Allow(_) => Err(not_implemented("impersonation")),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
     }
 }

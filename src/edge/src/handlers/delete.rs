@@ -16,7 +16,7 @@ use crate::{
 
 /// Deletes an object, or marks it for deletion.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = Shape::negotiate(call)?;
+    let shape = Shape::negotiate(&call.exchange)?;
     let deletion = options(call, payload).await?;
     warn_of_default(call, &deletion.options);
     let request = DeleteRequest {

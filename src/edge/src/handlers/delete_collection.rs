@@ -8,7 +8,7 @@ use crate::{negotiation::Produces, respond::Answered};
 
 /// Deletes what is selected, and tells of it by a list.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let shape = list::Shape::negotiate(call, Produces::Documents)?;
+    let shape = list::Shape::negotiate(&call.exchange, Produces::Documents)?;
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let deletion = delete::options(call, payload).await?;

@@ -23,6 +23,7 @@ use trireme_registry::{Item, ListPage, ResourceInfo, request::ListRequest, versi
 use super::{Call, list_query};
 use crate::{
     compress,
+    exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
     respond::{self, Answered},
     views::{IncludeObject, Tables, partial, stored},
@@ -34,7 +35,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads a collection.
 pub(crate) async fn handle(call: &Call) -> Answered {
-    let shape = Shape::negotiate(call, Produces::Lists)?;
+    let shape = Shape::negotiate(&call.exchange, Produces::Lists)?;
     let info = call.route.registry.info();
     let (selection, options) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let request = ListRequest {
@@ -48,16 +49,16 @@ pub(crate) async fn handle(call: &Call) -> Answered {
 
 /// How the client wants a list.
 pub(super) struct Shape {
-    accept: Accept<View>,
-    include: IncludeObject,
+    pub(super) accept: Accept<View>,
+    pub(super) include: IncludeObject,
 }
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(call: &Call, produces: Produces) -> Result<Self, ApiError> {
-        let accept = negotiate_view(call.exchange.accept.as_deref(), produces)?;
+    pub(super) fn negotiate(exchange: &Exchange, produces: Produces) -> Result<Self, ApiError> {
+        let accept = negotiate_view(exchange.accept.as_deref(), produces)?;
         let include = match accept.view {
-            View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
+            View::Table(_) => IncludeObject::parse(&exchange.query)?,
             View::Metadata(_) => {
                 let text = "you requested PartialObjectMetadata, but the requested object is a list";
                 return Err(ApiError::new(Reason::NotAcceptable, text));

@@ -4,6 +4,7 @@
 //! reads options and body, then asks the registry.
 
 pub(crate) mod command;
+pub(crate) mod components;
 pub(crate) mod connection;
 pub(crate) mod create;
 pub(crate) mod delete;

@@ -11,6 +11,7 @@ use trireme_registry::{
 
 use super::Call;
 use crate::{
+    exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
     respond,
     views::{IncludeObject, Tables, partial, stored, to_stored},
@@ -18,16 +19,16 @@ use crate::{
 
 /// How the client wants an object, and what that needs to be known.
 pub(super) struct Shape {
-    accept: Accept<View>,
-    include: IncludeObject,
+    pub(super) accept: Accept<View>,
+    pub(super) include: IncludeObject,
 }
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(call: &Call) -> Result<Self, ApiError> {
-        let accept = negotiate_view(call.exchange.accept.as_deref(), Produces::Documents)?;
+    pub(super) fn negotiate(exchange: &Exchange) -> Result<Self, ApiError> {
+        let accept = negotiate_view(exchange.accept.as_deref(), Produces::Documents)?;
         let include = match accept.view {
-            View::Table(_) => IncludeObject::parse(&call.exchange.query)?,
+            View::Table(_) => IncludeObject::parse(&exchange.query)?,
             View::MetadataList(_) => {
                 let text = "you requested PartialObjectMetadataList, but the requested object is not a list";
                 return Err(ApiError::new(Reason::NotAcceptable, text));

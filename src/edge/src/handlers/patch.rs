@@ -14,7 +14,7 @@ use crate::{
 /// Applies a patch.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let patch_type = patch_type(call.content_type().as_deref())?;
-    let shape = Shape::negotiate(call)?;
+    let shape = Shape::negotiate(&call.exchange)?;
     let patch = call.bytes(payload).await?;
     let kind = match patch_type {
         PatchType::Patch(kind) => kind,

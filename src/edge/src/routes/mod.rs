@@ -14,7 +14,6 @@ mod plain;
 mod pprof;
 mod replicas;
 mod resources;
-mod review;
 
 use std::rc::Rc;
 

@@ -5,14 +5,13 @@ use trireme_kinds::data::ResourceData;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{ResourceInfo, Route, request::Subresource, subresource::SubresourceRole};
 
-use super::review;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call},
-    negotiation::{Produces, negotiate_without_tables},
     request_info::is_segment,
     respond::{self, Answered},
+    reviews::{self, Review},
     status,
 };
 
@@ -27,10 +26,12 @@ const DEPRECATED: [(&str, &str, &str, &str); 2] = [
     (
         "",
         "v1",
-        "componentstatuses",
+        COMPONENT_STATUSES,
         "v1 ComponentStatus is deprecated in v1.19+",
     ),
 ];
+
+const COMPONENT_STATUSES: &str = "componentstatuses";
 
 /// A resource that stands for a subresource, which the body's name is for: the resource, and whose subresource it is.
 const LEGACY_BINDINGS: (&str, &str, &str) = ("bindings", "pods", "binding");
@@ -279,9 +280,11 @@ fn check_verb(
 fn has_path(exchange: &Exchange, data: &ResourceData) -> bool {
     let info = &exchange.info;
     let serves = |wanted: &[&str]| data.verbs.iter().any(|verb| wanted.contains(&verb.as_str()));
-    match (info.path_name().is_empty(), info.namespace().is_empty()) {
-        (false, _) => serves(&["get", "update", "patch", "delete"]),
-        (true, in_all) => serves(&["list"]) || in_all != data.namespaced,
+    let in_scope = info.namespace().is_empty() != data.namespaced;
+    match info.path_name() {
+        // Of what lives in namespaces, all there are can be listed.
+        "" => in_scope || data.namespaced && serves(&["list"]),
+        _ => in_scope && serves(&["get", "update", "patch", "delete"]),
     }
 }
 
@@ -299,8 +302,14 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
     }
     let action = Action::of(exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(exchange, Some(data), Subresource::None, action)?;
-    if (info.group(), info.resource()) == ("authentication.k8s.io", "selfsubjectreviews") {
-        return review::self_subject(exchange, api, request, payload).await;
+    if let Some(review) = Review::of(info.group(), info.resource()) {
+        return reviews::create(exchange, api, request, payload, review, data).await;
+    }
+    if (info.group(), info.resource()) == ("", COMPONENT_STATUSES) {
+        return match info.path_name() {
+            "" => handlers::components::list(exchange, api).await,
+            name => handlers::components::get(exchange, api, name).await,
+        };
     }
     if (info.group(), info.resource()) == ("", LEGACY_BINDINGS.0) {
         let route = api.director.routes().find("", info.version(), LEGACY_BINDINGS.1);
@@ -312,9 +321,6 @@ async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, pay
             subresource: Subresource::None,
         };
         return handlers::command::handle(&call, LEGACY_BINDINGS.2, payload).await;
-    }
-    if action == Action::Create {
-        negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
     }
     Err(not_implemented(info.resource()))
 }

@@ -11,6 +11,7 @@ use http::{Request, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{ClientCertificate, ConnectionLimits, Peer};
+use crate::client::{self, Method};
 use kit::{Ca, Server, body, get};
 
 #[tokio::test]
@@ -22,6 +23,24 @@ async fn both_protocols_are_spoken_as_the_client_prefers() {
         assert_eq!((response.status(), response.version()), (StatusCode::OK, version));
         assert_eq!(body(response).await.expect("arrives"), "GET /hello?x=1");
     }
+}
+
+#[tokio::test]
+async fn a_probe_takes_the_certificate_of_whoever_answers() {
+    let server = Server::start().await;
+    let probe = |is_anybody| {
+        let target = client::Target {
+            server: format!("https://{}", server.address()),
+            ca: Ca::new().pem(),
+            is_anybody,
+            ..client::Target::default()
+        };
+        async move { client::send(&target, Method::GET, "/hello", Vec::new(), Duration::from_secs(10)).await }
+    };
+    let (code, body) = probe(true).await.expect("an answer");
+    assert_eq!((code, &*body), (200, &b"GET /hello"[..]));
+    let refused = probe(false).await.expect_err("another CA has signed that");
+    assert!(matches!(refused, client::ClientError::Connect(..)), "{refused}");
 }
 
 #[tokio::test]

@@ -11,7 +11,10 @@ mod parse;
 
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};
-pub use object_form::{compile_label_selector, validate_label_selector, validate_labels};
+pub use object_form::{
+    compile_label_selector, validate_field_requirements, validate_label_requirements, validate_label_selector,
+    validate_labels,
+};
 
 /// Why a selector cannot be used; the text is for the client.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

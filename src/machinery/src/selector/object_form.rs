@@ -40,12 +40,11 @@ struct Expression<'a> {
     values: Vec<&'a str>,
 }
 
-fn expressions(selector: &Object) -> impl Iterator<Item = Expression<'_>> {
-    let items = selector.get("matchExpressions").and_then(Value::as_array);
-    items.into_iter().flatten().map(|item| {
+impl<'a> Expression<'a> {
+    fn of(item: &'a Value) -> Self {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
         let values = item.get("values").and_then(Value::as_array);
-        Expression {
+        Self {
             key: text("key"),
             operator: text("operator"),
             values: values
@@ -54,10 +53,50 @@ fn expressions(selector: &Object) -> impl Iterator<Item = Expression<'_>> {
                 .map(|v| v.as_str().unwrap_or_default())
                 .collect(),
         }
-    })
+    }
+}
+
+fn expressions(selector: &Object) -> impl Iterator<Item = Expression<'_>> {
+    let items = selector.get("matchExpressions").and_then(Value::as_array);
+    items.into_iter().flatten().map(Expression::of)
+}
+
+/// Checks requirements on labels that stand in a list of their own. An operator that is not known passes: whoever sent it
+/// may be newer.
+pub fn validate_label_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
+    let mut faults = ErrorList::new();
+    for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
+        let at = path.index(index);
+        validate_count(&expression, &at, &mut faults);
+        validate_terms(&expression, false, &at, &mut faults);
+    }
+    faults
+}
+
+/// Checks requirements on fields; any text may be a key.
+pub fn validate_field_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
+    let mut faults = ErrorList::new();
+    for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
+        let at = path.index(index);
+        if expression.key.is_empty() {
+            faults.push(Error::required(&at.child("key"), "must be specified"));
+        }
+        validate_count(&expression, &at, &mut faults);
+    }
+    faults
 }
 
 fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, faults: &mut ErrorList) {
+    validate_count(expression, path, faults);
+    if !matches!(expression.operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
+        let why = "not a valid selector operator";
+        faults.push(Error::invalid_str(&path.child("operator"), expression.operator, why));
+    }
+    validate_terms(expression, tolerate_values, path, faults);
+}
+
+/// Whether there are values if and only if the operator takes some.
+fn validate_count(expression: &Expression<'_>, path: &Path<'_>, faults: &mut ErrorList) {
     let values_path = path.child("values");
     match expression.operator {
         "In" | "NotIn" if expression.values.is_empty() => {
@@ -68,13 +107,11 @@ fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path:
             let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
             faults.push(Error::forbidden(&values_path, detail));
         }
-        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
-        other => faults.push(Error::invalid_str(
-            &path.child("operator"),
-            other,
-            "not a valid selector operator",
-        )),
+        _ => {}
     }
+}
+
+fn validate_terms(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, faults: &mut ErrorList) {
     for text in names::qualified_name(expression.key) {
         faults.push(Error::invalid_str(&path.child("key"), expression.key, &text));
     }
@@ -83,7 +120,7 @@ fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path:
     }
     for (index, value) in expression.values.iter().enumerate() {
         for text in names::label_value(value) {
-            faults.push(Error::invalid_str(&values_path.index(index), value, &text));
+            faults.push(Error::invalid_str(&path.child("values").index(index), value, &text));
         }
     }
 }

@@ -83,7 +83,7 @@ pub(super) fn set_or_remove(fields: &mut Object, name: &str, value: Option<Value
 }
 
 /// The object's namespace must be the URL's, or left out.
-pub(super) fn settle_namespace(object: &mut Value, namespace: &str) -> Result<(), ApiError> {
+pub(crate) fn settle_namespace(object: &mut Value, namespace: &str) -> Result<(), ApiError> {
     let given = text(object, "namespace");
     if namespace.is_empty() {
         of(object).remove("namespace");

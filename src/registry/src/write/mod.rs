@@ -11,7 +11,7 @@ pub(crate) mod decode;
 mod delete;
 mod delete_collection;
 mod finalizers;
-mod metadata;
+pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;
 mod prepare;

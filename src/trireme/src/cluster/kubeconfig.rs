@@ -106,6 +106,7 @@ impl Kubeconfig {
             ca: self.content(cluster, "certificate-authority")?.unwrap_or_default(),
             certificate: certificate.zip(self.content(user, "client-key")?),
             token,
+            is_anybody: false,
         })
     }
 

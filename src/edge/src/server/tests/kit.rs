@@ -56,6 +56,10 @@ impl Ca {
         }
     }
 
+    pub(super) fn pem(&self) -> Vec<u8> {
+        self.pem.clone().into_bytes()
+    }
+
     fn issue(&self, name: &str, hosts: Vec<String>) -> (rcgen::Certificate, KeyPair) {
         let key = KeyPair::generate().expect("a key can be made");
         let mut params = CertificateParams::new(hosts).expect("these are names");

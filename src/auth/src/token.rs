@@ -1,0 +1,228 @@
+//! Bearer tokens: the trait of everything that can say whose a token is, several of these in a row, and the authenticator
+//! of requests that bring one.
+//!
+//! Requests and `TokenReview`s ask the same [`TokenAuthenticator`], so that whoever is told that a token is good may rely
+//! on its being taken here. Promise: nothing that is said of a token shows it.
+
+use std::{fmt, sync::Arc};
+
+use trireme_machinery::field::quote;
+use trireme_registry::request::UserInfo;
+
+use crate::{
+    authenticator::{Authenticator, BoxFuture, Credentials, Rejected},
+    union::authenticated,
+};
+
+/// Whose a token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenHolder {
+    /// The user.
+    pub user: UserInfo,
+    /// For which of the audiences that were asked for the token is good: one at least.
+    pub audiences: Vec<String>,
+}
+
+/// Why a token is nobody's, in kube-apiserver's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenFault {
+    /// Nobody knows it.
+    Unknown,
+    /// It was ours, and is not good.
+    Bad(&'static str),
+    /// It is not for whom it should be good.
+    Audiences {
+        /// For whom it is.
+        given: Vec<String>,
+        /// For whom it should be.
+        wanted: Vec<String>,
+    },
+    /// An object that it names is not the one that it was made for, or not there; the text names both.
+    Object(String),
+}
+
+impl fmt::Display for TokenFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(" ");
+        match self {
+            Self::Audiences { given, wanted } => write!(
+                f,
+                "token audiences [{}] is invalid for the target audiences [{}]",
+                list(given),
+                list(wanted)
+            ),
+            Self::Object(why) => f.write_str(why),
+            Self::Unknown | Self::Bad(_) => f.write_str(Rejected::from(self).0),
+        }
+    }
+}
+
+impl std::error::Error for TokenFault {}
+
+impl From<&TokenFault> for Rejected {
+    fn from(fault: &TokenFault) -> Self {
+        Self(match fault {
+            TokenFault::Unknown => "invalid bearer token",
+            TokenFault::Bad(why) => why,
+            TokenFault::Audiences { .. } => "the token is for others",
+            TokenFault::Object(_) => "the token names an object that is not there",
+        })
+    }
+}
+
+/// Says whose a token is.
+pub trait TokenAuthenticator: Send + Sync + 'static {
+    /// The holder of a token that is good for at least one of the audiences.
+    ///
+    /// # Errors
+    /// See [`TokenFault`].
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>>;
+}
+
+/// What two lists of audiences have in common, in the order of the first.
+pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
+    of.iter()
+        .filter(|audience| wanted.contains(audience))
+        .cloned()
+        .collect()
+}
+
+/// Asks several in order; the first that knows the holder wins. Only if none does, a fault that one has found counts.
+/// Adds the group `system:authenticated`.
+pub struct TokenUnion(Vec<Arc<dyn TokenAuthenticator>>);
+
+impl TokenUnion {
+    /// Of these, in this order.
+    pub fn new(authenticators: Vec<Arc<dyn TokenAuthenticator>>) -> Self {
+        Self(authenticators)
+    }
+}
+
+impl TokenAuthenticator for TokenUnion {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+        Box::pin(async move {
+            let mut found = TokenFault::Unknown;
+            for authenticator in &self.0 {
+                match authenticator.holder(token, audiences).await {
+                    Ok(holder) => {
+                        return Ok(TokenHolder {
+                            user: authenticated(holder.user),
+                            ..holder
+                        });
+                    }
+                    Err(fault) if found == TokenFault::Unknown => found = fault,
+                    Err(_) => {}
+                }
+            }
+            Err(found)
+        })
+    }
+}
+
+/// Knows the users of requests by tokens that are good for this server.
+pub struct BearerTokens {
+    tokens: Arc<dyn TokenAuthenticator>,
+    audiences: Vec<String>,
+}
+
+impl BearerTokens {
+    /// By what `tokens` knows; `audiences` are this server's names.
+    pub fn new(tokens: Arc<dyn TokenAuthenticator>, audiences: Vec<String>) -> Self {
+        Self { tokens, audiences }
+    }
+}
+
+impl Authenticator for BearerTokens {
+    fn authenticate<'a>(&'a self, credentials: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        Box::pin(async move {
+            let Some(token) = credentials.bearer_token else {
+                return Ok(None);
+            };
+            match self.tokens.holder(token, &self.audiences).await {
+                Ok(holder) => Ok(Some(holder.user)),
+                Err(fault) => Err(Rejected::from(&fault)),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::AUTHENTICATED;
+
+    struct Says(Result<&'static str, TokenFault>);
+
+    impl TokenAuthenticator for Says {
+        fn holder<'a>(&'a self, _: &'a str, asked: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+            let holder = self.0.clone().map(|name| TokenHolder {
+                user: UserInfo {
+                    name: name.to_owned(),
+                    ..UserInfo::default()
+                },
+                audiences: asked.to_vec(),
+            });
+            Box::pin(std::future::ready(holder))
+        }
+    }
+
+    fn now<T>(mut answer: BoxFuture<'_, T>) -> T {
+        match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => panic!("these authenticators never wait"),
+        }
+    }
+
+    fn union(answers: Vec<Result<&'static str, TokenFault>>) -> TokenUnion {
+        TokenUnion::new(answers.into_iter().map(|answer| Arc::new(Says(answer)) as _).collect())
+    }
+
+    #[test]
+    fn the_first_that_knows_the_holder_wins_even_after_a_fault() {
+        let tokens = union(vec![Err(TokenFault::Bad("no")), Ok("a"), Ok("b")]);
+        let holder = now(tokens.holder("t", &[])).expect("a knows it");
+        assert_eq!(
+            (holder.user.name.as_str(), holder.user.groups),
+            ("a", vec![AUTHENTICATED.to_owned()])
+        );
+    }
+
+    #[test]
+    fn what_one_has_found_counts_more_than_that_others_do_not_know_the_token() {
+        let tokens = union(vec![
+            Err(TokenFault::Unknown),
+            Err(TokenFault::Bad("late")),
+            Err(TokenFault::Unknown),
+        ]);
+        assert_eq!(now(tokens.holder("t", &[])), Err(TokenFault::Bad("late")));
+        assert_eq!(now(union(vec![]).holder("t", &[])), Err(TokenFault::Unknown));
+    }
+
+    #[test]
+    fn a_request_without_a_token_has_no_such_credentials() {
+        let requests = BearerTokens::new(Arc::new(union(vec![Err(TokenFault::Unknown)])), Vec::new());
+        assert_eq!(now(requests.authenticate(Credentials::default())), Ok(None));
+        let credentials = Credentials {
+            bearer_token: Some("t"),
+            ..Credentials::default()
+        };
+        assert_eq!(
+            now(requests.authenticate(credentials)),
+            Err(Rejected("invalid bearer token"))
+        );
+    }
+
+    #[test]
+    fn faults_read_as_those_of_kube_apiserver() {
+        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let fault = TokenFault::Audiences {
+            given: list(&["a"]),
+            wanted: list(&["b", "c\""]),
+        };
+        let text = r#"token audiences ["a"] is invalid for the target audiences ["b" "c\""]"#;
+        assert_eq!(fault.to_string(), text);
+        assert_eq!(TokenFault::Unknown.to_string(), "invalid bearer token");
+    }
+}

@@ -1,0 +1,148 @@
+//! `SelfSubjectAccessReview`, `SubjectAccessReview` and `LocalSubjectAccessReview`: may somebody do something
+//! (`kubectl auth can-i`)?
+
+use serde_json::{Value, json};
+use trireme_auth::{Attributes, Decision, Wanted};
+use trireme_kinds::authorization::accessreviews::{self, Subject};
+use trireme_machinery::{ApiError, GroupKind};
+use trireme_registry::request::UserInfo;
+
+use super::{Reviewers, text, texts};
+
+/// Asks the authorizer. The answer is what was sent, with the decision as its status.
+///
+/// # Errors
+/// 422 for a review that asks nothing, or of nobody.
+pub(super) async fn review(
+    reviewers: &Reviewers,
+    asking: &UserInfo,
+    subject: Subject,
+    mut review: Value,
+) -> Result<Value, ApiError> {
+    let faults = accessreviews::faults(&review, subject);
+    if !faults.is_empty() {
+        // kube-apiserver looks for the kind where it is not.
+        let kind = GroupKind {
+            group: "authorization.k8s.io".into(),
+            kind: "".into(),
+        };
+        return Err(ApiError::invalid(&kind, "", &faults));
+    }
+    let spec = review.get("spec").unwrap_or(&Value::Null);
+    let named = named(spec);
+    let attributes = Attributes {
+        user: if subject == Subject::Own { asking } else { &named },
+        ..attributes(spec, &named)
+    };
+    let decision = reviewers.authorizer.authorize(attributes).await;
+    // No authorizer looks at selectors: what a user may do to some objects only, it may not do.
+    let ignored = accessreviews::ignored_selectors(&review).join("; ");
+    review["status"] = status(decision, &ignored);
+    Ok(review)
+}
+
+/// The user that a review names.
+fn named(spec: &Value) -> UserInfo {
+    let extra = spec.get("extra").and_then(Value::as_object);
+    let extra = extra.into_iter().flatten();
+    UserInfo {
+        name: text(spec, "user").to_owned(),
+        uid: text(spec, "uid").to_owned(),
+        groups: texts(spec, "groups"),
+        extra: extra
+            .map(|(key, _)| (key.clone(), texts(&spec["extra"], key)))
+            .collect(),
+    }
+}
+
+fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
+    match (spec.get("resourceAttributes"), spec.get("nonResourceAttributes")) {
+        (Some(wanted), _) => Attributes {
+            user,
+            verb: text(wanted, "verb"),
+            wanted: Wanted::Resource {
+                group: text(wanted, "group"),
+                version: match text(wanted, "version") {
+                    "" => "*",
+                    version => version,
+                },
+                resource: text(wanted, "resource"),
+                subresource: text(wanted, "subresource"),
+                namespace: text(wanted, "namespace"),
+                name: text(wanted, "name"),
+            },
+        },
+        (None, wanted) => {
+            let wanted = wanted.unwrap_or(&Value::Null);
+            Attributes {
+                user,
+                verb: text(wanted, "verb"),
+                wanted: Wanted::Path(text(wanted, "path")),
+            }
+        }
+    }
+}
+
+fn status(decision: Decision, ignored: &str) -> Value {
+    let mut status = json!({"allowed": matches!(decision, Decision::Allow(_))});
+    if matches!(decision, Decision::Deny(_)) {
+        status["denied"] = json!(true);
+    }
+    let (Decision::Allow(why) | Decision::Deny(why) | Decision::NoOpinion(why)) = decision;
+    if !why.is_empty() {
+        status["reason"] = json!(why);
+    }
+    if !ignored.is_empty() {
+        status["evaluationError"] = json!(ignored);
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_says_no_more_than_it_does() {
+        let check = |decision, ignored, expected: Value| assert_eq!(status(decision, ignored), expected);
+        check(Decision::Allow(String::new()), "", json!({"allowed": true}));
+        check(
+            Decision::Allow("because".into()),
+            "ignored",
+            json!({"allowed": true, "reason": "because", "evaluationError": "ignored"}),
+        );
+        check(
+            Decision::Deny("never".into()),
+            "",
+            json!({"allowed": false, "denied": true, "reason": "never"}),
+        );
+        check(Decision::NoOpinion(String::new()), "", json!({"allowed": false}));
+    }
+
+    #[test]
+    fn the_user_and_the_wish_are_those_of_the_review() {
+        let spec = json!({
+            "user": "u", "uid": "1", "groups": ["g", "h"], "extra": {"k": ["a", "b"], "none": []},
+            "resourceAttributes": {"verb": "get", "group": "apps", "resource": "deployments", "subresource": "scale"},
+        });
+        let user = named(&spec);
+        assert_eq!((user.name.as_str(), user.uid.as_str()), ("u", "1"));
+        assert_eq!(user.groups, ["g", "h"]);
+        assert_eq!(user.extra["k"], ["a", "b"]);
+        assert!(user.extra["none"].is_empty());
+        let Attributes { verb, wanted, .. } = attributes(&spec, &user);
+        let Wanted::Resource {
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } = wanted
+        else {
+            panic!("{wanted:?}");
+        };
+        assert_eq!([verb, group, version, resource], ["get", "apps", "*", "deployments"]);
+        assert_eq!([subresource, namespace, name], ["scale", "", ""]);
+    }
+}

@@ -1,0 +1,90 @@
+//! `SelfSubjectRulesReview`: what may I do (`kubectl auth can-i --list`)?
+
+use serde_json::{Value, json};
+use trireme_auth::Rules;
+use trireme_machinery::{ApiError, Object};
+use trireme_registry::request::UserInfo;
+
+use super::{Reviewers, text};
+
+/// Lists what the user may do in a namespace. Nothing of what was sent is in the answer.
+///
+/// # Errors
+/// 400 without a namespace.
+pub(super) async fn review(reviewers: &Reviewers, user: &UserInfo, review: &Value) -> Result<Value, ApiError> {
+    let namespace = review.get("spec").map_or("", |spec| text(spec, "namespace"));
+    if namespace.is_empty() {
+        return Err(ApiError::bad_request("no namespace on request"));
+    }
+    let rules = reviewers.rules.rules(user, namespace).await;
+    Ok(json!({"metadata": {}, "spec": {}, "status": status(&rules)}))
+}
+
+fn status(rules: &Rules) -> Value {
+    let on_objects = rules.resources.iter().map(|rule| {
+        let lists = [
+            ("apiGroups", &rule.groups),
+            ("resources", &rule.resources),
+            ("resourceNames", &rule.names),
+        ];
+        entry(&rule.verbs, &lists)
+    });
+    let on_paths = rules
+        .paths
+        .iter()
+        .map(|rule| entry(&rule.verbs, &[("nonResourceURLs", &rule.paths)]));
+    let mut status = json!({
+        "resourceRules": on_objects.collect::<Value>(),
+        "nonResourceRules": on_paths.collect::<Value>(),
+        "incomplete": rules.incomplete.is_some(),
+    });
+    if let Some(why) = &rules.incomplete {
+        status["evaluationError"] = json!(why);
+    }
+    status
+}
+
+fn entry(verbs: &[String], lists: &[(&str, &Vec<String>)]) -> Value {
+    let mut entry = Object::new();
+    entry.insert("verbs".into(), json!(verbs));
+    for (name, texts) in lists.iter().filter(|(_, texts)| !texts.is_empty()) {
+        entry.insert((*name).to_owned(), json!(texts));
+    }
+    entry.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use trireme_auth::{PathRule, ResourceRule};
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_limited_is_left_out_and_what_is_missing_is_told() {
+        let text = |text: &str| vec![text.to_owned()];
+        let rules = Rules {
+            resources: vec![ResourceRule {
+                verbs: text("get"),
+                groups: text(""),
+                resources: text("pods"),
+                names: Vec::new(),
+            }],
+            paths: vec![PathRule {
+                verbs: text("get"),
+                paths: text("/api/*"),
+            }],
+            incomplete: Some("one did not say".to_owned()),
+        };
+        assert_eq!(
+            status(&rules),
+            json!({
+                "resourceRules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}],
+                "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/api/*"]}],
+                "incomplete": true,
+                "evaluationError": "one did not say",
+            })
+        );
+        let nothing = json!({"resourceRules": [], "nonResourceRules": [], "incomplete": false});
+        assert_eq!(status(&Rules::default()), nothing);
+    }
+}

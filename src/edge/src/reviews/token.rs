@@ -1,0 +1,34 @@
+//! `TokenReview`: whose token is this? Asked by those who let users in by this server's word.
+//!
+//! A bad token is an answer, not a failure: the request is the one of whoever asks.
+
+use serde_json::{Value, json};
+use trireme_machinery::ApiError;
+
+use super::{Reviewers, text, texts, user_info};
+
+/// Says whose the token is, and for which of the audiences it is good.
+///
+/// # Errors
+/// 400 without a token.
+pub(super) async fn review(reviewers: &Reviewers, mut review: Value) -> Result<Value, ApiError> {
+    let spec = review.get("spec").unwrap_or(&Value::Null);
+    let token = text(spec, "token");
+    if token.is_empty() {
+        let text = "token is required for TokenReview in authentication";
+        return Err(ApiError::bad_request(text));
+    }
+    let mut audiences = texts(spec, "audiences");
+    if audiences.is_empty() {
+        audiences.clone_from(&reviewers.audiences);
+    }
+    review["status"] = match reviewers.tokens.holder(token, &audiences).await {
+        Ok(holder) => json!({
+            "authenticated": true,
+            "user": user_info(&holder.user),
+            "audiences": holder.audiences,
+        }),
+        Err(fault) => json!({"user": {}, "error": fault.to_string()}),
+    };
+    Ok(review)
+}

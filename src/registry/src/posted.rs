@@ -1,0 +1,59 @@
+//! Objects that are POSTed to be answered and that nobody keeps: reviews. No registry serves them; their bodies are read
+//! as those of all others are.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use trireme_machinery::{
+    ApiError, GroupVersionKind,
+    schema::{self, TypeTable},
+};
+
+use crate::{
+    request::{Body, FieldValidation},
+    write::{decode::Wanted, metadata},
+};
+
+/// What a body must be.
+pub struct PostedKind<'a> {
+    /// The kind, in the version of the URL.
+    pub kind: GroupVersionKind,
+    /// Its name in the type table.
+    pub type_name: &'a str,
+    /// The table.
+    pub types: &'static TypeTable,
+    /// Every kind that this server knows, to tell a wrong kind from an unknown one.
+    pub known_kinds: &'a HashSet<GroupVersionKind>,
+}
+
+/// An object with what is to be said about its unknown and duplicate fields.
+#[derive(Debug)]
+pub struct Posted {
+    /// With its defaults, in the namespace of the URL.
+    pub object: Value,
+    /// Texts.
+    pub warnings: Vec<String>,
+}
+
+impl PostedKind<'_> {
+    /// Reads a body that was sent to a namespace, or to none.
+    ///
+    /// # Errors
+    /// 400, as for any other create.
+    pub fn read(&self, body: &Body, namespace: &str, validation: FieldValidation) -> Result<Posted, ApiError> {
+        let type_id = self.types.find(self.type_name);
+        let type_id = type_id.ok_or_else(|| ApiError::internal("the type of the body is not loaded"))?;
+        let wanted = Wanted {
+            types: self.types,
+            type_id,
+            kind: self.kind.clone(),
+            also: &[],
+            known_kinds: self.known_kinds,
+        };
+        let decoded = wanted.decode(body, validation)?;
+        let (mut object, warnings) = (decoded.object, decoded.warnings);
+        schema::apply_defaults(self.types, type_id, &mut object);
+        metadata::settle_namespace(&mut object, namespace)?;
+        Ok(Posted { object, warnings })
+    }
+}

@@ -1,0 +1,111 @@
+//! Looks at the components beside this server where kube-apiserver looks for them: on the loopback, at the ports that
+//! they have if nobody says otherwise. Without them `kubectl get componentstatuses` tells that nobody answers there.
+
+use std::time::Duration;
+
+use trireme_auth::BoxFuture;
+use trireme_edge::client::{self, ClientError, Method, Target};
+use trireme_edge::components::{Components, Health};
+
+use crate::probe::StoreProbe;
+
+/// Who answers probes at all does so in milliseconds.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// What is said by a component is a word; more is not passed on.
+const MOST_CHARS: usize = 1024;
+const NAMES: [&str; 3] = ["controller-manager", "scheduler", "etcd-0"];
+
+/// The components of a control plane on one machine.
+pub(crate) struct OnThisMachine {
+    /// What is known of the store, be it etcd or not: readiness has that name for it, too.
+    pub(crate) store: StoreProbe,
+}
+
+impl Components for OnThisMachine {
+    fn names(&self) -> &[&'static str] {
+        &NAMES
+    }
+
+    fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health> {
+        Box::pin(async move {
+            match name {
+                "controller-manager" => probe(10257).await,
+                "scheduler" => probe(10259).await,
+                _ => of_store(self.store.check_store()),
+            }
+        })
+    }
+}
+
+/// Asks whoever listens at a port of the loopback for its health. They make their own certificates.
+async fn probe(port: u16) -> Health {
+    let target = Target {
+        server: format!("https://127.0.0.1:{port}"),
+        is_anybody: true,
+        ..Target::default()
+    };
+    let answer = client::send(&target, Method::GET, "/healthz", Vec::new(), PATIENCE).await;
+    match answer {
+        Ok((200..400, body)) => Health {
+            is_healthy: true,
+            message: String::from_utf8_lossy(&body).chars().take(MOST_CHARS).collect(),
+            ..Health::default()
+        },
+        Ok((code, _)) => unhealthy(format!("HTTP probe failed with statuscode: {code}")),
+        Err(error) => unhealthy(format!("Get \"{}/healthz\": {}", target.server, why(port, &error))),
+    }
+}
+
+/// Why nobody answered; the common case in the words that kube-apiserver has for it.
+fn why(port: u16, error: &ClientError) -> String {
+    match error {
+        ClientError::Connect(_, error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            format!("dial tcp 127.0.0.1:{port}: connect: connection refused")
+        }
+        other => other.to_string(),
+    }
+}
+
+fn unhealthy(message: String) -> Health {
+    Health {
+        message,
+        ..Health::default()
+    }
+}
+
+fn of_store(checked: Result<(), String>) -> Health {
+    match checked {
+        Ok(()) => Health {
+            is_healthy: true,
+            message: "ok".to_owned(),
+            ..Health::default()
+        },
+        Err(error) => Health {
+            error,
+            ..Health::default()
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_does_not_answer_is_told_as_an_error() {
+        let away = of_store(Err("the store does not answer".to_owned()));
+        assert_eq!((away.is_healthy, away.message.as_str()), (false, ""));
+        assert_eq!(away.error, "the store does not answer");
+        assert!(of_store(Ok(())).is_healthy);
+    }
+
+    #[tokio::test]
+    async fn where_nobody_listens_nobody_answers() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let expected =
+            format!("Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused");
+        assert_eq!(probe(port).await, unhealthy(expected));
+    }
+}

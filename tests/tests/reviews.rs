@@ -1,0 +1,323 @@
+//! Reviews: the server says of access and of tokens what it would do itself.
+
+use serde_json::{Value, json};
+use trireme_tests::http::{Client, Request};
+use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
+use trireme_tests::{Server, StoreChoice};
+
+const ACCESS: &str = "/apis/authorization.k8s.io/v1";
+const TOKENS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
+const ISSUER: &str = "https://kubernetes.default.svc";
+
+fn post(client: &Client, path: &str, body: &Value) -> (u16, Value) {
+    let answer = client.json("POST", path, body).expect("an answer");
+    (answer.code, serde_json::from_str(&answer.text()).expect("JSON"))
+}
+
+fn made(client: &Client, path: &str, body: &Value) -> Value {
+    let (code, object) = post(client, path, body);
+    assert_eq!(code, 201, "{object}");
+    object
+}
+
+/// The status of a review that is answered.
+fn status(client: &Client, path: &str, spec: &Value) -> Value {
+    made(client, path, &json!({ "spec": spec }))["status"].take()
+}
+
+/// The message of a review that is refused, after its code.
+fn refusal(client: &Client, path: &str, body: &Value) -> String {
+    let (code, told) = post(client, path, body);
+    format!("{code} {}", told["message"].as_str().unwrap_or_default())
+}
+
+fn get_pods(namespace: &str) -> Value {
+    json!({ "namespace": namespace, "verb": "get", "resource": "pods" })
+}
+
+#[test]
+fn reviews_say_what_the_server_would_do() {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    own_access_is_that_of_who_asks(&admin, &alice);
+    access_of_others_is_that_of_whom_the_review_names(&admin, &alice);
+    a_local_review_stays_in_its_namespace(&admin);
+    selectors_that_are_not_understood_are_told(&admin);
+    bodies_are_read_like_those_of_any_create(&alice);
+    nothing_else_can_be_done_with_a_review(&admin);
+    what_a_user_may_do_is_listed(&admin, &alice);
+}
+
+fn own_access_is_that_of_who_asks(admin: &Client, alice: &Client) {
+    let path = format!("{ACCESS}/selfsubjectaccessreviews");
+    let of_pods = json!({ "resourceAttributes": get_pods("default") });
+    assert_eq!(status(admin, &path, &of_pods), json!({ "allowed": true }));
+    assert_eq!(status(alice, &path, &of_pods), json!({ "allowed": false }));
+    let of_path = |path: &str| json!({ "nonResourceAttributes": { "path": path, "verb": "get" } });
+    let why = concat!(
+        r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" "#,
+        r#"to Group "system:authenticated""#
+    );
+    let allowed = json!({ "allowed": true, "reason": why });
+    assert_eq!(status(alice, &path, &of_path("/healthz")), allowed);
+    assert_eq!(status(alice, &path, &of_path("/metrics")), json!({ "allowed": false }));
+    let review = made(alice, &path, &json!({ "spec": of_pods }));
+    let whole = json!({
+        "kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {},
+        "spec": of_pods, "status": { "allowed": false },
+    });
+    assert_eq!(review, whole);
+    let nobody = admin.anonymous();
+    assert!(refusal(&nobody, &path, &json!({ "spec": of_pods })).starts_with("403 selfsubjectaccessreviews."));
+}
+
+fn access_of_others_is_that_of_whom_the_review_names(admin: &Client, alice: &Client) {
+    let path = format!("{ACCESS}/subjectaccessreviews");
+    let of = |user: Value| {
+        let mut spec = user;
+        spec["resourceAttributes"] = get_pods("default");
+        spec
+    };
+    let master = of(json!({ "user": "bob", "groups": ["system:masters"], "uid": "1", "extra": { "k": ["v"] } }));
+    assert_eq!(status(admin, &path, &master), json!({ "allowed": true }));
+    assert_eq!(
+        status(admin, &path, &of(json!({ "user": "admin" }))),
+        json!({ "allowed": false })
+    );
+    let nobody = refusal(
+        admin,
+        &path,
+        &json!({ "metadata": { "name": "x" }, "spec": of(json!({})) }),
+    );
+    assert_eq!(
+        nobody,
+        "422 .authorization.k8s.io \"\" is invalid: [spec.user: Invalid value: \"\": at least one of user or group must \
+         be specified, metadata: Invalid value: {\"name\":\"x\"}: must be empty]"
+    );
+    assert!(refusal(alice, &path, &json!({ "spec": master })).starts_with("403 "));
+}
+
+fn a_local_review_stays_in_its_namespace(admin: &Client) {
+    let path = format!("{ACCESS}/namespaces/default/localsubjectaccessreviews");
+    let spec = json!({ "user": "bob", "resourceAttributes": get_pods("default") });
+    let review = made(admin, &path, &json!({ "spec": spec }));
+    assert_eq!(review["metadata"], json!({ "namespace": "default" }));
+    assert_eq!(review["status"], json!({ "allowed": false }));
+    let elsewhere = json!({ "spec": { "user": "bob", "resourceAttributes": get_pods("kube-system") } });
+    assert_eq!(
+        refusal(admin, &path, &elsewhere),
+        "422 .authorization.k8s.io \"\" is invalid: spec.resourceAttributes.namespace: Invalid value: \"kube-system\": \
+         must match metadata.namespace"
+    );
+    let other = json!({ "metadata": { "namespace": "kube-system" }, "spec": spec });
+    assert_eq!(
+        refusal(admin, &path, &other),
+        "400 the namespace of the provided object does not match the namespace sent on the request"
+    );
+    let nowhere = format!("{ACCESS}/localsubjectaccessreviews");
+    assert!(refusal(admin, &nowhere, &json!({ "spec": spec })).starts_with("404 "));
+    // Who asks may not know whether there is such a namespace.
+    let absent = format!("{ACCESS}/namespaces/absent/localsubjectaccessreviews");
+    let spec = json!({ "user": "bob", "resourceAttributes": get_pods("absent") });
+    assert_eq!(status(admin, &absent, &spec), json!({ "allowed": false }));
+}
+
+fn selectors_that_are_not_understood_are_told(admin: &Client) {
+    let path = format!("{ACCESS}/selfsubjectaccessreviews");
+    let with = |name: &str, selector: Value| {
+        let mut wanted = get_pods("default");
+        wanted[name] = selector;
+        json!({ "resourceAttributes": wanted })
+    };
+    let good = with("fieldSelector", json!({ "rawSelector": "spec.nodeName=n" }));
+    assert_eq!(status(admin, &path, &good), json!({ "allowed": true }));
+    let newer = with(
+        "labelSelector",
+        json!({ "requirements": [{ "key": "a", "operator": "Newer" }] }),
+    );
+    let told = "spec.resourceAttributes.labelSelector ignored due to parse error";
+    let allowed = json!({ "allowed": true, "evaluationError": told });
+    assert_eq!(status(admin, &path, &newer), allowed);
+    let empty = json!({ "spec": with("fieldSelector", json!({})) });
+    assert!(refusal(admin, &path, &empty).contains("requirements or rawSelector is required"));
+}
+
+/// A field of a protobuf message that holds bytes.
+fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(bytes.len()).expect("short");
+    assert!(length < 128, "one byte tells the length");
+    [&[number << 3 | 2, length], bytes].concat()
+}
+
+fn bodies_are_read_like_those_of_any_create(alice: &Client) {
+    let path = format!("{ACCESS}/selfsubjectaccessreviews");
+    let send = |path: &str, content_type: &str, body: Vec<u8>| {
+        let request = Request {
+            method: "POST",
+            path,
+            body: Some(body),
+            content_type: Some(content_type),
+            ..Request::default()
+        };
+        alice.send(&request).expect("an answer")
+    };
+    let yaml = "spec:\n  nonResourceAttributes: {path: /api, verb: get}\n";
+    let wanted = field(2, &[field(1, b"/api"), field(2, b"get")].concat());
+    let names = [
+        field(1, b"authorization.k8s.io/v1"),
+        field(2, b"SelfSubjectAccessReview"),
+    ]
+    .concat();
+    let protobuf = [b"k8s\0".to_vec(), field(1, &names), field(2, &field(2, &wanted))].concat();
+    for (content_type, body) in [
+        ("application/yaml", yaml.into()),
+        ("application/vnd.kubernetes.protobuf", protobuf),
+    ] {
+        let answer = send(&format!("{path}?dryRun=All"), content_type, body);
+        assert_eq!(answer.code, 201, "{content_type}: {}", answer.text());
+        assert!(answer.text().contains("\"allowed\":true"), "{}", answer.text());
+    }
+    let odd = || br#"{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}},"odd":1}"#.to_vec();
+    let warned = send(&path, "application/json", odd());
+    assert_eq!(
+        warned.header("warning").collect::<Vec<_>>(),
+        [r#"299 - "unknown field \"odd\"""#]
+    );
+    let refused = send(&format!("{path}?fieldValidation=Strict"), "application/json", odd());
+    assert!(
+        refused.code == 400 && refused.text().contains("strict decoding error"),
+        "{}",
+        refused.text()
+    );
+    let other = json!({ "kind": "SubjectAccessReview", "apiVersion": "authorization.k8s.io/v1" });
+    let told = refusal(alice, &path, &other);
+    assert!(
+        told.contains("cannot be handled as a SelfSubjectAccessReview"),
+        "{told}"
+    );
+    let odd_run = refusal(alice, &format!("{path}?dryRun=Some"), &json!({}));
+    assert!(odd_run.starts_with("422 CreateOptions.meta.k8s.io"), "{odd_run}");
+}
+
+fn nothing_else_can_be_done_with_a_review(admin: &Client) {
+    for method in ["GET", "PUT", "PATCH", "DELETE"] {
+        for path in [&format!("{ACCESS}/subjectaccessreviews"), TOKENS] {
+            let answer = admin.json(method, path, &json!({})).expect("an answer");
+            assert_eq!(answer.code, 405, "{method} {path}: {}", answer.text());
+        }
+    }
+}
+
+fn what_a_user_may_do_is_listed(admin: &Client, alice: &Client) {
+    let path = format!("{ACCESS}/selfsubjectrulesreviews");
+    let spec = json!({ "spec": { "namespace": "default" } });
+    let listed = made(alice, &path, &spec);
+    assert_eq!(
+        (&listed["spec"], &listed["status"]["incomplete"]),
+        (&json!({}), &json!(false))
+    );
+    let own = json!([
+        {
+            "verbs": ["create"], "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        },
+        { "verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"] },
+    ]);
+    assert_eq!(listed["status"]["resourceRules"], own);
+    let all = &made(admin, &path, &spec)["status"];
+    let everything = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
+    assert_eq!(all["resourceRules"][0], everything);
+    let everywhere = json!({ "verbs": ["*"], "nonResourceURLs": ["*"] });
+    assert_eq!(all["nonResourceRules"][0], everywhere);
+    assert_eq!(
+        refusal(alice, &path, &json!({ "spec": {} })),
+        "400 no namespace on request"
+    );
+}
+
+#[test]
+fn a_token_is_told_by_its_holder_and_shown_to_nobody() {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    let of_alice = json!({
+        "authenticated": true, "audiences": [ISSUER],
+        "user": { "username": "alice", "uid": "alice-uid", "groups": ["dev", "system:authenticated"] },
+    });
+    assert_eq!(status(&admin, TOKENS, &json!({ "token": USER_TOKEN })), of_alice);
+    let two = json!({ "token": USER_TOKEN, "audiences": ["other", ISSUER] });
+    assert_eq!(status(&admin, TOKENS, &two), of_alice);
+    let bad = json!({ "user": {}, "error": "invalid bearer token" });
+    for spec in [
+        json!({ "token": "nobody-s-token" }),
+        json!({ "token": "a.b.c" }),
+        json!({ "token": USER_TOKEN, "audiences": ["other"] }),
+    ] {
+        assert_eq!(status(&admin, TOKENS, &spec), bad, "{spec}");
+    }
+    assert_eq!(
+        refusal(&admin, TOKENS, &json!({ "spec": {} })),
+        "400 token is required for TokenReview in authentication"
+    );
+    assert!(refusal(&alice, TOKENS, &json!({ "spec": { "token": ADMIN_TOKEN } })).starts_with("403 "));
+    tokens_of_service_accounts_tell_what_they_are_bound_to(&admin);
+    let log = server.log();
+    for token in ["nobody-s-token", USER_TOKEN, ADMIN_TOKEN, "eyJ"] {
+        assert!(!log.contains(token), "{token} is in the log");
+    }
+}
+
+fn tokens_of_service_accounts_tell_what_they_are_bound_to(admin: &Client) {
+    let namespace = "/api/v1/namespaces/default";
+    made(
+        admin,
+        &format!("{namespace}/serviceaccounts"),
+        &json!({ "metadata": { "name": "robot" } }),
+    );
+    let node = made(admin, "/api/v1/nodes", &json!({ "metadata": { "name": "n" } }));
+    let pod = json!({
+        "metadata": { "name": "p" },
+        "spec": { "serviceAccountName": "robot", "nodeName": "n", "containers": [{ "name": "c", "image": "i" }] },
+    });
+    let pod = made(admin, &format!("{namespace}/pods"), &pod);
+    let bound = json!({ "apiVersion": "v1", "kind": "Pod", "name": "p" });
+    let wanted = json!({ "spec": { "audiences": ["vault", ISSUER], "boundObjectRef": bound } });
+    let mut request = made(admin, &format!("{namespace}/serviceaccounts/robot/token"), &wanted);
+    let token = request["status"]["token"].take();
+    let told = status(
+        admin,
+        TOKENS,
+        &json!({ "token": token, "audiences": ["vault", "other"] }),
+    );
+    assert_eq!(
+        (&told["authenticated"], &told["audiences"]),
+        (&json!(true), &json!(["vault"]))
+    );
+    let user = &told["user"];
+    assert_eq!(user["username"], "system:serviceaccount:default:robot");
+    let extra = |fact: &str| user["extra"][format!("authentication.kubernetes.io/{fact}")][0].clone();
+    assert_eq!(
+        (extra("pod-name"), extra("pod-uid")),
+        (json!("p"), pod["metadata"]["uid"].clone())
+    );
+    assert_eq!(
+        (extra("node-name"), extra("node-uid")),
+        (json!("n"), node["metadata"]["uid"].clone())
+    );
+    assert!(
+        extra("credential-id").as_str().is_some_and(|id| id.starts_with("JTI=")),
+        "{user}"
+    );
+    let for_others = status(admin, TOKENS, &json!({ "token": token, "audiences": ["other"] }));
+    let why = format!(r#"token audiences ["vault" "{ISSUER}"] is invalid for the target audiences ["other"]"#);
+    assert_eq!(for_others, json!({ "user": {}, "error": why }));
+    let now = json!({ "gracePeriodSeconds": 0 });
+    let gone = admin
+        .json("DELETE", &format!("{namespace}/pods/p"), &now)
+        .expect("an answer");
+    assert_eq!(gone.code, 200, "{}", gone.text());
+    let ended = status(admin, TOKENS, &json!({ "token": token }));
+    let why = "service account token has been invalidated";
+    assert_eq!(ended, json!({ "user": {}, "error": why }));
+}
