@@ -1,7 +1,8 @@
 //! Tokens of service accounts: signed claims, which are checked against the objects that they name at every use.
 //!
 //! Stricter than kube-apiserver: a token must say when it ends, whom it is for and by which key it is signed, its
-//! subject must be its service account, and the algorithm must be the one of the key.
+//! subject must be its service account, and the algorithm must be the one of the key. Tokens that Secrets keep (see
+//! `kept`) end with their Secret instead.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -21,6 +22,8 @@ use trireme_registry::{
 };
 
 use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+
+mod kept;
 
 /// Clocks of replicas may differ by this much, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
@@ -182,8 +185,8 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    /// The claims of a token that one of our keys has signed, for us, and that is good now.
-    fn claims(&self, token: &str) -> Result<Value, Rejected> {
+    /// The claims of a token that one of our keys has signed, as these rules want them.
+    fn signed(&self, token: &str, rules: impl FnOnce(&mut Validation)) -> Result<Value, Rejected> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| Rejected("no service-account token"))?;
         let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
         let key = self
@@ -191,16 +194,22 @@ impl ServiceAccountTokens {
             .iter()
             .find(known)
             .ok_or(Rejected("signed by an unknown key"))?;
-        let mut rules = Validation::new(key.algorithm);
-        rules.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
-        rules.set_issuer(&[&self.issuer]);
-        rules.set_audience(&self.audiences);
+        let mut validation = Validation::new(key.algorithm);
         // The library would ask another clock.
-        rules.validate_exp = false;
-        let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        let claims = decoded
-            .map_err(|_| Rejected("a token that is not for this server"))?
-            .claims;
+        validation.validate_exp = false;
+        rules(&mut validation);
+        let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &validation);
+        let decoded = decoded.map_err(|_| Rejected("a token that is not for this server"))?;
+        Ok(decoded.claims)
+    }
+
+    /// The claims of a token that one of our keys has signed, for us, and that is good now.
+    fn claims(&self, token: &str) -> Result<Value, Rejected> {
+        let claims = self.signed(token, |rules| {
+            rules.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
+            rules.set_issuer(&[&self.issuer]);
+            rules.set_audience(&self.audiences);
+        })?;
         let now = self
             .clock
             .wall()
@@ -218,6 +227,9 @@ impl ServiceAccountTokens {
     }
 
     async fn user(&self, token: &str) -> Result<UserInfo, Rejected> {
+        if kept::is_kept(token) {
+            return self.user_of_kept(token).await;
+        }
         let claims = self.claims(token)?;
         let own = &claims["kubernetes.io"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -227,15 +239,7 @@ impl ServiceAccountTokens {
             return Err(Rejected("the subject is not the service account"));
         }
         self.check("serviceaccounts", &namespace, account).await?;
-        let mut user = UserInfo {
-            name,
-            uid: text(&account["uid"]),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-            ],
-            ..UserInfo::default()
-        };
+        let mut user = account_user(name, text(&account["uid"]), &namespace);
         let mut add = |fact: &str, value: String| {
             if !value.is_empty() {
                 user.extra.insert(format!("{FACTS}{fact}"), vec![value]);
@@ -262,13 +266,25 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// Whether an object that a token names is still there. What was seen once is looked for again before a token is
-    /// refused: this replica may not have seen the object yet.
+    /// Whether an object that a token names is still there.
     async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), Rejected> {
         let name = named["name"].as_str().unwrap_or_default();
+        let is_meant = |object: &Value| self.is_meant(object, &named["uid"]);
+        self.check_with(resource, namespace, name, is_meant).await
+    }
+
+    /// Whether the object of this name is what a token means. What was seen once is looked for again before a token is
+    /// refused: this replica may not have seen the object yet.
+    async fn check_with(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        is_meant: impl Fn(&Value) -> bool,
+    ) -> Result<(), Rejected> {
         for latest in [false, true] {
             let found = self.objects.find(resource, namespace, name, latest).await;
-            if found.is_ok_and(|object| self.is_meant(&object, &named["uid"])) {
+            if found.is_ok_and(|object| is_meant(&object)) {
                 return Ok(());
             }
         }
@@ -291,6 +307,19 @@ impl ServiceAccountTokens {
                 .is_none_or(|at| at.saturating_add(LEEWAY_SECONDS) < now)
         });
         !is_gone && uid.as_str().is_some_and(|uid| !uid.is_empty()) && metadata["uid"] == *uid
+    }
+}
+
+/// The user that a service account is.
+fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
+    UserInfo {
+        name,
+        uid,
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ],
+        ..UserInfo::default()
     }
 }
 
