@@ -1,6 +1,7 @@
 //! Tokens of service accounts: who asks for one gets in with it, for as long as what it is bound to is there.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use jsonwebtoken::EncodingKey;
 use serde_json::{Value, json};
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
@@ -71,6 +72,15 @@ fn part(token: &str, number: usize) -> Value {
 
 fn encoded(value: &Value) -> String {
     URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+/// A token that the server's own key has signed, as whoever else has the key may.
+fn signed(server: &Server, claims: &Value) -> String {
+    let issued = token(server, "robot", json!({}));
+    let key = std::fs::read(server.data_dir().join("pki/sa.key")).expect("the server's key");
+    let header = jsonwebtoken::decode_header(&issued).expect("a header");
+    let key = EncodingKey::from_ec_pem(&key).expect("a key");
+    jsonwebtoken::encode(&header, claims, &key).expect("signed")
 }
 
 #[test]
@@ -148,6 +158,33 @@ fn a_token_ends_with_what_it_is_bound_to() {
     remove(&server, "serviceaccounts/robot");
     account(&server, "robot");
     assert_eq!(holder(&server, &free), Err(401));
+}
+
+#[test]
+fn a_token_in_a_secret_is_good_as_long_as_its_secret_is_there() {
+    let server = start(StoreChoice::Embedded);
+    account(&server, "robot");
+    // What kube-controller-manager does about such a Secret, with the key that it shares with the server.
+    let path = format!("{NAMESPACE}/serviceaccounts/robot");
+    let account = server.client().get(&path).expect("an answer").text();
+    let uid = serde_json::from_str::<Value>(&account).expect("JSON")["metadata"]["uid"].clone();
+    let own = "kubernetes.io/serviceaccount";
+    let claims = json!({
+        "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:factory:robot",
+        format!("{own}/namespace"): "factory", format!("{own}/secret.name"): "robot-token",
+        format!("{own}/service-account.name"): "robot", format!("{own}/service-account.uid"): uid,
+    });
+    let token = signed(&server, &claims);
+    assert_eq!(holder(&server, &token), Err(401));
+    let metadata = json!({ "name": "robot-token", "annotations": { "kubernetes.io/service-account.name": "robot" } });
+    let kind = "kubernetes.io/service-account-token";
+    let secret = json!({ "metadata": metadata, "type": kind, "stringData": { "token": token } });
+    make(&server, "secrets", secret);
+    let user = holder(&server, &token).expect("known");
+    assert_eq!(user["username"], "system:serviceaccount:factory:robot");
+    assert_eq!((&user["uid"], &user["extra"]), (&uid, &Value::Null));
+    remove(&server, "secrets/robot-token");
+    assert_eq!(holder(&server, &token), Err(401));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Tokens of service accounts: signed claims, which are checked against the objects that they name at every use.
 //!
 //! Stricter than kube-apiserver: a token must say when it ends, whom it is for and by which key it is signed, its
-//! subject must be its service account, and the algorithm must be the one of the key.
+//! subject must be its service account, and the algorithm must be the one of the key. Tokens that Secrets keep (see
+//! `kept`) end with their Secret instead.
 
 use std::{sync::Arc, time::SystemTime};
 
@@ -25,12 +26,16 @@ use crate::{
     token::{TokenAuthenticator, TokenFault, TokenHolder, common_audiences},
 };
 
+mod kept;
+
 /// Clocks of replicas may differ by this much, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// The facts about a token's binding that authorizers and audit logs see.
 const FACTS: &str = "authentication.kubernetes.io/";
 /// What is said of a token that has ended with an object.
 const INVALIDATED: &str = "service account token has been invalidated";
+/// What is said of a token whose claims are not as they must be.
+const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
 /// A key for tokens that cannot be used. Never shows the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -121,6 +126,8 @@ impl PublicKey {
 pub struct ServiceAccountTokens {
     keys: Vec<PublicKey>,
     issuer: String,
+    /// For whom a token is that does not say it.
+    audiences: Vec<String>,
     objects: Arc<dyn Objects>,
     clock: Clock,
 }
@@ -165,11 +172,13 @@ impl Objects for DirectorHandle {
 }
 
 impl ServiceAccountTokens {
-    /// For what is signed in the name of `issuer`, as long as the objects are there. Believes no key yet.
-    pub fn new(issuer: &str, objects: Arc<dyn Objects>, clock: Clock) -> Self {
+    /// For what is signed in the name of `issuer`, as long as the objects are there. A token that does not say whom it is
+    /// for is for `audiences`. Believes no key yet.
+    pub fn new(issuer: &str, audiences: Vec<String>, objects: Arc<dyn Objects>, clock: Clock) -> Self {
         Self {
             keys: Vec::new(),
             issuer: issuer.to_owned(),
+            audiences,
             objects,
             clock,
         }
@@ -184,34 +193,49 @@ impl ServiceAccountTokens {
         Ok(())
     }
 
-    /// The claims of a token that one of our keys has signed, in our name, and that is good now.
-    fn claims(&self, token: &str) -> Result<Value, TokenFault> {
+    /// The claims of a token that one of our keys has signed in a name that we know. Whether they are good now is to be
+    /// asked each time; the signature stays what it is.
+    fn claims(&self, token: &str) -> Result<Arc<Value>, TokenFault> {
+        self.prove(token).map(Arc::new)
+    }
+
+    fn prove(&self, token: &str) -> Result<Value, TokenFault> {
         let header = jsonwebtoken::decode_header(token).map_err(|_| TokenFault::Unknown)?;
+        let issuers = [self.issuer.as_str(), kept::ISSUER];
         // What others have issued is for others to judge.
-        if unproven_issuer(token).as_deref() != Some(&self.issuer) {
+        if !unproven_issuer(token).is_some_and(|issuer| issuers.contains(&issuer.as_str())) {
             return Err(TokenFault::Unknown);
         }
         let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
         let key = self.keys.iter().find(known);
         let key = key.ok_or(TokenFault::Bad("invalid signature, no keys found"))?;
         let mut rules = Validation::new(key.algorithm);
-        rules.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
-        rules.set_issuer(&[&self.issuer]);
+        rules.set_required_spec_claims(&["iss", "sub"]);
+        rules.set_issuer(&issuers);
+        // Times and audiences are judged at every use, and the library would ask another clock.
         rules.validate_aud = false;
-        // The library would ask another clock.
         rules.validate_exp = false;
         let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        let invalid = TokenFault::Bad("service account token claims could not be validated");
-        let claims = decoded.map_err(|_| invalid)?.claims;
+        Ok(decoded.map_err(|_| TokenFault::Bad(INVALID_CLAIMS))?.claims)
+    }
+
+    /// Whether claims are good now.
+    fn judge_time(&self, claims: &Value) -> Result<(), TokenFault> {
         let now = self.now_seconds();
-        let time = |name: &str| claims.get(name).and_then(Value::as_u64);
-        if time("exp").is_none_or(|end| end.saturating_add(LEEWAY_SECONDS) <= now) {
+        let time = |name: &str| {
+            claims
+                .get(name)
+                .map(|time| time.as_u64().ok_or(TokenFault::Bad(INVALID_CLAIMS)))
+        };
+        let end = time("exp").unwrap_or(Err(TokenFault::Bad(INVALID_CLAIMS)))?;
+        if end.saturating_add(LEEWAY_SECONDS) <= now {
             return Err(TokenFault::Bad("service account token has expired"));
         }
-        if claims.get("nbf").is_some() && time("nbf").is_none_or(|start| start > now.saturating_add(LEEWAY_SECONDS)) {
+        let begin = time("nbf").transpose()?;
+        if begin.is_some_and(|begin| begin > now.saturating_add(LEEWAY_SECONDS)) {
             return Err(TokenFault::Bad("service account token is not valid yet"));
         }
-        Ok(claims)
+        Ok(())
     }
 
     fn now_seconds(&self) -> u64 {
@@ -221,13 +245,23 @@ impl ServiceAccountTokens {
 
     async fn find_holder(&self, token: &str, wanted: &[String]) -> Result<TokenHolder, TokenFault> {
         let claims = self.claims(token)?;
-        let given = audiences(&claims);
+        let is_kept = kept::is_kept(&claims);
+        let given = if is_kept {
+            self.audiences.clone()
+        } else {
+            self.judge_time(&claims)?;
+            audiences(&claims)
+        };
         let audiences = common_audiences(&given, wanted);
         if audiences.is_empty() {
             let wanted = wanted.to_vec();
             return Err(TokenFault::Audiences { given, wanted });
         }
-        let user = self.user(&claims).await?;
+        let user = if is_kept {
+            self.user_of_kept(token, &claims).await?
+        } else {
+            self.user(&claims).await?
+        };
         Ok(TokenHolder { user, audiences })
     }
 
@@ -240,15 +274,7 @@ impl ServiceAccountTokens {
             return Err(TokenFault::Bad("the subject is not the service account"));
         }
         self.check("serviceaccounts", &namespace, account).await?;
-        let mut user = UserInfo {
-            name,
-            uid: text(&account["uid"]),
-            groups: vec![
-                "system:serviceaccounts".to_owned(),
-                format!("system:serviceaccounts:{namespace}"),
-            ],
-            ..UserInfo::default()
-        };
+        let mut user = account_user(name, text(&account["uid"]), &namespace);
         let mut add = |fact: &str, value: String| {
             if !value.is_empty() {
                 user.extra.insert(format!("{FACTS}{fact}"), vec![value]);
@@ -275,29 +301,40 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// Whether an object that a token names is still there. What was seen once is looked for again before a token is
-    /// refused: this replica may not have seen the object yet.
+    /// Whether an object that a token names is still there.
     async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), TokenFault> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, claimed) = (text(&named["name"]), text(&named["uid"]));
         let is_account = resource == "serviceaccounts";
-        let mut fault = TokenFault::Bad(INVALIDATED);
-        for latest in [false, true] {
-            let found = self.objects.find(resource, namespace, &name, latest).await;
-            fault = match found {
-                Ok(object) if self.is_meant(&object, &claimed) => return Ok(()),
-                Ok(object) if text(&object["metadata"]["uid"]) != claimed => {
-                    let uid = text(&object["metadata"]["uid"]);
-                    TokenFault::Object(of_another(resource, &uid, &claimed))
-                }
-                Ok(_) if is_account => {
-                    TokenFault::Object(format!("service account {namespace}/{name} has been deleted"))
-                }
-                Err(error) if is_account => TokenFault::Object(error.message),
-                Ok(_) | Err(_) => TokenFault::Bad(INVALIDATED),
-            };
+        let judge = |found: Result<Value, ApiError>| match found {
+            Ok(object) if self.is_meant(&object, &claimed) => Ok(()),
+            Ok(object) if text(&object["metadata"]["uid"]) != claimed => {
+                let uid = text(&object["metadata"]["uid"]);
+                Err(TokenFault::Object(of_another(resource, &uid, &claimed)))
+            }
+            Ok(_) if is_account => {
+                let why = format!("service account {namespace}/{name} has been deleted");
+                Err(TokenFault::Object(why))
+            }
+            Err(error) if is_account => Err(TokenFault::Object(error.message)),
+            Ok(_) | Err(_) => Err(TokenFault::Bad(INVALIDATED)),
+        };
+        self.look(resource, namespace, &name, judge).await
+    }
+
+    /// What is to be said of an object. What was seen once is looked for again before a token is refused: this replica may
+    /// not have seen the object yet.
+    async fn look(
+        &self,
+        resource: &str,
+        namespace: &str,
+        name: &str,
+        judge: impl Fn(Result<Value, ApiError>) -> Result<(), TokenFault>,
+    ) -> Result<(), TokenFault> {
+        if judge(self.objects.find(resource, namespace, name, false).await).is_ok() {
+            return Ok(());
         }
-        Err(fault)
+        judge(self.objects.find(resource, namespace, name, true).await)
     }
 
     fn is_meant(&self, object: &Value, uid: &str) -> bool {
@@ -311,6 +348,19 @@ impl ServiceAccountTokens {
                 .is_none_or(|at| at.saturating_add(LEEWAY_SECONDS) < now)
         });
         !is_gone && !uid.is_empty() && metadata["uid"] == *uid
+    }
+}
+
+/// The user that a service account is.
+fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
+    UserInfo {
+        name,
+        uid,
+        groups: vec![
+            "system:serviceaccounts".to_owned(),
+            format!("system:serviceaccounts:{namespace}"),
+        ],
+        ..UserInfo::default()
     }
 }
 

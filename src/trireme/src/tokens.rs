@@ -96,7 +96,8 @@ impl TokenKeys {
         director: &DirectorHandle,
         clock: Clock,
     ) -> Result<ServiceAccountTokens, BuildError> {
-        let mut tokens = ServiceAccountTokens::new(&self.issuer, Arc::new(director.clone()), clock);
+        let mut tokens =
+            ServiceAccountTokens::new(&self.issuer, self.audiences.clone(), Arc::new(director.clone()), clock);
         for (path, key) in &self.believed {
             tokens.believe(key).map_err(|source| BuildError::TokenKey {
                 path: path.clone(),

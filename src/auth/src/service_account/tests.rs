@@ -20,7 +20,10 @@ struct Shelf(Mutex<BTreeMap<String, (Value, bool)>>);
 
 impl Shelf {
     fn put(&self, path: &str, metadata: Value, seen: bool) {
-        let object = json!({ "metadata": metadata });
+        self.put_object(path, json!({ "metadata": metadata }), seen);
+    }
+
+    fn put_object(&self, path: &str, object: Value, seen: bool) {
         self.0
             .lock()
             .expect("no test panics with it")
@@ -59,7 +62,7 @@ impl Fixture {
         let (shelf, clock) = (Arc::new(Shelf::default()), ManualClock::new());
         shelf.put("serviceaccounts/n/robot", json!({ "uid": "u1" }), true);
         let objects = Arc::clone(&shelf) as Arc<dyn Objects>;
-        let mut tokens = ServiceAccountTokens::new(ISSUER, objects, clock.clone().into());
+        let mut tokens = ServiceAccountTokens::new(ISSUER, vec!["us".to_owned()], objects, clock.clone().into());
         tokens.believe(public.as_bytes()).expect("a public key");
         Self {
             signer: TokenSigner::new(private.as_bytes(), public.as_bytes(), ISSUER).expect("a pair"),
@@ -222,6 +225,96 @@ fn what_a_token_is_bound_to_must_be_there() {
         );
         assert_eq!(fixture.accepts(bound(claim)), gone, "{claim} is being deleted");
     }
+}
+
+/// A token as kube-controller-manager makes it for a Secret, with these claims in place of some; `null` takes one away.
+fn kept(fixture: &Fixture, changes: Value) -> String {
+    let mut claims = json!({
+        "iss": "kubernetes/serviceaccount", "sub": "system:serviceaccount:n:robot",
+        "kubernetes.io/serviceaccount/namespace": "n",
+        "kubernetes.io/serviceaccount/secret.name": "robot-token",
+        "kubernetes.io/serviceaccount/service-account.name": "robot",
+        "kubernetes.io/serviceaccount/service-account.uid": "u1",
+    });
+    for (name, value) in changes.as_object().into_iter().flatten() {
+        claims[name] = value.clone();
+    }
+    if let Some(claims) = claims.as_object_mut() {
+        claims.retain(|_, value| !value.is_null());
+    }
+    let header = Header {
+        kid: Some(fixture.signer.key_id.clone()),
+        ..Header::new(fixture.signer.algorithm)
+    };
+    jsonwebtoken::encode(&header, &claims, &fixture.signer.key).expect("signed")
+}
+
+/// Whether a token gets in that the Secret holds.
+fn accepts_kept(fixture: &Fixture, token: &str, metadata: Value) -> Result<UserInfo, String> {
+    let data = json!({ "token": base64::engine::general_purpose::STANDARD.encode(token) });
+    let secret = json!({ "metadata": metadata, "data": data });
+    fixture.shelf.put_object("secrets/n/robot-token", secret, true);
+    fixture.knows(token)
+}
+
+#[test]
+fn a_token_that_a_secret_keeps_is_good_as_long_as_it_is_in_there() {
+    let fixture = Fixture::new();
+    let gone = Err("service account token has been invalidated".to_owned());
+    let token = kept(&fixture, json!({}));
+    assert_eq!(fixture.knows(&token), gone, "no such Secret");
+    let user = accepts_kept(&fixture, &token, json!({})).expect("a good one");
+    assert_eq!(
+        (user.name.as_str(), user.uid.as_str()),
+        ("system:serviceaccount:n:robot", "u1")
+    );
+    assert_eq!(user.groups, ["system:serviceaccounts", "system:serviceaccounts:n"]);
+    assert!(user.extra.is_empty(), "{:?}", user.extra);
+    let vault = ["vault".to_owned()];
+    let why = r#"token audiences ["us"] is invalid for the target audiences ["vault"]"#;
+    assert_eq!(
+        fixture.holder(&token, &vault),
+        Err(why.to_owned()),
+        "it is for this server"
+    );
+    let leaves = json!({ "deletionTimestamp": "2999-01-01T00:00:00Z" });
+    assert_eq!(accepts_kept(&fixture, &token, leaves.clone()), gone);
+    let unused = json!({ "labels": { "kubernetes.io/legacy-token-invalid-since": "2026-01-01" } });
+    assert_eq!(accepts_kept(&fixture, &token, unused), gone);
+    accepts_kept(&fixture, &kept(&fixture, json!({ "n": 1 })), json!({})).expect("the Secret has another now");
+    assert_eq!(fixture.knows(&token), gone, "the Secret holds another token");
+    let account = json!({ "uid": "u1", "deletionTimestamp": leaves["deletionTimestamp"] });
+    for account in [account, json!({ "uid": "u2" })] {
+        fixture.shelf.put("serviceaccounts/n/robot", account.clone(), true);
+        assert_eq!(accepts_kept(&fixture, &token, json!({})), gone, "{account}");
+    }
+}
+
+#[test]
+fn a_token_that_a_secret_keeps_must_say_whose_it_is_and_be_signed() {
+    let fixture = Fixture::new();
+    let own = "kubernetes.io/serviceaccount";
+    for (claim, bad) in [
+        ("sub".to_owned(), json!("system:serviceaccount:n:other")),
+        (format!("{own}/namespace"), json!(null)),
+        (format!("{own}/secret.name"), json!("")),
+        (format!("{own}/service-account.name"), json!(null)),
+        (format!("{own}/service-account.uid"), json!(null)),
+    ] {
+        let mut changes = json!({});
+        changes[&claim] = bad;
+        let token = kept(&fixture, changes);
+        assert!(accepts_kept(&fixture, &token, json!({})).is_err(), "{claim}");
+    }
+    let stranger = kept(&Fixture::new(), json!({}));
+    assert_eq!(
+        accepts_kept(&fixture, &stranger, json!({})),
+        Err("invalid signature, no keys found".to_owned())
+    );
+    let token = kept(&fixture, json!({}));
+    let mut parts: Vec<&str> = token.split('.').collect();
+    parts[2] = "AAAA";
+    assert!(accepts_kept(&fixture, &parts.join("."), json!({})).is_err());
 }
 
 #[test]

@@ -1,0 +1,60 @@
+//! Tokens that Secrets of the type `kubernetes.io/service-account-token` keep. kube-controller-manager makes them for
+//! whoever creates such a Secret; they name no end and nobody whom they are for, and are good for as long as their Secret
+//! holds them.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use trireme_registry::request::UserInfo;
+
+use super::{INVALID_CLAIMS, INVALIDATED, ServiceAccountTokens, TokenFault, account_user};
+
+/// In whose name they are signed, whatever the issuer of other tokens is called.
+pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
+/// A Secret with this label does not count: nobody has used it for long.
+const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
+
+/// Whether a token is one of these. Another issuer may have the same name: the claims of its tokens stand elsewhere.
+pub(super) fn is_kept(claims: &Value) -> bool {
+    claims["iss"] == ISSUER && claims.get("kubernetes.io").is_none()
+}
+
+impl ServiceAccountTokens {
+    /// The service account whose token this is, if its Secret holds it.
+    pub(super) async fn user_of_kept(&self, token: &str, claims: &Value) -> Result<UserInfo, TokenFault> {
+        let claim = |name: &str| {
+            let claim = claims[format!("kubernetes.io/serviceaccount/{name}")].as_str();
+            let claim = claim.filter(|value| !value.is_empty());
+            claim.ok_or(TokenFault::Bad(INVALID_CLAIMS))
+        };
+        let (namespace, secret) = (claim("namespace")?, claim("secret.name")?);
+        let (account, uid) = (claim("service-account.name")?, claim("service-account.uid")?);
+        let name = format!("system:serviceaccount:{namespace}:{account}");
+        if claims["sub"] != name.as_str() {
+            return Err(TokenFault::Bad("the subject is not the service account"));
+        }
+        let holds = |object: &Value| is_staying(object) && object["data"]["token"] == STANDARD.encode(token);
+        let is_valid = |object: &Value| holds(object) && object["metadata"]["labels"][INVALID_SINCE].is_null();
+        self.look("secrets", namespace, secret, |found| {
+            or_gone(found.is_ok_and(|object| is_valid(&object)))
+        })
+        .await?;
+        let is_account = |object: &Value| is_staying(object) && object["metadata"]["uid"] == uid;
+        self.look("serviceaccounts", namespace, account, |found| {
+            or_gone(found.is_ok_and(|object| is_account(&object)))
+        })
+        .await?;
+        Ok(account_user(name, uid.to_owned(), namespace))
+    }
+}
+
+fn or_gone(is_there: bool) -> Result<(), TokenFault> {
+    if is_there {
+        Ok(())
+    } else {
+        Err(TokenFault::Bad(INVALIDATED))
+    }
+}
+
+fn is_staying(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_null()
+}
