@@ -27,6 +27,9 @@ use crate::{
 };
 
 mod kept;
+mod proven;
+
+use proven::Proven;
 
 /// Clocks of replicas may differ by this much, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
@@ -130,6 +133,7 @@ pub struct ServiceAccountTokens {
     audiences: Vec<String>,
     objects: Arc<dyn Objects>,
     clock: Clock,
+    proven: Proven,
 }
 
 /// Where the objects are that tokens name.
@@ -181,6 +185,7 @@ impl ServiceAccountTokens {
             audiences,
             objects,
             clock,
+            proven: Proven::default(),
         }
     }
 
@@ -196,7 +201,7 @@ impl ServiceAccountTokens {
     /// The claims of a token that one of our keys has signed in a name that we know. Whether they are good now is to be
     /// asked each time; the signature stays what it is.
     fn claims(&self, token: &str) -> Result<Arc<Value>, TokenFault> {
-        self.prove(token).map(Arc::new)
+        self.proven.claims(token, || self.prove(token))
     }
 
     fn prove(&self, token: &str) -> Result<Value, TokenFault> {
