@@ -6,6 +6,7 @@
 
 mod chain;
 mod device_admin_access;
+mod doubts;
 mod namespace_lifecycle;
 mod namespaces;
 

@@ -2,6 +2,7 @@
 //! namespaces stay (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
+use trireme_actors::Clock;
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{Admission, Attributes, Operation, RegistryHandle};
 
@@ -10,12 +11,19 @@ use crate::namespaces::Namespaces;
 const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The plugin. Cheap to clone: all clones look at the same namespaces.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct NamespaceLifecycle {
     namespaces: Namespaces,
 }
 
 impl NamespaceLifecycle {
+    /// Knows of no namespaces yet.
+    pub fn new(clock: Clock) -> Self {
+        Self {
+            namespaces: Namespaces::new(clock),
+        }
+    }
+
     /// From now on, looks namespaces up here. To be called once, before the first request.
     pub fn watch(&self, namespaces: RegistryHandle) {
         self.namespaces.watch(namespaces);
@@ -29,7 +37,11 @@ impl NamespaceLifecycle {
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let is_namespace = &*attributes.resource.resource == "namespaces" && attributes.resource.group.is_empty();
         if is_namespace {
-            return protect(attributes);
+            protect(attributes)?;
+            if attributes.operation == Operation::Delete && !attributes.dry_run {
+                self.namespaces.doubt(&attributes.name);
+            }
+            return Ok(());
         }
         if attributes.namespace.is_empty() || attributes.operation == Operation::Delete {
             return Ok(());

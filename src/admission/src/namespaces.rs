@@ -1,23 +1,36 @@
 //! The namespaces that plugins look at.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
     Item, RegistryHandle,
     request::{Freshness, GetRequest, Target},
 };
 
+use crate::doubts::Doubts;
+
 /// Looks namespaces up. Cheap to clone: all clones look at the same ones.
 ///
 /// The registries are made with the chain that plugins are part of, so the registry of namespaces is handed in
 /// afterwards.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Namespaces {
     registry: Arc<OnceLock<RegistryHandle>>,
+    doubts: Arc<Mutex<Doubts>>,
+    clock: Clock,
 }
 
 impl Namespaces {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            registry: Arc::default(),
+            doubts: Arc::default(),
+            clock,
+        }
+    }
+
     /// Hands in the registry; once, before the first request.
     pub(crate) fn watch(&self, registry: RegistryHandle) {
         if self.registry.set(registry).is_err() {
@@ -25,15 +38,27 @@ impl Namespaces {
         }
     }
 
-    /// The namespace as the watch cache has it, or if it is not there yet, as it is now.
+    /// A namespace is about to be deleted: for some time the watch cache is not believed that it is still active, so
+    /// that nothing gets into it after the answer that it is going.
+    pub(crate) fn doubt(&self, name: &str) {
+        let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        doubts.add(name, self.clock.now());
+    }
+
+    /// The namespace as the watch cache has it, or if it is not there yet or [in doubt](Self::doubt), as it is now.
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
     pub(crate) async fn find(&self, name: &str) -> Result<Namespace, ApiError> {
         match self.read(name, Freshness::Any).await {
-            Ok(namespace) => Ok(namespace),
-            Err(_) => self.read(name, Freshness::Latest).await,
+            Ok(namespace) if namespace.is_terminating || !self.is_in_doubt(name) => Ok(namespace),
+            _ => self.read(name, Freshness::Latest).await,
         }
+    }
+
+    fn is_in_doubt(&self, name: &str) -> bool {
+        let doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
+        doubts.include(name, self.clock.now())
     }
 
     async fn read(&self, name: &str, freshness: Freshness) -> Result<Namespace, ApiError> {

@@ -50,7 +50,7 @@ pub(crate) async fn start(
     tokens: TokenIssuer,
 ) -> Result<Served, ResourcesError> {
     trireme_kinds::allow_privileged(settings.allow_privileged);
-    let lifecycle = NamespaceLifecycle::default();
+    let lifecycle = NamespaceLifecycle::new(system.clock().clone());
     let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
     let admission = Chain::new(vec![Arc::new(lifecycle.clone()), Arc::new(admin_access)]);
     let kind_settings = kind_settings(system, store, settings, tokens)?;

@@ -113,6 +113,9 @@ const CASES: &[Case] = &[
     ("subresources", |scene| objects::have_subresources(scene).boxed()),
     ("pods", |scene| objects::pods_are_bound_and_evicted(scene).boxed()),
     ("nodes", |scene| objects::nodes_are_cordoned(scene).boxed()),
+    ("namespaces", |scene| {
+        objects::nothing_gets_into_a_deleted_namespace(scene).boxed()
+    }),
     ("dynamic", |scene| objects::are_found_by_discovery(scene).boxed()),
     ("refusals", |scene| objects::refusals_are_told(scene).boxed()),
     ("list-watch", |scene| watching::with_list_and_watch(scene).boxed()),

@@ -1,7 +1,8 @@
 //! Objects, typed and not.
 
+use futures_util::{StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
-use k8s_openapi::api::core::v1::{Binding, ConfigMap, Node, ObjectReference, Pod};
+use k8s_openapi::api::core::v1::{Binding, ConfigMap, Namespace, Node, ObjectReference, Pod};
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, EvictParams, GroupVersionKind, ListParams, Patch, PatchParams,
     PostParams, Preconditions, ValidationDirective,
@@ -12,6 +13,9 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::{Scene, code, configmap, value};
+
+/// Each is deleted while others are: one of fifty would be let in if the watch cache alone was asked.
+const NAMESPACES_DELETED: usize = 200;
 
 pub(crate) async fn live_their_lives(scene: Scene) {
     let configmaps = scene.configmaps();
@@ -217,6 +221,27 @@ pub(crate) async fn nodes_are_cordoned(scene: Scene) {
     let unschedulable = |node: Node| node.spec.and_then(|spec| spec.unschedulable).unwrap_or_default();
     assert!(unschedulable(nodes.cordon("node-2").await.expect("cordoned")));
     assert!(!unschedulable(nodes.uncordon("node-2").await.expect("uncordoned")));
+}
+
+/// Whoever is told that a namespace is being deleted may count what is in it: the count does not grow.
+pub(crate) async fn nothing_gets_into_a_deleted_namespace(scene: Scene) {
+    let attempts = (0..NAMESPACES_DELETED).map(|number| {
+        let client = scene.client.clone();
+        async move {
+            let scene = Scene::new(&client, &format!("deleted-{number}")).await;
+            scene.configmap("before", "1").await;
+            let namespaces: Api<Namespace> = Api::all(client);
+            let deleted = namespaces.delete(&scene.namespace, &DeleteParams::default()).await;
+            deleted.expect("deleted");
+            let late = scene.configmaps();
+            late.create(&PostParams::default(), &configmap("late", "1")).await
+        }
+    });
+    let late: Vec<_> = stream::iter(attempts).buffered(4).collect().await;
+    assert_eq!(
+        late.into_iter().map(code).collect::<Vec<_>>(),
+        [403; NAMESPACES_DELETED]
+    );
 }
 
 pub(crate) async fn are_found_by_discovery(scene: Scene) {

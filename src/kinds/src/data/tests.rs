@@ -120,6 +120,23 @@ fn tags_are_unique_within_a_type() {
 }
 
 #[test]
+fn whatever_json_can_say_protobuf_can_carry() {
+    let untagged = |ty: &'static TypeDef| {
+        // The type of a whole object is said by the envelope.
+        let fields = ty
+            .fields
+            .iter()
+            .filter(|field| !["apiVersion", "kind"].contains(&&*field.name));
+        let missing = fields.filter(|field| field.tag == 0);
+        missing.map(move |field| format!("{}.{}", short_name(&ty.name), field.name))
+    };
+    // What /version answers with has no protobuf form.
+    let objects = type_table().iter().filter(|ty| !ty.name.ends_with(".version.Info"));
+    let missing: Vec<String> = objects.flat_map(untagged).collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
 fn types_know_what_go_says_of_their_fields() {
     assert_eq!(field("core.v1.PodSpec", "hostNetwork").presence, Presence::OmitZero);
     assert_eq!(field("core.v1.PodSpec", "hostUsers").presence, Presence::Pointer);

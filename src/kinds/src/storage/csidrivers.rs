@@ -11,10 +11,11 @@ use crate::{
     checks::{number, push_immutable, push_unsupported},
     columns::{self, column, documented},
     kind::Kind,
-    values::{integer_at, is_true_at, items, set_default, struct_mut, text},
+    values::{integer_at, is_true_at, items, remove, set_default, struct_mut, text},
 };
 
 const SPEC: &str = "io.k8s.api.storage.v1.CSIDriverSpec";
+const PREVENTS_SCHEDULING: &str = "/spec/preventPodSchedulingIfMissing";
 const UNSET: &str = "<unset>";
 const MIN_TOKEN_SECONDS: i64 = 10 * 60;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
@@ -69,7 +70,14 @@ impl Strategy for CsiDrivers {
         errors
     }
 
+    fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
+        drop_gated(object);
+    }
+
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
+        if old.pointer(PREVENTS_SCHEDULING).is_none() {
+            drop_gated(new);
+        }
         // New drivers have no generation; changes of them are counted all the same.
         if new.get("spec") != old.get("spec") {
             let before = integer_at(old, "/metadata/generation").unwrap_or(0);
@@ -107,6 +115,13 @@ impl Strategy for CsiDrivers {
 
     fn returns_deleted_object(&self) -> bool {
         true
+    }
+}
+
+/// Takes away what belongs to features that are off in Kubernetes 1.36.
+fn drop_gated(object: &mut Value) {
+    if let Some(spec) = object.get_mut("spec") {
+        remove(spec, "preventPodSchedulingIfMissing");
     }
 }
 
@@ -202,6 +217,21 @@ mod tests {
                 r#"spec.tokenRequests[1].audience: Duplicate value: "a""#,
             ]),
         ]);
+    }
+
+    #[test]
+    fn a_field_of_a_feature_that_is_off_is_dropped_unless_it_was_stored() {
+        let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
+        let asks = json!({ "spec": { "preventPodSchedulingIfMissing": true } });
+        let made = trial.create(named("d", asks["spec"].clone())).expect("a valid driver");
+        assert_eq!(made.pointer(PREVENTS_SCHEDULING), None);
+        let patched = trial.patch(&made, &asks).expect("it may be asked for");
+        assert_eq!(patched.pointer(PREVENTS_SCHEDULING), None);
+        assert_eq!(patched.pointer("/metadata/generation"), None, "nothing has changed");
+        let mut old = made;
+        old["spec"]["preventPodSchedulingIfMissing"] = json!(false);
+        let kept = trial.patch(&old, &asks).expect("it may change");
+        assert_eq!(kept.pointer(PREVENTS_SCHEDULING), Some(&json!(true)));
     }
 
     #[test]
