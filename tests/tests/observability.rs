@@ -35,6 +35,24 @@ fn slow(log: &str, verb: &str, resource: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_health_checks_found_is_counted_for_those_who_may_know() {
+    let server = start(&[]);
+    let client = server.client();
+    assert_eq!(get(&client, "/livez").code, 200);
+    assert_eq!(get(&client, "/livez?exclude=ping").code, 200);
+    let told = get(&client, "/metrics/slis").text();
+    for line in [
+        r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
+        r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1"#,
+        r#"kubernetes_healthcheck{name="etcd",type="readyz"} 1"#,
+    ] {
+        assert!(told.lines().any(|told| told == line), "{line} is not in\n{told}");
+    }
+    assert_eq!(get(&client.with_token(USER_TOKEN), "/metrics/slis").code, 403);
+    assert_eq!(get(&client.anonymous(), "/metrics/slis").code, 403);
+}
+
+#[test]
 fn a_slow_request_is_logged_with_where_its_time_went() {
     let mut server = start(&["--slow-request-threshold=1us"]);
     let client = server.client();

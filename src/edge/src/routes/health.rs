@@ -4,6 +4,7 @@ use std::{fmt::Write, sync::Arc};
 
 use actix_web::{HttpResponse, http::StatusCode};
 
+use super::slis::Slis;
 use crate::{api::Shared, exchange::Current, respond, status};
 
 /// Which endpoints a check belongs to.
@@ -38,6 +39,7 @@ struct Notice {
 pub struct Health {
     checks: Vec<Check>,
     notices: Vec<Notice>,
+    slis: Arc<Slis>,
 }
 
 impl Default for Health {
@@ -49,8 +51,17 @@ impl Default for Health {
 impl Health {
     /// The check that answering itself is.
     pub fn new() -> Self {
-        let (checks, notices) = (Vec::new(), Vec::new());
-        Self { checks, notices }.check("ping", Probes::All, || Ok(()))
+        let nothing = Self {
+            checks: Vec::new(),
+            notices: Vec::new(),
+            slis: Arc::default(),
+        };
+        nothing.check("ping", Probes::All, || Ok(()))
+    }
+
+    /// What its reports have told of each check.
+    pub(super) fn slis(&self) -> &Slis {
+        &self.slis
     }
 
     /// Adds a check; it says what is wrong.
@@ -87,6 +98,16 @@ impl Health {
         })
     }
 
+    /// Runs a check for a report, and counts and logs what it finds.
+    fn passes(&self, check: &Check, probe: &str) -> bool {
+        let (name, result) = (&check.name, (check.run)());
+        self.slis.observe(name, probe, result.is_ok());
+        if let Err(why) = &result {
+            tracing::warn!(probe, check = %name, %why, "health check failed");
+        }
+        result.is_ok()
+    }
+
     /// Runs all checks of an endpoint: whether it is well, and the report.
     fn report(&self, probe: &str, excluded: &[&str]) -> (bool, String) {
         let mut report = String::new();
@@ -95,15 +116,11 @@ impl Health {
             let name = &check.name;
             let line = if excluded.contains(&name.as_str()) {
                 format!("[+]{name} excluded: ok\n")
+            } else if self.passes(check, probe) {
+                format!("[+]{name} ok\n")
             } else {
-                match (check.run)() {
-                    Ok(()) => format!("[+]{name} ok\n"),
-                    Err(why) => {
-                        tracing::warn!(probe, check = %name, %why, "health check failed");
-                        failed.push(name.as_str());
-                        format!("[-]{name} failed: reason withheld\n")
-                    }
-                }
+                failed.push(name.as_str());
+                format!("[-]{name} failed: reason withheld\n")
             };
             report.push_str(&line);
         }

@@ -14,6 +14,7 @@ mod plain;
 mod pprof;
 mod replicas;
 mod resources;
+mod slis;
 
 use std::rc::Rc;
 
@@ -65,6 +66,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
             issuer::keys,
         ))
         .service(read_only(web::resource("/metrics"), plain::metrics))
+        .service(read_only(web::resource("/metrics/slis"), slis::show))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
         .service(
             web::resource("/debug/replicas")

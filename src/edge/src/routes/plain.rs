@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The paths beside the groups' and versions'.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 13] = [
     "/debug/actors",
     "/debug/replicas",
     "/healthz",
@@ -22,6 +22,7 @@ const PATHS: [&str; 12] = [
     "/livez",
     "/livez/ping",
     "/metrics",
+    "/metrics/slis",
     "/openapi/v2",
     "/openapi/v3",
     "/readyz",
