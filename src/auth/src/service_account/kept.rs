@@ -18,7 +18,10 @@ const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
 /// Whether a token says that it is one of these. Nothing is checked.
 pub(super) fn is_kept(token: &str) -> bool {
-    let claims = token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+    let claims = token
+        .split('.')
+        .nth(1)
+        .and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
     let claims = claims.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     claims.is_some_and(|claims| claims["iss"] == ISSUER)
 }
