@@ -140,4 +140,8 @@ impl Storage for Absent {
     fn compact(&self, _: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         absent()
     }
+
+    fn compacted(&self) -> Revision {
+        0
+    }
 }

@@ -241,4 +241,8 @@ pub trait Storage: Send + Sync + 'static {
     /// `Compacted`. The newest entry of each key stays. Compacting twice to one revision fails with
     /// `Compacted`, as etcd does.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>>;
+
+    /// The compaction horizon as far as it is known here, 0 if nothing is known of one: what is older cannot be read. It
+    /// covers what was compacted through this handle, or was found to be when that was tried.
+    fn compacted(&self) -> Revision;
 }

@@ -1,8 +1,9 @@
 //! Forgets the store's history that nobody needs any more, as kube-apiserver does: every interval, everything from
 //! before the interval that ended then.
 //!
-//! Replicas over one store share a key, also with kube-apiserver: whoever writes it first in an interval compacts, the
-//! others see it written and wait for the next one. Nobody has to know of the others, so no lease is needed.
+//! Replicas over one store share a key, also with kube-apiserver: whoever writes it first in an interval compacts to the
+//! revision that it writes into it. The others see it written and compact to that too, which tells their store what is
+//! gone; then they wait for the next interval. Nobody has to know of the others, so no lease is needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,15 +30,17 @@ struct Seen {
     written: Revision,
     /// Where the store was then.
     store: Revision,
+    /// Before which revision nothing is needed, as the key says.
+    horizon: Revision,
 }
 
 async fn compact_for_ever(store: Arc<dyn Storage>, clock: Clock, interval: Duration) {
     let mut seen = None;
     loop {
         match take_turn(&*store, seen).await {
-            Ok((now, is_ours)) => {
-                if let Some(before) = seen.filter(|_| is_ours) {
-                    compact(&*store, before.store).await;
+            Ok(now) => {
+                if now.horizon > 0 {
+                    compact(&*store, now.horizon).await;
                 }
                 seen = Some(now);
             }
@@ -47,29 +50,32 @@ async fn compact_for_ever(store: Arc<dyn Storage>, clock: Clock, interval: Durat
     }
 }
 
-/// Writes the key if nobody has done so since it was seen; says how it is now and whether this was us.
-async fn take_turn(store: &dyn Storage, seen: Option<Seen>) -> Result<(Seen, bool), StorageError> {
+/// Writes the key if nobody has done so since it was seen; says how it is now.
+async fn take_turn(store: &dyn Storage, seen: Option<Seen>) -> Result<Seen, StorageError> {
     let compare = match seen.map_or(0, |seen| seen.written) {
         0 => Compare::Absent,
         written => Compare::ModRevision(written),
     };
-    let value = Bytes::from(seen.map_or(0, |seen| seen.store).to_string());
+    let horizon = seen.map_or(0, |seen| seen.store);
+    let value = Bytes::from(horizon.to_string());
     match store.put(KEY, value, compare, PutOptions::default()).await? {
-        WriteOutcome::Committed(revision) => {
-            let now = Seen {
-                written: revision,
-                store: revision,
-            };
-            Ok((now, true))
-        }
-        WriteOutcome::Conflict(current) => {
-            let now = Seen {
-                written: current.map_or(0, |entry| entry.mod_revision),
-                store: store.read_index().await?,
-            };
-            Ok((now, false))
-        }
+        WriteOutcome::Committed(revision) => Ok(Seen {
+            written: revision,
+            store: revision,
+            horizon,
+        }),
+        WriteOutcome::Conflict(current) => Ok(Seen {
+            written: current.as_ref().map_or(0, |entry| entry.mod_revision),
+            store: store.read_index().await?,
+            horizon: current.map_or(0, |entry| said_in(&entry.value)),
+        }),
     }
+}
+
+/// The revision in a key; 0 if there is none.
+fn said_in(value: &[u8]) -> Revision {
+    let text = str::from_utf8(value).unwrap_or_default();
+    text.parse().unwrap_or_default()
 }
 
 async fn compact(store: &dyn Storage, revision: Revision) {
@@ -90,19 +96,18 @@ mod tests {
     async fn one_of_two_compacts_in_each_interval() {
         let dir = tempfile::tempdir().expect("a directory");
         let store = EmbeddedStore::open(dir.path(), EmbeddedOptions::default()).expect("opened");
-        let (first, is_ours) = take_turn(&store, None).await.expect("written");
-        assert!(is_ours);
-        let (second, is_ours) = take_turn(&store, None).await.expect("read");
-        assert!(!is_ours, "it is there already");
-        assert_eq!(second.written, first.written);
+        let first = take_turn(&store, None).await.expect("written");
+        let second = take_turn(&store, None).await.expect("read");
+        assert_eq!(second.written, first.written, "it is there already");
+        assert_eq!((first.horizon, second.horizon), (0, 0), "nothing was seen before");
 
-        let (late, is_ours) = take_turn(&store, Some(second)).await.expect("written");
-        assert!(is_ours, "nobody was faster");
-        let (early, is_ours) = take_turn(&store, Some(first)).await.expect("read");
-        assert!(!is_ours, "somebody was");
-        assert_eq!(early.written, late.written);
+        let late = take_turn(&store, Some(second)).await.expect("written");
+        assert!(late.written > second.written, "nobody was faster");
+        let early = take_turn(&store, Some(first)).await.expect("read");
+        assert_eq!(early.written, late.written, "somebody was");
+        assert_eq!((late.horizon, early.horizon), (second.store, second.store));
 
-        compact(&store, second.store).await;
+        compact(&store, early.horizon).await;
         let past = store.get(KEY, Some(first.written - 1)).await;
         assert!(matches!(past, Err(StorageError::Compacted { .. })), "{past:?}");
     }

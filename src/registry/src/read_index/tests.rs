@@ -98,6 +98,10 @@ impl Storage for Slow {
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         self.inner.compact(revision)
     }
+
+    fn compacted(&self) -> Revision {
+        self.inner.compacted()
+    }
 }
 
 #[test]

@@ -127,6 +127,15 @@ pub(super) struct History<'a> {
 }
 
 impl History<'_> {
+    /// Whether the store still has this state, as far as is known.
+    pub(super) fn check(&self, request: &PageRequest<'_>) -> Result<(), ApiError> {
+        let oldest = self.store.compacted();
+        if self.revision < oldest {
+            return Err(self.explain(StorageError::Compacted { oldest }, request));
+        }
+        Ok(())
+    }
+
     /// Makes the page.
     pub(super) async fn page(&self, request: &PageRequest<'_>) -> Result<ListPage, ApiError> {
         let within = request.filter.collection_prefix();

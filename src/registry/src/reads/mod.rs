@@ -176,18 +176,19 @@ impl Reader {
 
     async fn list_at(&self, revision: Revision, page: &PageRequest<'_>, trace: &Trace) -> Result<ListPage, ApiError> {
         let fresh = self.not_older_than(revision, trace).await?;
+        let history = History {
+            store: &self.store,
+            info: &self.info,
+            revision,
+        };
+        // A log that is written to seldom reaches back further than the store: what a list answers is not to depend on that.
+        history.check(page)?;
         if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
             return Ok(page.of_index(&index, revision).await);
         }
         let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
         metrics::counter!("trireme_lists_from_store_total", "resource" => self.info.resource.to_string()).increment(1);
-        History {
-            store: &self.store,
-            info: &self.info,
-            revision,
-        }
-        .page(page)
-        .await
+        history.page(page).await
     }
 
     /// Follows a collection.

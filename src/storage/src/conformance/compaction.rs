@@ -49,6 +49,18 @@ pub(super) async fn compacting_again_fails(s: Subject) {
     assert_eq!(s.compact(three).await, Ok(()));
 }
 
+pub(super) async fn horizon_is_known(s: Subject) {
+    let one = s.create("a", "1").await;
+    let two = s.update("a", "2", one).await;
+    assert!(s.compacted() <= one, "nobody has compacted this");
+    s.compact(one).await.expect("the store compacts");
+    assert_eq!(s.compacted(), one);
+    assert!(s.compact(one).await.is_err());
+    assert_eq!(s.compacted(), one);
+    s.compact(two).await.expect("the store compacts");
+    assert_eq!(s.compacted(), two);
+}
+
 pub(super) async fn future_revision_fails(s: Subject) {
     let current = s.create("a", "1").await;
     assert_eq!(s.compact(current + 1).await, Err(StorageError::Future { current }));

@@ -99,6 +99,7 @@ pub fn cases() -> Vec<Case> {
         compaction::older_reads_fail_and_newer_succeed,
         compaction::newest_entries_stay_and_deleted_keys_go,
         compaction::compacting_again_fails,
+        compaction::horizon_is_known,
         compaction::future_revision_fails,
         compaction::watch_from_before_fails_and_from_the_horizon_works,
         compaction::open_watch_goes_on,

@@ -151,11 +151,6 @@ impl EmbeddedStore {
         }
     }
 
-    /// The compaction horizon: what is older cannot be read.
-    pub fn compacted(&self) -> Revision {
-        self.snapshot().compacted
-    }
-
     fn snapshot(&self) -> Arc<Snapshot> {
         self.published.borrow().clone()
     }
@@ -275,6 +270,10 @@ impl Storage for EmbeddedStore {
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         Box::pin(self.submit(move |reply| Job::Compact { revision, reply }))
+    }
+
+    fn compacted(&self) -> Revision {
+        self.snapshot().compacted
     }
 }
 

@@ -21,7 +21,13 @@ mod session;
 mod transaction;
 mod watch;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use etcd_client::{GetOptions, KvClient, ResponseHeader, TxnOp};
@@ -45,6 +51,8 @@ use crate::{
 pub struct EtcdStore {
     endpoints: Arc<Endpoints>,
     sessions: Sessions,
+    /// The newest compaction horizon that was heard of.
+    compacted: AtomicI64,
 }
 
 impl std::fmt::Debug for EtcdStore {
@@ -60,6 +68,7 @@ impl EtcdStore {
         Ok(Self {
             endpoints: Arc::new(Endpoints::new(&options).await?),
             sessions: Sessions::default(),
+            compacted: AtomicI64::new(0),
         })
     }
 
@@ -72,7 +81,10 @@ impl EtcdStore {
             Failure::Unknown(why) => StorageError::Unavailable(why),
             Failure::Silence(_) => StorageError::Timeout,
             Failure::Compacted => match watch::compact_revision(&self.endpoints).await {
-                Some(oldest) => StorageError::Compacted { oldest },
+                Some(oldest) => {
+                    self.compacted.fetch_max(oldest, Ordering::Relaxed);
+                    StorageError::Compacted { oldest }
+                }
                 None => StorageError::Unavailable("etcd does not say what it has compacted".to_owned()),
             },
             Failure::Future => match self.newest_revision().await {
@@ -260,7 +272,13 @@ impl Storage for EtcdStore {
                 let mut client = kv(client);
                 async move { client.compact(revision, None).await }
             });
-            answer.await.map(drop)
+            answer.await?;
+            self.compacted.fetch_max(revision, Ordering::Relaxed);
+            Ok(())
         })
+    }
+
+    fn compacted(&self) -> Revision {
+        self.compacted.load(Ordering::Relaxed)
     }
 }

@@ -132,6 +132,10 @@ impl Storage for Breaking {
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         self.inner.compact(revision)
     }
+
+    fn compacted(&self) -> Revision {
+        self.inner.compacted()
+    }
 }
 
 /// Lets back-offs pass while `wanted` is waited for.

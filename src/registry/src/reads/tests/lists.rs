@@ -220,6 +220,41 @@ fn older_states_come_from_the_store_and_gone_ones_are_expired() {
 }
 
 #[test]
+fn what_the_store_has_forgotten_expires_though_the_cache_knows_it() {
+    run(Topology::trireme(), |kit| async move {
+        let side = ReadSide::start(&kit, vec![configmaps()]).await;
+        let (reader, store) = (side.reader("configmaps"), &side.store);
+        for name in ["a", "b", "c"] {
+            side.put("configmaps", &format!("ns/{name}"), json!({})).await;
+        }
+        let first = reader.list(page("ns", 1, None)).await.expect("lists work");
+        let token = first.continue_token.expect("there is more");
+        let now = side.put("configmaps", "ns/d", json!({})).await;
+        let second = reader.list(page("ns", 1, Some(&token))).await.expect("it is kept");
+        assert_eq!((names(&second), second.revision), (vec!["b"], first.revision));
+        let exact = |revision| {
+            let mut request = list("ns");
+            request.options.freshness = Freshness::Exact(revision);
+            request
+        };
+
+        store.compact(now).await.expect("it can be compacted");
+        assert!(
+            reader.cache.snapshot().log.start() < first.revision,
+            "the cache could have answered"
+        );
+        let error = reader.list(exact(first.revision)).await.expect_err("it is gone");
+        assert_eq!(error.message, "The resourceVersion for the provided list is too old.");
+        reader.list(exact(now)).await.expect("the horizon itself is kept");
+        let error = reader.list(page("ns", 1, Some(&token))).await.expect_err("it is gone");
+        assert_eq!(error.reason, Reason::Expired);
+        let fresh = error.continue_token.expect("there is a way to go on");
+        let rest = reader.list(page("ns", 9, Some(&fresh))).await.expect("it goes on");
+        assert_eq!((names(&rest), rest.revision), (vec!["b", "c", "d"], now));
+    });
+}
+
+#[test]
 fn junk_and_foreign_tokens_stay_within_the_collection() {
     run(Topology::trireme(), |kit| async move {
         let side = ReadSide::start(&kit, vec![configmaps(), nodes()]).await;

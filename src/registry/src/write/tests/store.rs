@@ -172,4 +172,8 @@ impl Storage for Moody {
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
         self.inner.compact(revision)
     }
+
+    fn compacted(&self) -> Revision {
+        self.inner.compacted()
+    }
 }
