@@ -51,6 +51,8 @@ impl Suspects {
 
 #[cfg(test)]
 mod tests {
+    use trireme_actors::Clock;
+
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(300);
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn what_stays_without_a_service_for_long_enough_is_left_over() {
-        let (mut suspects, start, token) = (Suspects::default(), Instant::now(), FencingToken(1));
+        let (mut suspects, start, token) = (Suspects::default(), Clock::system().now(), FencingToken(1));
         let mut after =
             |seconds, orphans| suspects.found(token, orphans, start + Duration::from_secs(seconds), PATIENCE);
         assert_eq!(after(0, port(1)), []);
@@ -72,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_has_had_a_service_in_between_begins_anew() {
-        let (mut suspects, start, token) = (Suspects::default(), Instant::now(), FencingToken(1));
+        let (mut suspects, start, token) = (Suspects::default(), Clock::system().now(), FencingToken(1));
         let mut after =
             |seconds, orphans| suspects.found(token, orphans, start + Duration::from_secs(seconds), PATIENCE);
         assert_eq!(after(0, port(1)), []);
@@ -83,7 +85,7 @@ mod tests {
 
     #[test]
     fn another_term_begins_anew() {
-        let (mut suspects, start) = (Suspects::default(), Instant::now());
+        let (mut suspects, start) = (Suspects::default(), Clock::system().now());
         let mut after = |seconds, token| {
             let now = start + Duration::from_secs(seconds);
             suspects.found(FencingToken(token), port(1), now, PATIENCE)
