@@ -23,8 +23,8 @@ verify:
 	scripts/deny
 	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
-	cargo build --workspace --locked --bin kinds-facts
-	target/debug/kinds-facts --check
+	cargo build --workspace --locked --bin schema-facts
+	target/debug/schema-facts --check
 
 # Every test; those that start servers use the debug build made here. Then each fuzz target, always from the same random
 # numbers on: what fails is to be blamed on a change.

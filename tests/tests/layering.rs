@@ -14,7 +14,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("machinery", &[]),
     ("storage", &[]),
     ("registry", &["actors", "machinery", "storage"]),
-    ("kinds", &["machinery", "registry"]),
+    ("schema", &["machinery"]),
+    ("kinds", &["machinery", "registry", "schema"]),
     ("flow", &["actors", "machinery"]),
     ("auth", &["actors", "machinery", "registry"]),
     ("admission", &["actors", "machinery", "registry"]),
@@ -77,8 +78,8 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
     ("openraft", &["cluster"], "only cluster knows Raft; ask for a lease"),
     (
         "k8s-openapi",
-        &["kinds"],
-        "it takes a minute to build; kinds turns it into data for all",
+        &["schema"],
+        "it takes a minute to build; schema turns it into data for all",
     ),
     (
         "clap",

@@ -1,7 +1,6 @@
 //! Every built-in group and version: schema data and strategies.
 
 pub mod authorization;
-pub mod data;
 pub mod discovery;
 pub mod openapi;
 
@@ -34,6 +33,9 @@ mod storage;
 #[cfg(test)]
 mod testing;
 mod values;
+
+/// The types and resources of the built-in kinds.
+pub use trireme_schema as data;
 
 pub use autoscaling::scale::scale_columns;
 pub use builtin::{Settings, known_kinds, resources};

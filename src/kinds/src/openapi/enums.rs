@@ -13,21 +13,11 @@ type Row = (&'static str, Vec<&'static str>);
 
 static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     let mut enums: HashMap<&str, Vec<Row>> = HashMap::new();
-    for (type_name, field, values) in rows() {
+    for (type_name, field, values) in data::enums() {
         enums.entry(type_name).or_default().push((field, values));
     }
     enums
 });
-
-/// The rows of the table: a type's short name, its field, the values.
-pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>)> {
-    let table = include_str!("../../data/enums.txt").lines();
-    table.filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let (type_name, rest) = line.split_once(' ')?;
-        let (field, values) = rest.split_once(' ')?;
-        Some((type_name, field, values.split('|').collect()))
-    })
-}
 
 /// Adds the values to the fields of a definition.
 pub(super) fn add(definition: &mut Value, name: &str) {

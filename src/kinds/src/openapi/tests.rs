@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use trireme_machinery::Object;
 
-use super::{Document, Documents, builtin, enums, index, v2_document, v2_protobuf, v3_document};
+use super::{Document, Documents, builtin, index, v2_document, v2_protobuf, v3_document};
 use crate::data::{self, ResourceData, VersionData, resource, resources};
 
 fn v3(path: &str) -> Value {
@@ -274,7 +274,7 @@ fn fields_list_the_values_that_they_take() {
 
 #[test]
 fn every_listed_field_exists_and_its_values_are_in_order() {
-    for (type_name, field, values) in enums::rows() {
+    for (type_name, field, values) in data::enums() {
         let full = data::definitions()
             .keys()
             .find(|name| data::short_name(name) == type_name);

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::read_resources;
+use crate::read_resources;
 
 /// One resource as discovery shows it and storage keeps it. Custom resources can be described by the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ pub struct SelectableField {
 }
 
 static RESOURCES: LazyLock<Vec<ResourceData>> =
-    LazyLock::new(|| read_resources::read(include_str!("../../data/resources.txt")));
+    LazyLock::new(|| read_resources::read(include_str!("../data/resources.txt")));
 
 /// All built-in resources that are served by default, in the order of discovery.
 pub fn resources() -> &'static [ResourceData] {

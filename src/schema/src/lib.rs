@@ -5,6 +5,7 @@
 
 mod decode;
 mod definitions;
+mod enums;
 mod read_resources;
 mod resources;
 
@@ -12,13 +13,14 @@ use std::sync::LazyLock;
 
 use trireme_machinery::schema::TypeTable;
 
+pub use enums::enums;
 pub use definitions::{definitions, description};
 pub use read_resources::type_name;
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources};
 
 static TYPES: LazyLock<TypeTable> = LazyLock::new(|| {
     let mut table = decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt")));
-    decode::name_go_types(&mut table, include_str!("../../data/go-types.txt"));
+    decode::name_go_types(&mut table, include_str!("../data/go-types.txt"));
     table
 });
 

@@ -1,6 +1,6 @@
 //! Reads `data/resources.txt`, whose header explains its form.
 
-use super::resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
+use crate::resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
 
 const ALL: [&str; 8] = [
     "create",
@@ -24,7 +24,7 @@ struct Group {
 ///
 /// # Panics
 /// If a line does not follow the form.
-pub(super) fn read(text: &str) -> Vec<ResourceData> {
+pub(crate) fn read(text: &str) -> Vec<ResourceData> {
     let mut group = Group::default();
     let mut resources = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

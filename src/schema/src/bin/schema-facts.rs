@@ -1,7 +1,7 @@
 //! Makes `data/facts.txt`, the facts about fields that OpenAPI schemas do not carry, out of the doc comments and
 //! `prost` attributes of k8s-pb.
 //!
-//! `kinds-facts [--check] [--source DIR]` writes the file, or compares it and fails if it differs. Without `--source`
+//! `schema-facts [--check] [--source DIR]` writes the file, or compares it and fails if it differs. Without `--source`
 //! it asks cargo where k8s-pb lies.
 
 use std::{
@@ -13,10 +13,10 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use trireme_kinds::data;
+use trireme_schema as data;
 
 const HEADER: &str = "\
-# What the protobuf definitions of Kubernetes 1.35 say of each field beyond its schema. Made by kinds-facts; do not edit.
+# What the protobuf definitions of Kubernetes 1.35 say of each field beyond its schema. Made by schema-facts; do not edit.
 # TYPE [struct=atomic]
 #  FIELD TAG [list=atomic|set|map:KEYS] [map=atomic] [patch=STRATEGIES] [key=MERGEKEY] [default=JSON]
 # A tag a.b belongs to a field of the struct with tag a that Go embeds.
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("kinds-facts: {error}");
+            eprintln!("schema-facts: {error}");
             ExitCode::FAILURE
         }
     }
@@ -68,7 +68,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         return Ok(fs::write(target, facts)?);
     }
     if fs::read_to_string(&target)? != facts {
-        return Err("data/facts.txt differs from k8s-pb; run `cargo run -p trireme-kinds --bin kinds-facts`".into());
+        return Err("data/facts.txt differs from k8s-pb; run `cargo run -p trireme-schema --bin schema-facts`".into());
     }
     Ok(())
 }

@@ -10,13 +10,13 @@ use std::collections::HashMap;
 
 use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
-use super::short_name;
+use crate::short_name;
 
 /// Builds the table of all built-in types.
 ///
 /// # Panics
 /// If the text was not made by this crate's `build.rs`.
-pub(super) fn type_table(text: &str) -> TypeTable {
+pub(crate) fn type_table(text: &str) -> TypeTable {
     let mut table = TypeTable::default();
     let ids: Vec<TypeId> = headers(text).map(|(name, _)| table.declare(name)).collect();
     let mut current: Option<TypeDef> = None;
@@ -42,7 +42,7 @@ pub(super) fn type_table(text: &str) -> TypeTable {
 ///
 /// # Panics
 /// If a line names a type or field that does not exist.
-pub(super) fn name_go_types(table: &mut TypeTable, text: &str) {
+pub(crate) fn name_go_types(table: &mut TypeTable, text: &str) {
     let ids: HashMap<String, TypeId> = table
         .iter()
         .filter_map(|ty| Some((short_name(&ty.name).to_owned(), table.find(&ty.name)?)))

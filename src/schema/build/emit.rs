@@ -1,5 +1,5 @@
 //! Writes what the crate embeds: the structure of all types as lines that are quick to read, and the OpenAPI
-//! definitions. `src/data/decode.rs` reads the lines and describes them.
+//! definitions. `src/decode.rs` reads the lines and describes them.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
