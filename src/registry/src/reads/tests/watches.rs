@@ -230,10 +230,7 @@ fn bookmarks_come_about_every_minute_and_before_the_end() {
         let mut watcher = open(&reader, request).await;
         // The bookmark's revision moves on with the store, also by what others write.
         let elsewhere = side.put("pods", "ns/a", json!({})).await;
-        side.reader("pods")
-            .list(crate::fixtures::list(""))
-            .await
-            .expect("the clock has reached it");
+        eventually("the clock has reached it", || reader.revision() >= Some(elsewhere)).await;
         let began = kit.system.clock().now();
         let mut seen = Vec::new();
         while let Some(frames) = {
