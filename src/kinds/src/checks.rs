@@ -34,7 +34,7 @@ pub(crate) fn require<'a>(errors: &mut ErrorList, fields: &'a Value, path: &Path
 }
 
 /// A text field that must be one of these values.
-pub(crate) fn push_unsupported(
+pub(crate) fn validate_supported(
     errors: &mut ErrorList,
     fields: &Value,
     path: &Path<'_>,
@@ -64,7 +64,7 @@ pub(crate) fn not_supported_shown(path: &Path<'_>, value: &str, supported: &[&st
 }
 
 /// Fields that stay as they were made, each at the pointer that follows from its dotted path.
-pub(crate) fn push_immutable(errors: &mut ErrorList, new: &Value, old: &Value, paths: &[&str]) {
+pub(crate) fn validate_immutable_fields(errors: &mut ErrorList, new: &Value, old: &Value, paths: &[&str]) {
     for path in paths {
         let pointer = format!("/{}", path.replace('.', "/"));
         let (new, old) = (new.pointer(&pointer), old.pointer(&pointer));
@@ -73,35 +73,35 @@ pub(crate) fn push_immutable(errors: &mut ErrorList, new: &Value, old: &Value, p
 }
 
 /// A label selector, if there is one.
-pub(crate) fn push_selector(errors: &mut ErrorList, selector: Option<&Value>, path: &Path<'_>) {
+pub(crate) fn validate_optional_label_selector(errors: &mut ErrorList, selector: Option<&Value>, path: &Path<'_>) {
     if let Some(fields) = selector.and_then(Value::as_object) {
         errors.extend(validate_label_selector(fields, false, path));
     }
 }
 
 /// A number that may not be negative, if it is there.
-pub(crate) fn push_negative(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
+pub(crate) fn validate_nonnegative_field(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
     if let Some(number) = number(fields, name).filter(|number| *number < 0) {
         errors.push(Error::invalid(&path.child(name), &number.into(), NOT_NEGATIVE));
     }
 }
 
 /// A quantity that must be more than nothing.
-pub(crate) fn push_not_positive(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+pub(crate) fn validate_positive_quantity_value(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
     if quantity(value) <= zero() {
         errors.push(Error::invalid(path, value, POSITIVE));
     }
 }
 
 /// A quantity that may not be negative.
-pub(crate) fn push_negative_quantity(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+pub(crate) fn validate_nonnegative_quantity(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
     if quantity(value) < zero() {
         errors.push(Error::invalid(path, value, NOT_NEGATIVE));
     }
 }
 
 /// The name of a class: a DNS name.
-pub(crate) fn push_class_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+pub(crate) fn validate_class_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
     push_invalid(errors, path, name, names::dns1123_subdomain(name));
 }
 

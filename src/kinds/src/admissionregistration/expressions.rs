@@ -70,7 +70,7 @@ impl Scope {
     }
 
     /// Checks a policy's variables; each may speak of those before it.
-    pub(super) fn push_variables(&mut self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    pub(super) fn validate_variables(&mut self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
         for (index, variable) in items(spec, "variables").iter().enumerate() {
             let at = path.index(index);
             let (name, expression) = (text(variable, "name"), text(variable, "expression"));
@@ -99,7 +99,7 @@ impl Scope {
 }
 
 /// Checks an expression that must evaluate to one of these types; faults show `shown`.
-pub(super) fn push_expression(
+pub(super) fn validate_cel_condition(
     errors: &mut ErrorList,
     environment: &Environment,
     (expression, shown): (&str, &str),

@@ -7,9 +7,9 @@ use trireme_machinery::{
     names,
 };
 
-use super::expressions::push_expression;
+use super::expressions::validate_cel_condition;
 use crate::{
-    checks::{push_invalid, push_selector, push_unsupported, require},
+    checks::{push_invalid, require, validate_optional_label_selector, validate_supported},
     values::{items, text},
 };
 
@@ -20,13 +20,13 @@ const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
 /// Faults of a rule with its operations.
-pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+pub(super) fn validate_rule_with_operations(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     let at = path.child("operations");
     let operations = items(rule, "operations");
     if operations.is_empty() {
         errors.push(Error::required(&at, ""));
     }
-    push_lone_wildcard(errors, operations, &at, "operations");
+    validate_lone_wildcard(errors, operations, &at, "operations");
     for (index, operation) in operations.iter().filter_map(Value::as_str).enumerate() {
         if !OPERATIONS.contains(&operation) {
             errors.push(Error::not_supported(&at.index(index), operation, &OPERATIONS));
@@ -38,7 +38,7 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         if list.is_empty() {
             errors.push(Error::required(&at, ""));
         }
-        push_lone_wildcard(errors, list, &at, what);
+        validate_lone_wildcard(errors, list, &at, what);
         for (index, _) in list
             .iter()
             .enumerate()
@@ -47,20 +47,20 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
             errors.push(Error::required(&at.index(index), ""));
         }
     }
-    push_resources(errors, rule, &path.child("resources"));
+    validate_resources(errors, rule, &path.child("resources"));
     if rule.get("scope").is_some() {
-        push_unsupported(errors, rule, path, "scope", &SCOPES);
+        validate_supported(errors, rule, path, "scope", &SCOPES);
     }
 }
 
-fn push_lone_wildcard(errors: &mut ErrorList, list: &[Value], path: &Path<'_>, what: &str) {
+fn validate_lone_wildcard(errors: &mut ErrorList, list: &[Value], path: &Path<'_>, what: &str) {
     if list.len() > 1 && list.iter().any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(path, &list.to_vec().into(), &detail));
     }
 }
 
-fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     let resources = items(rule, "resources");
     if resources.is_empty() {
         errors.push(Error::required(path, ""));
@@ -97,23 +97,23 @@ fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
 }
 
 /// Faults of a policy's or binding's `MatchResources`.
-pub(super) fn push_match_resources(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+pub(super) fn validate_match_resources(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
     if resources.get("matchPolicy").is_some() {
-        push_unsupported(errors, resources, path, "matchPolicy", &["Equivalent", "Exact"]);
+        validate_supported(errors, resources, path, "matchPolicy", &["Equivalent", "Exact"]);
     }
     for field in ["namespaceSelector", "objectSelector"] {
-        push_selector(errors, resources.get(field), &path.child(field));
+        validate_optional_label_selector(errors, resources.get(field), &path.child(field));
     }
     for field in ["resourceRules", "excludeResourceRules"] {
         let at = path.child(field);
         for (index, rule) in items(resources, field).iter().enumerate() {
-            push_resource_names(errors, rule, &at.index(index));
-            push_rule(errors, rule, &at.index(index));
+            validate_named_rule_with_operations(errors, rule, &at.index(index));
+            validate_rule_with_operations(errors, rule, &at.index(index));
         }
     }
 }
 
-fn push_resource_names(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_named_rule_with_operations(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     let at = path.child("resourceNames");
     let names = items(rule, "resourceNames");
     for (index, name) in names.iter().enumerate() {
@@ -127,7 +127,7 @@ fn push_resource_names(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
 }
 
 /// Faults of the operations that a mutating policy or its binding is for.
-pub(super) fn push_mutable_operations(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+pub(super) fn validate_mutable_operations(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
     let at = path.child("resourceRules.operations");
     let operations = items(resources, "resourceRules")
         .iter()
@@ -140,7 +140,12 @@ pub(super) fn push_mutable_operations(errors: &mut ErrorList, resources: &Value,
 }
 
 /// Faults of match conditions.
-pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, environment: &Environment) {
+pub(super) fn validate_match_conditions(
+    errors: &mut ErrorList,
+    holder: &Value,
+    path: &Path<'_>,
+    environment: &Environment,
+) {
     let at = path.child("matchConditions");
     let conditions = items(holder, "matchConditions");
     if conditions.len() > MAX_CONDITIONS {
@@ -153,7 +158,7 @@ pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Pat
         if expression.is_empty() {
             errors.push(Error::required(&at_expression, ""));
         } else {
-            push_expression(errors, environment, (expression, expression), &at_expression, &["bool"]);
+            validate_cel_condition(errors, environment, (expression, expression), &at_expression, &["bool"]);
         }
         let Some(name) = require(errors, condition, &at, "name") else {
             continue;
@@ -179,7 +184,7 @@ mod tests {
     fn subresources_are_told_once() {
         let mut errors = ErrorList::new();
         let rule = json!({ "resources": ["a/*", "", "a/*", "a/b", "*/b", "c/b"] });
-        push_resources(&mut errors, &rule, &Path::new("resources"));
+        validate_resources(&mut errors, &rule, &Path::new("resources"));
         let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,

@@ -9,11 +9,11 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    matching::{push_match_resources, push_mutable_operations},
+    matching::{validate_match_resources, validate_mutable_operations},
     name_warnings,
 };
 use crate::{
-    checks::{push_invalid, push_selector, require},
+    checks::{push_invalid, require, validate_optional_label_selector},
     columns::{self, column, described},
     kind::Kind,
     values::{entries, items, text},
@@ -100,17 +100,17 @@ impl Strategy for Bindings {
             );
         }
         if let Some(reference) = spec.get("paramRef") {
-            push_reference(&mut errors, reference, &path.child("paramRef"));
+            validate_param_ref(&mut errors, reference, &path.child("paramRef"));
         }
         if let Some(resources) = spec.get("matchResources") {
             let at = path.child("matchResources");
-            push_match_resources(&mut errors, resources, &at);
+            validate_match_resources(&mut errors, resources, &at);
             if !self.validating {
-                push_mutable_operations(&mut errors, resources, &at);
+                validate_mutable_operations(&mut errors, resources, &at);
             }
         }
         if self.validating {
-            push_actions(
+            validate_validation_actions(
                 &mut errors,
                 items(spec, "validationActions"),
                 &path.child("validationActions"),
@@ -136,7 +136,7 @@ impl Strategy for Bindings {
     }
 }
 
-fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+fn validate_param_ref(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (text(reference, "name"), reference.get("selector"));
     if !name.is_empty() {
@@ -145,7 +145,7 @@ fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
             errors.push(Error::forbidden(&path.child("name"), EXCLUSIVE));
         }
     }
-    push_selector(errors, selector, &path.child("selector"));
+    validate_optional_label_selector(errors, selector, &path.child("selector"));
     match (name.is_empty(), selector) {
         (false, Some(_)) => errors.push(Error::forbidden(&path.child("selector"), EXCLUSIVE)),
         (true, None) => errors.push(Error::required(path, "one of name or selector must be specified")),
@@ -163,7 +163,7 @@ fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_actions(errors: &mut ErrorList, actions: &[Value], path: &Path<'_>) {
+fn validate_validation_actions(errors: &mut ErrorList, actions: &[Value], path: &Path<'_>) {
     if actions.is_empty() {
         errors.push(Error::required(path, "at least one validation action is required"));
     }
@@ -199,7 +199,7 @@ mod tests {
             "validatingadmissionpolicybindings",
             validating(),
         );
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (
                 named("b", json!({ "policyName": "p", "validationActions": ["Audit"] })),
                 &[],

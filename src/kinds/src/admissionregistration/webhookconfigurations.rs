@@ -10,11 +10,11 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     expressions::Scope,
-    matching::{push_conditions, push_rule},
+    matching::{validate_match_conditions, validate_rule_with_operations},
     name_warnings, urls,
 };
 use crate::{
-    checks::{number, push_invalid, push_selector, push_unsupported, require},
+    checks::{number, push_invalid, require, validate_optional_label_selector, validate_supported},
     columns::{self, column, described},
     kind::Kind,
     values::{items, text},
@@ -55,8 +55,8 @@ impl Strategy for Webhooks {
         let webhooks = items(object, "webhooks");
         for (index, webhook) in webhooks.iter().enumerate() {
             let at = path.index(index);
-            self.push_webhook(&mut errors, webhook, &at);
-            push_reviews(&mut errors, webhook, &at.child("admissionReviewVersions"));
+            self.validate_webhook(&mut errors, webhook, &at);
+            validate_admission_review_versions(&mut errors, webhook, &at.child("admissionReviewVersions"));
             let name = text(webhook, "name");
             if !name.is_empty() && webhooks.iter().take(index).any(|earlier| text(earlier, "name") == name) {
                 errors.push(Error::duplicate(&at.child("name"), &name.into()));
@@ -83,7 +83,7 @@ impl Strategy for Webhooks {
 }
 
 impl Webhooks {
-    fn push_webhook(&self, errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
+    fn validate_webhook(&self, errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
         if let Some(name) = require(errors, webhook, path, "name") {
             let faults = names::dns1123_subdomain(name);
             let at = path.child("name");
@@ -96,14 +96,14 @@ impl Webhooks {
         }
         let rules = path.child("rules");
         for (index, rule) in items(webhook, "rules").iter().enumerate() {
-            push_rule(errors, rule, &rules.index(index));
+            validate_rule_with_operations(errors, rule, &rules.index(index));
         }
         for (field, supported) in [
             ("failurePolicy", ["Fail", "Ignore"]),
             ("matchPolicy", ["Equivalent", "Exact"]),
         ] {
             if webhook.get(field).is_some() {
-                push_unsupported(errors, webhook, path, field, &supported);
+                validate_supported(errors, webhook, path, field, &supported);
             }
         }
         match text(webhook, "sideEffects") {
@@ -111,28 +111,28 @@ impl Webhooks {
                 &path.child("sideEffects"),
                 "must specify one of None, NoneOnDryRun",
             )),
-            _ => push_unsupported(errors, webhook, path, "sideEffects", &["None", "NoneOnDryRun"]),
+            _ => validate_supported(errors, webhook, path, "sideEffects", &["None", "NoneOnDryRun"]),
         }
         if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.push(Error::invalid(&path.child("timeoutSeconds"), &seconds.into(), detail));
         }
         for field in ["namespaceSelector", "objectSelector"] {
-            push_selector(errors, webhook.get(field), &path.child(field));
+            validate_optional_label_selector(errors, webhook.get(field), &path.child(field));
         }
         if self.mutating && webhook.get("reinvocationPolicy").is_some() {
-            push_unsupported(errors, webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"]);
+            validate_supported(errors, webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"]);
         }
-        push_client(
+        validate_client_config(
             errors,
             webhook.get("clientConfig").unwrap_or(&Value::Null),
             &path.child("clientConfig"),
         );
-        push_conditions(errors, webhook, path, &Scope::default().of_conditions());
+        validate_match_conditions(errors, webhook, path, &Scope::default().of_conditions());
     }
 }
 
-fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
+fn validate_admission_review_versions(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
     let versions = items(webhook, "admissionReviewVersions");
     if versions.is_empty() {
         errors.push(Error::required(
@@ -158,16 +158,16 @@ fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_client(errors: &mut ErrorList, client: &Value, path: &Path<'_>) {
+fn validate_client_config(errors: &mut ErrorList, client: &Value, path: &Path<'_>) {
     match (client.get("url").and_then(Value::as_str), client.get("service")) {
-        (Some(url), None) => push_url(errors, url, &path.child("url")),
-        (None, Some(service)) => push_service(errors, service, &path.child("service")),
+        (Some(url), None) => validate_webhook_url(errors, url, &path.child("url")),
+        (None, Some(service)) => validate_webhook_service(errors, service, &path.child("service")),
         _ => errors.push(Error::required(path, "exactly one of url or service is required")),
     }
 }
 
 /// A URL must be of HTTPS and have no more than a host and a path.
-fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
+fn validate_webhook_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
     let url = match urls::parse(url) {
         Ok(url) => url,
         Err(fault) => {
@@ -199,7 +199,7 @@ fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
     }
 }
 
-fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
+fn validate_webhook_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
     require(errors, service, path, "name");
     require(errors, service, path, "namespace");
     let port = number(service, "port").unwrap_or(443);
@@ -265,7 +265,7 @@ mod tests {
             "mutatingwebhookconfigurations",
             mutating(),
         );
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (webhook(json!({})), &[]),
             (webhook(json!({ "name": "short" })), &[
                 "webhooks[0].name: Invalid value: \"short\": should be a domain with at least three segments separated by dots",

@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_immutable, push_invalid, require},
+    checks::{push_invalid, require, validate_immutable_fields},
     columns::{self, column, described},
     kind::Kind,
     values::{text, text_at},
@@ -63,16 +63,16 @@ impl Strategy for IngressClasses {
         if controller.len() > MAX_CONTROLLER_BYTES {
             errors.push(Error::too_long(&controller_path, MAX_CONTROLLER_BYTES));
         }
-        push_prefixed_path(&mut errors, controller, &controller_path);
+        is_domain_prefixed_path(&mut errors, controller, &controller_path);
         if let Some(parameters) = spec.get("parameters") {
-            push_parameters(&mut errors, parameters, &path.child("parameters"));
+            validate_ingress_class_parameters_reference(&mut errors, parameters, &path.child("parameters"));
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_immutable(&mut errors, new, old, &["spec.controller"]);
+        validate_immutable_fields(&mut errors, new, old, &["spec.controller"]);
         errors.extend(self.validate(context, new));
         errors
     }
@@ -83,7 +83,7 @@ impl Strategy for IngressClasses {
 }
 
 /// `example.com/some/path`: a domain and a path below it, each with its own faults.
-fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
+fn is_domain_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -107,7 +107,11 @@ fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
 }
 
 /// A reference to an object that is not looked up (`IngressTypedLocalObjectReference`).
-pub(super) fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+pub(super) fn validate_ingress_typed_local_object_reference(
+    errors: &mut ErrorList,
+    reference: &Value,
+    path: &Path<'_>,
+) {
     if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
         push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
     }
@@ -118,8 +122,8 @@ pub(super) fn push_reference(errors: &mut ErrorList, reference: &Value, path: &P
     }
 }
 
-fn push_parameters(errors: &mut ErrorList, parameters: &Value, path: &Path<'_>) {
-    push_reference(errors, parameters, path);
+fn validate_ingress_class_parameters_reference(errors: &mut ErrorList, parameters: &Value, path: &Path<'_>) {
+    validate_ingress_typed_local_object_reference(errors, parameters, path);
     let namespace = parameters.get("namespace").and_then(Value::as_str);
     let at = path.child("namespace");
     match (text(parameters, "scope"), namespace) {
@@ -157,7 +161,7 @@ mod tests {
     #[test]
     fn faults() {
         let parameters = json!({ "kind": "k", "name": "n", "scope": "Namespace" });
-        Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_faults(&[
+        Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_errors(&[
             (named("c", json!({ "controller": "a.b/c" })), &[]),
             (named("c", json!({})), &["spec.controller: Required value"]),
             (

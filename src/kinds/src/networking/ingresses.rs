@@ -9,9 +9,9 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::ingressclasses::push_reference;
+use super::ingressclasses::validate_ingress_typed_local_object_reference;
 use crate::{
-    checks::{number, push_class_name, push_invalid, push_invalid_number, require},
+    checks::{number, push_invalid, push_invalid_number, require, validate_class_name},
     columns::{self, column, described, or_none},
     kind::Kind,
     values::{items, keep_field, text, text_at},
@@ -119,7 +119,7 @@ impl Strategy for Ingresses {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        validate_ingress_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
         errors
     }
 
@@ -158,29 +158,29 @@ impl Strategy for Ingresses {
     }
 }
 
-fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_ingress_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     let rules = items(spec, "rules");
     if rules.is_empty() && spec.get("defaultBackend").is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
         errors.push(Error::invalid(path, &Value::Null, detail));
     }
     if let Some(backend) = spec.get("defaultBackend") {
-        push_backend(errors, backend, &path.child("defaultBackend"));
+        validate_ingress_backend(errors, backend, &path.child("defaultBackend"));
     }
     let rules_path = path.child("rules");
     for (index, rule) in rules.iter().enumerate() {
-        push_rule(errors, rule, &rules_path.index(index));
+        validate_ingress_rule(errors, rule, &rules_path.index(index));
     }
     let tls_path = path.child("tls");
     for (index, tls) in items(spec, "tls").iter().enumerate() {
-        push_tls(errors, tls, &tls_path.index(index));
+        validate_ingress_tls(errors, tls, &tls_path.index(index));
     }
     if let Some(class) = spec.get("ingressClassName").and_then(Value::as_str) {
-        push_class_name(errors, class, &path.child("ingressClassName"));
+        validate_class_name(errors, class, &path.child("ingressClassName"));
     }
 }
 
-fn host_faults(host: &str) -> Vec<String> {
+fn host_errors(host: &str) -> Vec<String> {
     if host.contains('*') {
         names::wildcard_dns1123_subdomain(host)
     } else {
@@ -188,13 +188,13 @@ fn host_faults(host: &str) -> Vec<String> {
     }
 }
 
-fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_ingress_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     let host = text(rule, "host");
     if !host.is_empty() {
         if names::parse_ip_sloppy(host).is_some() {
             errors.push(Error::invalid_str(&path.child("host"), host, NOT_AN_ADDRESS));
         }
-        push_invalid(errors, &path.child("host"), host, host_faults(host));
+        push_invalid(errors, &path.child("host"), host, host_errors(host));
     }
     let Some(http) = rule.get("http") else { return };
     let paths_path = path.child("http.paths");
@@ -203,11 +203,11 @@ fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         errors.push(Error::required(&paths_path, ""));
     }
     for (index, http_path) in paths.iter().enumerate() {
-        push_http_path(errors, http_path, &paths_path.index(index));
+        validate_http_ingress_path(errors, http_path, &paths_path.index(index));
     }
 }
 
-fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
+fn validate_http_ingress_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
     let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
@@ -237,14 +237,14 @@ fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
         }
         other => errors.push(Error::not_supported(&path.child("pathType"), other, &PATH_TYPES)),
     }
-    push_backend(
+    validate_ingress_backend(
         errors,
         http_path.get("backend").unwrap_or(&Value::Null),
         &path.child("backend"),
     );
 }
 
-fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
+fn validate_ingress_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
             errors.push(Error::invalid_str(
@@ -253,13 +253,15 @@ fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
                 "cannot set both resource and service backends",
             ));
         }
-        (Some(resource), None) => push_reference(errors, resource, &path.child("resource")),
-        (None, Some(service)) => push_service(errors, service, path),
+        (Some(resource), None) => {
+            validate_ingress_typed_local_object_reference(errors, resource, &path.child("resource"))
+        }
+        (None, Some(service)) => validate_ingress_service_backend(errors, service, path),
         (None, None) => errors.push(Error::invalid_str(path, "", "resource or service backend is required")),
     }
 }
 
-fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
+fn validate_ingress_service_backend(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
     let at = path.child("service");
     if let Some(name) = require(errors, service, &at, "name") {
         push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
@@ -274,14 +276,14 @@ fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_tls(errors: &mut ErrorList, tls: &Value, path: &Path<'_>) {
+fn validate_ingress_tls(errors: &mut ErrorList, tls: &Value, path: &Path<'_>) {
     let hosts_path = path.child("hosts");
     for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {
-        push_invalid(errors, &hosts_path.index(index), host, host_faults(host));
+        push_invalid(errors, &hosts_path.index(index), host, host_errors(host));
     }
     let secret = text(tls, "secretName");
     if !secret.is_empty() {
-        push_class_name(errors, secret, &path.child("secretName"));
+        validate_class_name(errors, secret, &path.child("secretName"));
     }
 }
 
@@ -301,7 +303,7 @@ mod tests {
     #[test]
     fn faults() {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
-        trial().expect_faults(&[
+        trial().expect_errors(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),
             (
                 named("i", json!({})),
@@ -336,7 +338,7 @@ mod tests {
     fn an_address_is_no_host_name() {
         let old = trial().create(rule(json!({ "backend": { "service": { "name": "s", "port": { "number": 80 } } }, "pathType": "Prefix", "path": "/" }))).expect("a valid ingress");
         let status = json!({ "loadBalancer": { "ingress": [{ "hostname": "10.0.0.1" }] } });
-        trial().expect_status_faults(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
+        trial().expect_status_errors(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
     }
 
     #[test]

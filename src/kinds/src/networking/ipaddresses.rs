@@ -117,7 +117,7 @@ mod tests {
     fn an_address_belongs_to_one_object() {
         let trial = Trial::new("networking.k8s.io", "ipaddresses", kind());
         let parent = json!({ "resource": "pods", "name": "p" });
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (named("10.0.0.1", json!({})), &["spec.parentRef: Required value"]),
             (
                 named("10.0.0.1", json!({ "parentRef": { "resource": "", "name": "a/b" } })),
@@ -131,7 +131,7 @@ mod tests {
             .create(named("10.0.0.1", json!({ "parentRef": parent })))
             .expect("a valid address");
         let fault = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
-        trial.expect_patch_faults(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[fault])]);
+        trial.expect_patch_errors(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[fault])]);
     }
 
     #[test]

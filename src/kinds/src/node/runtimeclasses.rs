@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_immutable, push_invalid, require},
+    checks::{push_invalid, require, validate_immutable_fields},
     columns::{self, column, described},
     internal::{self, Field, Shape},
     kind::Kind,
@@ -53,14 +53,14 @@ impl Strategy for RuntimeClasses {
             validate_overhead(fixed, &Path::new("overhead"), &mut errors);
         }
         if let Some(scheduling) = object.get("scheduling") {
-            push_scheduling(&mut errors, scheduling, &Path::new("scheduling"));
+            validate_scheduling(&mut errors, scheduling, &Path::new("scheduling"));
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_immutable(&mut errors, new, old, &["handler"]);
+        validate_immutable_fields(&mut errors, new, old, &["handler"]);
         errors
     }
 
@@ -82,7 +82,7 @@ impl Strategy for RuntimeClasses {
     }
 }
 
-fn push_scheduling(errors: &mut ErrorList, scheduling: &Value, path: &Path<'_>) {
+fn validate_scheduling(errors: &mut ErrorList, scheduling: &Value, path: &Path<'_>) {
     let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
     errors.extend(validate_labels(labels, &path.child("nodeSelector")));
     let tolerations_path = path.child("tolerations");
@@ -107,7 +107,7 @@ mod tests {
     fn faults() {
         let toleration = json!({ "key": "k", "operator": "Exists" });
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (json!({ "metadata": {}, "handler": "" }), &["handler: Required value"]),
             (json!({ "metadata": {}, "handler": "h", "scheduling": { "tolerations": [toleration, toleration] } }), &[
                 r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#,
@@ -116,7 +116,7 @@ mod tests {
         let old = trial
             .create(json!({ "metadata": {}, "handler": "h" }))
             .expect("a valid class");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[(
                 json!({ "handler": "i" }),

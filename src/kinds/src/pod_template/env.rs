@@ -63,7 +63,7 @@ pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut Erro
         let path = path.index(index);
         require_valid(errors, variable, &path, "name", names::env_var_name);
         if let Some(source) = variable.get("valueFrom") {
-            validate_source(source, text(variable, "value"), &path.child("valueFrom"), errors);
+            validate_env_var_value_from(source, text(variable, "value"), &path.child("valueFrom"), errors);
         }
     }
 }
@@ -99,7 +99,7 @@ pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut sources = 0;
     for field in [
         "fieldRef",
@@ -112,9 +112,9 @@ fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut Er
         sources += 1;
         let path = path.child(field);
         match field {
-            "fieldRef" => validate_field_ref(reference, &ENV_FIELDS, &path, errors),
-            "resourceFieldRef" => validate_resource_ref(reference, false, &path, errors),
-            "fileKeyRef" => validate_file_key_ref(reference, &path, errors),
+            "fieldRef" => validate_object_field_selector(reference, &ENV_FIELDS, &path, errors),
+            "resourceFieldRef" => validate_container_resource_field_selector(reference, false, &path, errors),
+            "fileKeyRef" => validate_file_key_selector(reference, &path, errors),
             _ => {
                 let name = text(reference, "name");
                 push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
@@ -141,7 +141,7 @@ fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn validate_file_key_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_file_key_selector(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_valid(errors, reference, path, "key", names::env_var_name);
     require_valid(errors, reference, path, "volumeName", names::dns1123_label);
     if require(errors, reference, path, "path") {
@@ -150,7 +150,7 @@ fn validate_file_key_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorL
 }
 
 /// Files of variables are read from volumes that live with the pod.
-pub(super) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     visit_containers(spec, path, |container, path| {
         let list = path.child("env");
         for (index, variable) in items(container, "env").iter().enumerate() {
@@ -177,19 +177,21 @@ pub(super) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut 
 }
 
 /// A file of a downward API volume.
-pub(super) fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_downward_api_volume_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if require(errors, file, path, "path") {
         non_reserved_path(errors, text(file, "path"), &path.child("path"));
     }
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
         (Some(field), other) => {
-            validate_field_ref(field, &VOLUME_FIELDS, &path.child("fieldRef"), errors);
+            validate_object_field_selector(field, &VOLUME_FIELDS, &path.child("fieldRef"), errors);
             if other.is_some() {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.push(Error::invalid_str(path, "resource", detail));
             }
         }
-        (None, Some(resource)) => validate_resource_ref(resource, true, &path.child("resourceFieldRef"), errors),
+        (None, Some(resource)) => {
+            validate_container_resource_field_selector(resource, true, &path.child("resourceFieldRef"), errors)
+        }
         (None, None) => errors.push(Error::required(
             path,
             "one of fieldRef and resourceFieldRef is required",
@@ -204,7 +206,7 @@ pub(super) fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     if !require(errors, reference, path, "apiVersion") || !require(errors, reference, path, "fieldPath") {
         return;
     }
@@ -243,7 +245,12 @@ fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, error
     }
 }
 
-fn validate_resource_ref(reference: &Value, in_volume: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_container_resource_field_selector(
+    reference: &Value,
+    in_volume: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let resource = text(reference, "resource");
     let huge = ["limits.hugepages-", "requests.hugepages-"]
         .iter()

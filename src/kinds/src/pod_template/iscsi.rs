@@ -22,7 +22,7 @@ pub(crate) fn is_iscsi_name_too_long(volume: &str, portal: &str) -> bool {
 }
 
 /// The source by itself. Persistent volumes say less of names that begin otherwise.
-pub(crate) fn validate_iscsi(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     require(errors, source, path, "targetPortal");
     if require(errors, source, path, "iqn") {
         let name = text(source, "iqn");

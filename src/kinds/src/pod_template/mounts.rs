@@ -23,7 +23,12 @@ fn paths_by_name<'a>(container: &'a Value, list: &str, path: &str) -> BTreeMap<&
 }
 
 /// Where file systems are mounted.
-pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_volume_mounts(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let devices = paths_by_name(container, "volumeDevices", "devicePath");
     let mut seen = BTreeSet::new();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
@@ -49,12 +54,12 @@ pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &P
             let detail = "must not already exist as a path in volumeDevices";
             errors.push(Error::invalid_str(&target_path, target, detail));
         }
-        validate_details(container, mount, path, &at, errors);
+        validate_volume_mount(container, mount, path, &at, errors);
     }
 }
 
 /// What is below the path and how it is mounted. Some faults are reported at the list, others at the item.
-fn validate_details(container: &Value, mount: &Value, list: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume_mount(container: &Value, mount: &Value, list: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let (sub_path, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
     descending_path(errors, sub_path, &list.child("subPath"));
     if !expression.is_empty() {
@@ -87,7 +92,12 @@ fn validate_details(container: &Value, mount: &Value, list: &Path<'_>, at: &Path
 }
 
 /// Where raw devices appear.
-pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_volume_devices(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mounts = paths_by_name(container, "volumeMounts", "mountPath");
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in items(container, "volumeDevices").iter().enumerate() {

@@ -74,7 +74,7 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
         match field {
             "exec" if items(action, "command").is_empty() => errors.push(Error::required(&path.child("command"), "")),
             "exec" => {}
-            "httpGet" => validate_http(action, &path, errors),
+            "httpGet" => validate_http_get_action(action, &path, errors),
             "sleep" => {
                 let seconds = number(action, "seconds").unwrap_or(0);
                 if seconds < 0 || seconds > grace_period {
@@ -83,7 +83,7 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
                     errors.push(Error::invalid(&path, &seconds.into(), &detail));
                 }
             }
-            _ => validate_port(action.get("port"), &path.child("port"), errors),
+            _ => validate_port_num_or_name(action.get("port"), &path.child("port"), errors),
         }
     }
     if !found {
@@ -91,9 +91,9 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
     }
 }
 
-fn validate_http(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_http_get_action(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require(errors, action, path, "path");
-    validate_port(action.get("port"), &path.child("port"), errors);
+    validate_port_num_or_name(action.get("port"), &path.child("port"), errors);
     require_one_of(errors, action, path, "scheme", &["HTTP", "HTTPS"]);
     for header in items(action, "httpHeaders") {
         let name = text(header, "name");
@@ -101,7 +101,7 @@ fn validate_http(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_port(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_port_num_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match port {
         Some(Value::String(name)) => push_invalid(errors, path, name, names::port_name(name)),
         other => {

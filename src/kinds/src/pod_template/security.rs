@@ -40,7 +40,7 @@ pub(super) fn is_privileged_allowed() -> bool {
 }
 
 /// A container's own context.
-pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_security_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let privileged = is_true(context, "privileged");
     if privileged && !is_privileged_allowed() {
         errors.push(Error::forbidden(
@@ -56,7 +56,7 @@ pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &P
         let detail = "`hostUsers` must be false to use `Unmasked`";
         errors.push(Error::invalid_str(&path.child("procMount"), "Unmasked", detail));
     }
-    validate_seccomp(context, path, errors);
+    validate_seccomp_profile_field(context, path, errors);
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
         let mut contradiction = |detail: &str| {
             errors.push(Error::invalid_shown(
@@ -75,12 +75,12 @@ pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &P
             contradiction("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    windows::validate_options(context, path, errors);
+    windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
 }
 
 /// The pod's context.
-pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let context = spec.get("securityContext").unwrap_or(&none);
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
@@ -107,8 +107,8 @@ pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut E
         "fsGroupChangePolicy",
         &["Always", "OnRootMismatch"],
     );
-    validate_seccomp(context, path, errors);
-    windows::validate_options(context, path, errors);
+    validate_seccomp_profile_field(context, path, errors);
+    windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
     one_of_if_set(errors, context, path, "supplementalGroupsPolicy", &["Merge", "Strict"]);
     one_of_if_set(
@@ -121,7 +121,7 @@ pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut E
 }
 
 /// Under the host's network a container's port is the host's.
-pub(super) fn validate_host_network(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_host_network_deps(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_true(pod.spec, "hostNetwork") {
         return;
     }
@@ -223,7 +223,7 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_MAX_LENGTH && name.split(['.', '/']).all(is_part)
 }
 
-fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_seccomp_profile_field(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(profile) = context.get("seccompProfile") else {
         return;
     };
@@ -254,11 +254,11 @@ fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let Some(profile) = context.get("appArmorProfile") else {
         return;
     };
-    validate_app_armor_profile(profile, &path.child("appArmorProfile"), errors);
+    validate_app_armor_profile_field(profile, &path.child("appArmorProfile"), errors);
 }
 
 /// A profile by itself.
-pub(super) fn validate_app_armor_profile(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_app_armor_profile_field(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_profile_type(errors, profile, path, "appArmorProfile");
     let local = profile.get("localhostProfile").and_then(Value::as_str);
     let local_path = path.child("localhostProfile");

@@ -13,7 +13,7 @@ use super::check::{
     descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require, require_valid, valid_if_set,
 };
 use crate::{
-    core::persistentvolumeclaims::validate_claim_spec,
+    core::persistentvolumeclaims::validate_persistent_volume_claim_spec,
     values::{entries, items, text},
 };
 
@@ -75,7 +75,7 @@ pub(crate) fn source_path(kind: &str) -> &str {
 }
 
 /// Faults of one source of a pod's or a persistent volume.
-pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
         require(errors, source, path, field);
     }
@@ -105,7 +105,7 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
                 ));
             }
         }
-        "flocker" => validate_flocker(source, path, errors),
+        "flocker" => validate_flocker_volume_source(source, path, errors),
         "rbd" | "cephfs" => {
             if items(source, "monitors").is_empty() {
                 errors.push(Error::required(&path.child("monitors"), ""));
@@ -114,14 +114,14 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
                 require(errors, source, path, "image");
             }
         }
-        "fc" => validate_fc(source, path, errors),
+        "fc" => validate_fc_volume_source(source, path, errors),
         "azureDisk" => validate_azure_disk(source, path, errors),
-        "csi" => validate_csi(source, path, errors),
-        "ephemeral" => validate_ephemeral(source, path, errors),
+        "csi" => validate_csi_volume_source(source, path, errors),
+        "ephemeral" => validate_ephemeral_volume_source(source, path, errors),
         "cinder" => require_secret_name(source, path, errors),
-        "quobyte" => validate_quobyte(source, path, errors),
-        "flexVolume" => validate_flex_options(source, path, errors),
-        "storageos" => validate_storage_os(source, path, errors),
+        "quobyte" => validate_quobyte_volume_source(source, path, errors),
+        "flexVolume" => validate_flex_volume_source(source, path, errors),
+        "storageos" => validate_storage_os_volume_source(source, path, errors),
         _ => {}
     }
 }
@@ -132,7 +132,7 @@ fn require_secret_name(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn validate_quobyte(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_quobyte_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let registry = text(source, "registry");
     let hosts = "must be a host:port pair or multiple pairs separated by commas";
     if registry.is_empty() {
@@ -160,7 +160,7 @@ fn is_host_port(pair: &str) -> bool {
 }
 
 /// Kubernetes' own domains are reserved.
-fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_flex_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let options = path.child("options");
     for (key, _) in entries(source, "options") {
         let domain = key.split('/').next().unwrap_or_default().to_lowercase();
@@ -175,7 +175,7 @@ fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-fn validate_storage_os(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_storage_os_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_valid(errors, source, path, "volumeName", names::dns1123_label);
     valid_if_set(errors, source, path, "volumeNamespace", names::dns1123_label);
     require_secret_name(source, path, errors);
@@ -188,7 +188,7 @@ pub(super) fn validate_lun(source: &Value, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_flocker_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
         errors.push(Error::required(path, "one of datasetName and datasetUUID is required"));
@@ -206,7 +206,7 @@ fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_fc(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_fc_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (targets, ids) = (items(source, "targetWWNs"), items(source, "wwids"));
     let targets_path = path.child("targetWWNs");
     match (targets.is_empty(), ids.is_empty()) {
@@ -253,8 +253,8 @@ fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn validate_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_driver_name(text(source, "driver"), &path.child("driver"), errors);
+fn validate_csi_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
     let Some(secret) = source.get("nodePublishSecretRef") else {
         return;
     };
@@ -265,7 +265,7 @@ fn validate_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// The name of a CSI driver.
-pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_csi_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -277,22 +277,22 @@ pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut Error
 }
 
 /// A claim that is made for the pod.
-fn validate_ephemeral(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = source.get("volumeClaimTemplate") else {
         errors.push(Error::required(&path, ""));
         return;
     };
-    validate_template_metadata(template, &path.child("metadata"), errors);
+    validate_template_object_meta(template, &path.child("metadata"), errors);
     let spec = template
         .get("spec")
         .cloned()
         .unwrap_or_else(|| Value::Object(Map::new()));
-    errors.extend(validate_claim_spec(&spec, &path.child("spec")));
+    errors.extend(validate_persistent_volume_claim_spec(&spec, &path.child("spec")));
 }
 
 /// Of the metadata of a claim that is to be made only labels and annotations may be given.
-fn validate_template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else {
         return;
     };

@@ -36,7 +36,7 @@ pub(super) struct Pod<'a> {
 }
 
 /// Faults of a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
-pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_pod_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let pod = Pod {
         spec,
         metadata,
@@ -48,23 +48,23 @@ pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<
             .collect(),
         grace_period: number(spec, "terminationGracePeriodSeconds").unwrap_or(0),
     };
-    validate_claims(&pod, &path.child("resourceClaims"), errors);
+    validate_pod_resource_claims(&pod, &path.child("resourceClaims"), errors);
     containers::validate_containers(&pod, &path.child("containers"), errors);
     containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
-    resources::validate_pod_level(spec, &path.child("resources"), errors);
-    security::validate_host_network(&pod, &path.child("containers"), errors);
+    resources::validate_pod_resource_requirements(spec, &path.child("resources"), errors);
+    security::validate_pod_host_network_deps(&pod, &path.child("containers"), errors);
     require_one_of(errors, spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]);
     require_one_of(errors, spec, path, "dnsPolicy", &DNS_POLICIES);
     errors.extend(validate_labels(
         spec.get("nodeSelector").and_then(Value::as_object),
         &path.child("nodeSelector"),
     ));
-    security::validate_pod_context(spec, &path.child("securityContext"), errors);
+    security::validate_pod_spec_security_context(spec, &path.child("securityContext"), errors);
     if let Some(affinity) = spec.get("affinity") {
         scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
     }
-    validate_dns(spec, &path.child("dnsConfig"), errors);
+    validate_pod_dns_config(spec, &path.child("dnsConfig"), errors);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         let gates = path.child("readinessGates");
@@ -75,9 +75,9 @@ pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<
             names::qualified_name(kind),
         );
     }
-    scheduling::validate_gates(spec, &path.child("schedulingGates"), errors);
-    scheduling::validate_spread(spec, &path.child("topologySpreadConstraints"), errors);
-    windows::validate_host_process(spec, path, errors);
+    scheduling::validate_scheduling_gates(spec, &path.child("schedulingGates"), errors);
+    scheduling::validate_topology_spread_constraints(spec, &path.child("topologySpreadConstraints"), errors);
+    windows::validate_windows_host_process_pod(spec, path, errors);
     security::validate_host_users(spec, path, errors);
     validate_hostname_override(spec, path, errors);
     validate_names(spec, path, errors);
@@ -85,7 +85,7 @@ pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<
         resources::validate_overhead(overhead, &path.child("overhead"), errors);
     }
     systems::validate_os(spec, path, errors);
-    env::validate_file_volumes(spec, path, errors);
+    env::validate_file_key_ref_volumes(spec, path, errors);
 }
 
 fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -141,7 +141,7 @@ fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
     push_invalid(errors, &path, name, names::dns1123_subdomain(name));
 }
 
-fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_resource_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, claim) in items(pod.spec, "resourceClaims").iter().enumerate() {
         if pod.metadata.is_some_and(is_mirror) {
@@ -179,7 +179,7 @@ fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_dns(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (config, none) = (spec.get("dnsConfig"), text(spec, "dnsPolicy") == "None");
     let Some(config) = config else {
         if none {

@@ -10,9 +10,9 @@ use super::{
     check::{non_reserved_path, number, push_invalid, require, require_one_of},
     containers::PULL_POLICIES,
     env,
-    iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi},
+    iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source},
     projected,
-    sources::{source_path, validate_source},
+    sources::{source_path, validate_volume_source},
     spec::Volumes,
 };
 use crate::values::{items, text};
@@ -140,9 +140,9 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                 // Faults of items are reported at the volume.
                 items(source, "items")
                     .iter()
-                    .for_each(|file| env::validate_downward_file(file, &at, errors));
+                    .for_each(|file| env::validate_downward_api_volume_file(file, &at, errors));
             }
-            "projected" => projected::validate_projected(source, &at, errors),
+            "projected" => projected::validate_projected_volume_source(source, &at, errors),
             "image" => {
                 if is_pod {
                     require(errors, source, &at, "reference");
@@ -150,7 +150,7 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                 require_one_of(errors, source, &at, "pullPolicy", &PULL_POLICIES);
             }
             "iscsi" => {
-                validate_iscsi(source, true, &at, errors);
+                validate_iscsi_volume_source(source, true, &at, errors);
                 let target = text(source, "targetPortal");
                 if source.get("initiatorName").is_some() && is_iscsi_name_too_long(text(volume, "name"), target) {
                     errors.push(Error::invalid_str(
@@ -160,7 +160,7 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                     ));
                 }
             }
-            _ => validate_source(kind, source, &at, errors),
+            _ => validate_volume_source(kind, source, &at, errors),
         }
     }
     if !found {

@@ -109,10 +109,10 @@ impl Strategy for Bindings {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.push_role_ref(&mut errors, object.get("roleRef").unwrap_or(&Value::Null));
+        self.validate_role_ref(&mut errors, object.get("roleRef").unwrap_or(&Value::Null));
         let path = Path::new("subjects");
         for (index, subject) in items(object, "subjects").iter().enumerate() {
-            self.push_subject(&mut errors, subject, &path.index(index));
+            self.validate_role_binding_subject(&mut errors, subject, &path.index(index));
         }
         errors
     }
@@ -136,7 +136,7 @@ impl Strategy for Bindings {
 }
 
 impl Bindings {
-    fn push_role_ref(&self, errors: &mut ErrorList, role: &Value) {
+    fn validate_role_ref(&self, errors: &mut ErrorList, role: &Value) {
         let path = Path::new("roleRef");
         if text(role, "apiGroup") != GROUP {
             errors.push(Error::not_supported(
@@ -158,7 +158,7 @@ impl Bindings {
         }
     }
 
-    fn push_subject(&self, errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
+    fn validate_role_binding_subject(&self, errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
         let name = require(errors, subject, path, "name");
         let group = text(subject, "apiGroup");
         match text(subject, "kind") {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn faults() {
         let account = json!({ "kind": "ServiceAccount", "name": "a" });
-        Trial::new(GROUP, "rolebindings", role_binding()).expect_faults(&[
+        Trial::new(GROUP, "rolebindings", role_binding()).expect_errors(&[
             (binding("Role", account.clone()), &[]),
             (binding("Zed", json!({ "kind": "Robot", "name": "" })), &[
                 r#"roleRef.kind: Unsupported value: "Zed": supported values: "Role", "ClusterRole""#,
@@ -220,7 +220,7 @@ mod tests {
                 r#"subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
             ]),
         ]);
-        Trial::new(GROUP, "clusterrolebindings", cluster_role_binding()).expect_faults(&[
+        Trial::new(GROUP, "clusterrolebindings", cluster_role_binding()).expect_errors(&[
             (
                 binding("ClusterRole", account),
                 &["subjects[0].namespace: Required value"],
@@ -245,7 +245,7 @@ mod tests {
         let fault = format!(
             r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#
         );
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "roleRef": { "name": "q" } }), &[&fault]),

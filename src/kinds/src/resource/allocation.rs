@@ -10,17 +10,17 @@ use trireme_machinery::{
 
 use super::{
     claim::{MAX_CONFIGURATIONS, RequestNames},
-    lists::{by, push_items, push_label, push_set},
-    names::{push_pool, push_share},
-    selectors::{MAX_PARAMETERS_BYTES, push_configuration, push_raw},
+    lists::{by, validate_label_value, validate_set, validate_slice},
+    names::{validate_pool_name, validate_uid},
+    selectors::{MAX_PARAMETERS_BYTES, validate_device_configuration, validate_raw_extension},
     shapes::ALLOCATION,
-    taints::{push_binding_conditions, push_tolerations},
+    taints::{validate_device_binding_parameters, validate_device_tolerations},
 };
 use crate::{
     checks::require,
-    conditions::push_condition_faults,
+    conditions::validate_conditions,
     internal::{self, Shape},
-    pod_template::push_driver_name,
+    pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
     values::{items, text},
 };
@@ -65,13 +65,13 @@ impl fmt::Display for SharedDeviceId {
 }
 
 /// Faults of a new status beside the old one.
-pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
+pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
     let null = Value::Null;
     let status = new.get("status").unwrap_or(&null);
     let old_status = old.get("status").unwrap_or(&null);
-    push_set(
+    validate_set(
         &mut errors,
         status,
         &path,
@@ -84,8 +84,8 @@ pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
         },
     );
     let allocation = status.get("allocation");
-    push_devices(&mut errors, status, allocation, &path);
-    push_reservations(&mut errors, new, status, old_status, &path.child("reservedFor"));
+    validate_device_statuses(&mut errors, status, allocation, &path);
+    validate_resource_claim_user_references(&mut errors, new, status, old_status, &path.child("reservedFor"));
     let at = path.child("allocation");
     match (allocation, old_status.get("allocation")) {
         (Some(allocation), Some(before)) if allocation != before => {
@@ -94,14 +94,20 @@ pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
         }
         (Some(allocation), None) => {
             let devices = new.pointer("/spec/devices").unwrap_or(&null);
-            push_allocation(&mut errors, allocation, &at, &RequestNames::of(devices));
+            validate_allocation_result(&mut errors, allocation, &at, &RequestNames::of(devices));
         }
         _ => {}
     }
     errors
 }
 
-fn push_reservations(errors: &mut ErrorList, new: &Value, status: &Value, old_status: &Value, path: &Path<'_>) {
+fn validate_resource_claim_user_references(
+    errors: &mut ErrorList,
+    new: &Value,
+    status: &Value,
+    old_status: &Value,
+    path: &Path<'_>,
+) {
     let consumers = items(status, "reservedFor");
     if consumers.is_empty() {
         return;
@@ -119,18 +125,18 @@ fn push_reservations(errors: &mut ErrorList, new: &Value, status: &Value, old_st
     }
 }
 
-fn push_allocation(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+fn validate_allocation_result(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.child("devices");
-    push_items(errors, devices, &at, ("results", MAX_RESULTS), |errors, result, at| {
-        names.push_reference(errors, text(result, "request"), &at.child("request"));
-        push_device(errors, result, at);
-        push_binding_conditions(errors, result, at);
-        push_tolerations(errors, result, at);
-        push_share_id(errors, result, at);
+    validate_slice(errors, devices, &at, ("results", MAX_RESULTS), |errors, result, at| {
+        names.validate_request_name_ref(errors, text(result, "request"), &at.child("request"));
+        validate_device_request_allocation_result(errors, result, at);
+        validate_device_binding_parameters(errors, result, at);
+        validate_device_tolerations(errors, result, at);
+        validate_share_id(errors, result, at);
     });
     let most = 2 * MAX_CONFIGURATIONS;
-    push_items(errors, devices, &at, ("config", most), |errors, config, at| {
+    validate_slice(errors, devices, &at, ("config", most), |errors, config, at| {
         match require(errors, config, at, "source") {
             None | Some("FromClaim" | "FromClass") => {}
             Some(other) => {
@@ -138,33 +144,33 @@ fn push_allocation(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, 
                 errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
             }
         }
-        names.push_references(errors, config, at);
-        push_configuration(errors, config, at, false);
+        names.validate_request_name_refs(errors, config, at);
+        validate_device_configuration(errors, config, at, false);
     });
     if let Some(selector) = allocation.get("nodeSelector") {
         validate_node_selector(selector, &path.child("nodeSelector"), errors);
     }
 }
 
-fn push_device(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
-    push_driver_name(text(device, "driver"), &path.child("driver"), errors);
-    push_pool(errors, text(device, "pool"), &path.child("pool"));
-    push_label(errors, text(device, "device"), &path.child("device"));
+fn validate_device_request_allocation_result(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+    validate_csi_driver_name(text(device, "driver"), &path.child("driver"), errors);
+    validate_pool_name(errors, text(device, "pool"), &path.child("pool"));
+    validate_label_value(errors, text(device, "device"), &path.child("device"));
 }
 
-fn push_share_id(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+fn validate_share_id(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
     if let Some(share) = device.get("shareID").and_then(Value::as_str) {
-        push_share(errors, share, &path.child("shareID"));
+        validate_uid(errors, share, &path.child("shareID"));
     }
 }
 
-fn push_devices(errors: &mut ErrorList, status: &Value, allocation: Option<&Value>, path: &Path<'_>) {
+fn validate_device_statuses(errors: &mut ErrorList, status: &Value, allocation: Option<&Value>, path: &Path<'_>) {
     let results = allocation.and_then(|allocation| allocation.get("devices"));
     let results = items(results.unwrap_or(&Value::Null), "results");
     let allocated: HashSet<SharedDeviceId> = results.iter().map(SharedDeviceId::of).collect();
     let at = path.child("devices");
     for (index, device) in items(status, "devices").iter().enumerate() {
-        push_device_status(errors, device, &at.index(index), &allocated);
+        validate_device_status(errors, device, &at.index(index), &allocated);
     }
     let mut seen = HashSet::new();
     for (index, device) in items(status, "devices").iter().enumerate() {
@@ -176,9 +182,14 @@ fn push_devices(errors: &mut ErrorList, status: &Value, allocation: Option<&Valu
     }
 }
 
-fn push_device_status(errors: &mut ErrorList, device: &Value, path: &Path<'_>, allocated: &HashSet<SharedDeviceId>) {
-    push_device(errors, device, path);
-    push_share_id(errors, device, path);
+fn validate_device_status(
+    errors: &mut ErrorList,
+    device: &Value,
+    path: &Path<'_>,
+    allocated: &HashSet<SharedDeviceId>,
+) {
+    validate_device_request_allocation_result(errors, device, path);
+    validate_share_id(errors, device, path);
     let id = SharedDeviceId::of(device);
     if !allocated.contains(&id) {
         let detail = "must be an allocated device in the claim";
@@ -188,16 +199,16 @@ fn push_device_status(errors: &mut ErrorList, device: &Value, path: &Path<'_>, a
     if conditions > MAX_CONDITIONS {
         errors.push(Error::too_many(&at, conditions, MAX_CONDITIONS));
     }
-    push_condition_faults(device, &at, errors);
+    validate_conditions(device, &at, errors);
     if let Some(data) = device.get("data") {
-        push_raw(errors, Some(data), &path.child("data"), MAX_PARAMETERS_BYTES);
+        validate_raw_extension(errors, Some(data), &path.child("data"), MAX_PARAMETERS_BYTES);
     }
     if let Some(network) = device.get("networkData") {
-        push_network(errors, network, &path.child("networkData"));
+        validate_network_device_data(errors, network, &path.child("networkData"));
     }
 }
 
-fn push_network(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
+fn validate_network_device_data(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
     for (name, max) in [
         ("interfaceName", MAX_INTERFACE_BYTES),
         ("hardwareAddress", MAX_HARDWARE_BYTES),
@@ -206,7 +217,7 @@ fn push_network(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
             errors.push(Error::too_long(&path.child(name), max));
         }
     }
-    push_set(
+    validate_set(
         errors,
         network,
         path,

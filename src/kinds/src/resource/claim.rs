@@ -9,10 +9,10 @@ use trireme_machinery::{
 };
 
 use super::{
-    lists::{by, push_items, push_label, push_set},
-    names::push_fully_qualified,
-    selectors::{push_configuration, push_selectors},
-    taints::push_tolerations,
+    lists::{by, validate_label_value, validate_set, validate_slice},
+    names::validate_fully_qualified_name,
+    selectors::{validate_device_configuration, validate_selector_slice},
+    taints::validate_device_tolerations,
 };
 use crate::{
     checks::{number, push_invalid, require},
@@ -54,33 +54,33 @@ fn default_count(request: &mut Value) {
 }
 
 /// Faults of a claim's `spec`.
-pub(super) fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+pub(super) fn validate_resource_claim_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
     let names = RequestNames::of(devices);
-    push_set(
+    validate_set(
         errors,
         devices,
         &path,
         ("requests", MAX_REQUESTS),
         by("name"),
-        push_request,
+        validate_device_request,
     );
-    push_items(
+    validate_slice(
         errors,
         devices,
         &path,
         ("constraints", MAX_CONSTRAINTS),
-        |errors, constraint, at| push_constraint(errors, constraint, at, &names),
+        |errors, constraint, at| validate_device_constraint(errors, constraint, at, &names),
     );
-    push_items(
+    validate_slice(
         errors,
         devices,
         &path,
         ("config", MAX_CONFIGURATIONS),
         |errors, config, at| {
-            names.push_references(errors, config, at);
-            push_configuration(errors, config, at, false);
+            names.validate_request_name_refs(errors, config, at);
+            validate_device_configuration(errors, config, at, false);
         },
     );
 }
@@ -106,13 +106,13 @@ impl<'a> RequestNames<'a> {
     }
 
     /// Faults of a name of a request, or of one of its alternatives.
-    pub(super) fn push_reference(&self, errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    pub(super) fn validate_request_name_ref(&self, errors: &mut ErrorList, name: &str, path: &Path<'_>) {
         if name.split('/').count() > 2 {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
             return;
         }
         for part in name.split('/') {
-            push_label(errors, part, path);
+            validate_label_value(errors, part, path);
         }
         if !self.has(name) {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
@@ -120,20 +120,20 @@ impl<'a> RequestNames<'a> {
     }
 
     /// Faults of the list `requests`.
-    pub(super) fn push_references(&self, errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
-        push_set(
+    pub(super) fn validate_request_name_refs(&self, errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+        validate_set(
             errors,
             holder,
             path,
             ("requests", MAX_REQUESTS),
             Value::clone,
-            |errors, name, at| self.push_reference(errors, name.as_str().unwrap_or_default(), at),
+            |errors, name, at| self.validate_request_name_ref(errors, name.as_str().unwrap_or_default(), at),
         );
     }
 }
 
-fn push_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
-    push_label(errors, text(request, "name"), &path.child("name"));
+fn validate_device_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
+    validate_label_value(errors, text(request, "name"), &path.child("name"));
     let alternatives = !items(request, "firstAvailable").is_empty();
     match (request.get("exactly"), alternatives) {
         (None, false) => {
@@ -144,33 +144,33 @@ fn push_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(Error::invalid(path, &Value::Null, detail));
         }
-        (Some(exactly), false) => push_wanted(errors, exactly, &path.child("exactly")),
-        (None, true) => push_set(
+        (Some(exactly), false) => validate_device_request_common(errors, exactly, &path.child("exactly")),
+        (None, true) => validate_set(
             errors,
             request,
             path,
             ("firstAvailable", MAX_ALTERNATIVES),
             by("name"),
             |errors, alternative, at| {
-                push_label(errors, text(alternative, "name"), &at.child("name"));
-                push_wanted(errors, alternative, at);
+                validate_label_value(errors, text(alternative, "name"), &at.child("name"));
+                validate_device_request_common(errors, alternative, at);
             },
         ),
     }
 }
 
 /// What a request and an alternative of one have in common.
-fn push_wanted(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
+fn validate_device_request_common(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
     if let Some(class) = require(errors, wanted, path, "deviceClassName") {
         let at = path.child("deviceClassName");
         push_invalid(errors, &at, class, names::dns1123_subdomain(class));
     }
-    push_selectors(errors, wanted, path, false);
-    push_count(errors, wanted, path);
-    push_tolerations(errors, wanted, path);
+    validate_selector_slice(errors, wanted, path, false);
+    validate_device_allocation_mode(errors, wanted, path);
+    validate_device_tolerations(errors, wanted, path);
 }
 
-fn push_count(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
+fn validate_device_allocation_mode(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
     let (at, count) = (path.child("count"), number(wanted, "count").unwrap_or(0));
     match text(wanted, "allocationMode") {
         "All" if count != 0 => {
@@ -189,13 +189,13 @@ fn push_count(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_constraint(errors: &mut ErrorList, constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
-    names.push_references(errors, constraint, path);
+fn validate_device_constraint(errors: &mut ErrorList, constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+    names.validate_request_name_refs(errors, constraint, path);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|name| Some((name, constraint.get(name)?.as_str()?)));
     match attribute {
-        Some((name, attribute)) => push_fully_qualified(errors, attribute, &path.child(name)),
+        Some((name, attribute)) => validate_fully_qualified_name(errors, attribute, &path.child(name)),
         None => {
             // The words are upstream's, though no field is set.
             let detail =

@@ -12,7 +12,7 @@ use trireme_machinery::{
 use crate::{checks::push_invalid, values::entries, values::items};
 
 /// Checks a list field's items unless there are too many of them.
-pub(super) fn push_items(
+pub(super) fn validate_slice(
     errors: &mut ErrorList,
     holder: &Value,
     path: &Path<'_>,
@@ -29,8 +29,8 @@ pub(super) fn push_items(
     }
 }
 
-/// As [`push_items`], of items that must differ by a key.
-pub(super) fn push_set(
+/// As [`validate_slice`], of items that must differ by a key.
+pub(super) fn validate_set(
     errors: &mut ErrorList,
     holder: &Value,
     path: &Path<'_>,
@@ -38,7 +38,7 @@ pub(super) fn push_set(
     key: impl Fn(&Value) -> Value,
     check: impl FnMut(&mut ErrorList, &Value, &Path<'_>),
 ) {
-    push_items(errors, holder, path, (name, max), check);
+    validate_slice(errors, holder, path, (name, max), check);
     let (list, at) = (items(holder, name), path.child(name));
     if list.len() > max {
         return;
@@ -58,7 +58,7 @@ pub(super) fn by(name: &'static str) -> impl Fn(&Value) -> Value {
 }
 
 /// Faults of a map of counters: at most so many, each named by a label.
-pub(super) fn push_counters(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, max: usize) {
+pub(super) fn validate_counters(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, max: usize) {
     let at = path.child("counters");
     let names: Vec<&str> = entries(holder, "counters").map(|(name, _)| name).collect();
     if names.is_empty() {
@@ -87,6 +87,6 @@ pub(super) fn shown_key(key: &str, max: usize) -> String {
 }
 
 /// A text field that must be a label, empty included.
-pub(super) fn push_label(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
+pub(super) fn validate_label_value(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
     push_invalid(errors, path, value, dns1123_label(value));
 }

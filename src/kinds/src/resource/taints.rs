@@ -8,7 +8,7 @@ use trireme_machinery::{
     names,
 };
 
-use super::lists::push_items;
+use super::lists::validate_slice;
 use crate::{
     checks::push_invalid,
     values::{items, text},
@@ -20,7 +20,7 @@ const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 /// Faults of a device's taint.
-pub(super) fn push_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>) {
+pub(super) fn validate_device_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>) {
     let (key, value) = (text(taint, "key"), text(taint, "value"));
     push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
     push_invalid(errors, &path.child("value"), value, names::label_value(value));
@@ -32,11 +32,17 @@ pub(super) fn push_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>)
 }
 
 /// Faults of the tolerations of a request or result.
-pub(super) fn push_tolerations(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
-    push_items(errors, holder, path, ("tolerations", MAX_TAINTS), push_toleration);
+pub(super) fn validate_device_tolerations(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
+    validate_slice(
+        errors,
+        holder,
+        path,
+        ("tolerations", MAX_TAINTS),
+        validate_device_toleration,
+    );
 }
 
-fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) {
+fn validate_device_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) {
     let (key, value) = (text(toleration, "key"), text(toleration, "value"));
     if !key.is_empty() {
         push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
@@ -63,10 +69,10 @@ fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) 
 }
 
 /// Faults of the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
-pub(super) fn push_binding_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+pub(super) fn validate_device_binding_parameters(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
     const FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
     for name in FIELDS {
-        push_items(
+        validate_slice(
             errors,
             device,
             path,
@@ -91,12 +97,12 @@ pub(super) fn push_binding_conditions(errors: &mut ErrorList, device: &Value, pa
             }
         }
     }
-    push_missing_conditions(errors, device, path, FIELDS);
-    push_missing_conditions(errors, device, path, [FIELDS[1], FIELDS[0]]);
+    validate_paired_conditions(errors, device, path, FIELDS);
+    validate_paired_conditions(errors, device, path, [FIELDS[1], FIELDS[0]]);
 }
 
 /// The one list of conditions needs the other.
-fn push_missing_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>, [missing, used]: [&str; 2]) {
+fn validate_paired_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>, [missing, used]: [&str; 2]) {
     if items(device, missing).is_empty() && !items(device, used).is_empty() {
         let shown = device.get(missing).cloned().unwrap_or(json!(null));
         let detail = format!("{missing} are required to use {used}");

@@ -73,11 +73,11 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
 }
 
 /// Faults of a change of the status.
-pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
     let path = Path::new("status");
-    push_condition_faults(is, &path.child("conditions"), errors);
+    validate_pod_conditions(is, &path.child("conditions"), errors);
     let nominated = text(is, "nominatedNodeName");
     if nominated != text(was, "nominatedNodeName") && !nominated.is_empty() {
         let at = path.child("nominatedNodeName");
@@ -88,35 +88,35 @@ pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
         }
     }
     if integer_at(is, "/observedGeneration").is_some_and(|generation| generation < 0) {
-        push_generation_fault(is, &path, errors);
+        validate_observed_generation(is, &path, errors);
     }
     let class = text(is, "qosClass");
     if class != text(was, "qosClass") {
         errors.push(Error::invalid_str(&path.child("qosClass"), class, "field is immutable"));
     }
-    container_statuses::push_transition_faults(old, is, was, &path, errors);
-    push_claim_faults(new, is, &path.child("resourceClaimStatuses"), errors);
+    container_statuses::validate_container_state_transition(old, is, was, &path, errors);
+    validate_pod_resource_claim_statuses(new, is, &path.child("resourceClaimStatuses"), errors);
     if let Some(claim) = is.get("extendedResourceClaimStatus") {
-        push_extended_claim_faults(new, claim, &path.child("extendedResourceClaimStatus"), errors);
+        validate_pod_extended_resource_claim_status(new, claim, &path.child("extendedResourceClaimStatus"), errors);
     }
     let ips = [new, old].map(|pod| addresses(pod, "podIPs"));
-    push_address_faults(&ips, &path.child("podIPs"), errors);
-    push_host_address_faults(new, old, &path.child("hostIPs"), errors);
-    container_statuses::push_user_faults(new, is, &path, errors);
-    container_statuses::push_resource_faults(new, is, &path, errors);
+    validate_pod_ips(&ips, &path.child("podIPs"), errors);
+    validate_host_ips(new, old, &path.child("hostIPs"), errors);
+    container_statuses::validate_container_status_users(new, is, &path, errors);
+    container_statuses::validate_container_status_allocated_resources_status(new, is, &path, errors);
 }
 
-fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in items(status, "conditions").iter().enumerate() {
         let (at, kind) = (path.index(index), text(condition, "type"));
         if integer_at(condition, "/observedGeneration").is_some_and(|generation| generation < 0) {
-            push_generation_fault(condition, &at, errors);
+            validate_observed_generation(condition, &at, errors);
         }
         push_invalid(errors, &at.child("Type"), kind, names::qualified_name(kind));
     }
 }
 
-fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_observed_generation(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let generation = owner.get("observedGeneration").cloned().unwrap_or(Value::Null);
     errors.push(Error::invalid(
         &path.child("observedGeneration"),
@@ -125,7 +125,7 @@ fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList)
     ));
 }
 
-fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_resource_claim_statuses(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let claims = new.get("spec").map_or(&[][..], |spec| items(spec, "resourceClaims"));
     let mut seen = BTreeSet::new();
     for (index, status) in items(is, "resourceClaimStatuses").iter().enumerate() {
@@ -150,7 +150,7 @@ fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// The claim that is made for extended resources: which container gets which resource by which of its requests.
-fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mappings_path = path.child("requestMappings");
     let mappings = items(claim, "requestMappings");
     if mappings.is_empty() {
@@ -206,7 +206,7 @@ fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, error
 }
 
 /// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
-fn push_address_faults([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
         push_invalid(errors, &path.index(index), ip, names::ip(ip));
     }
@@ -236,12 +236,12 @@ fn push_address_faults([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &m
     }
 }
 
-fn push_host_address_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_host_ips(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ips = [new, old].map(|pod| addresses(pod, "hostIPs"));
     let Some(first) = ips[0].first().copied() else { return };
     if first != text_at(new, "/status/hostIP") {
         let at = path.index(0);
         errors.push(Error::invalid_str(&at.child("ip"), first, "must be equal to `hostIP`"));
     }
-    push_address_faults(&ips, path, errors);
+    validate_pod_ips(&ips, path, errors);
 }
