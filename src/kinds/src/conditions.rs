@@ -24,7 +24,7 @@ pub(crate) fn validate_conditions(status: &Value, path: &Path<'_>, errors: &mut 
         if earlier.any(|earlier| text(earlier, "type") == kind) {
             errors.push(Error::duplicate(&at.child("type"), &kind.into()));
         }
-        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
+        push_invalid(&at.child("type"), kind, names::qualified_name(kind), errors);
         validate_condition(condition, &at, errors);
     }
 }
@@ -46,7 +46,7 @@ fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) 
     if reason.is_empty() {
         errors.push(Error::required(&at_reason, ""));
     } else {
-        push_invalid(errors, &at_reason, reason, names::condition_reason(reason));
+        push_invalid(&at_reason, reason, names::condition_reason(reason), errors);
         if reason.len() > MAX_REASON_BYTES {
             errors.push(Error::too_long(&at_reason, MAX_REASON_BYTES));
         }

@@ -81,29 +81,29 @@ impl Strategy for Policies {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        if require(&mut errors, spec, &path, "failurePolicy").is_some() {
-            validate_supported(&mut errors, spec, &path, "failurePolicy", &["Fail", "Ignore"]);
+        if require(spec, &path, "failurePolicy", &mut errors).is_some() {
+            validate_supported(spec, &path, "failurePolicy", &["Fail", "Ignore"], &mut errors);
         }
         if let Some(kind) = spec.get("paramKind") {
-            validate_param_kind(&mut errors, kind, &path.child("paramKind"));
+            validate_param_kind(kind, &path.child("paramKind"), &mut errors);
         }
-        self.validate_match_constraints(&mut errors, spec, &path.child("matchConstraints"));
+        self.validate_match_constraints(spec, &path.child("matchConstraints"), &mut errors);
         let has_variables = self.mutating || !items(spec, "variables").is_empty();
         let mut scope = Scope {
             params: spec.get("paramKind").is_some(),
             composed: has_variables.then(Vec::new),
             patches: self.mutating,
         };
-        validate_match_conditions(&mut errors, spec, &path, &scope.of_conditions());
-        scope.validate_variables(&mut errors, spec, &path.child("variables"));
+        validate_match_conditions(spec, &path, &scope.of_conditions(), &mut errors);
+        scope.validate_variables(spec, &path.child("variables"), &mut errors);
         if self.mutating {
-            validate_mutations(&mut errors, spec, &path.child("mutations"), &scope.environment(true));
-            if require(&mut errors, spec, &path, "reinvocationPolicy").is_some() {
-                validate_supported(&mut errors, spec, &path, "reinvocationPolicy", &["IfNeeded", "Never"]);
+            validate_mutations(spec, &path.child("mutations"), &scope.environment(true), &mut errors);
+            if require(spec, &path, "reinvocationPolicy", &mut errors).is_some() {
+                validate_supported(spec, &path, "reinvocationPolicy", &["IfNeeded", "Never"], &mut errors);
             }
         } else {
-            validate_validations(&mut errors, spec, &path, &scope);
-            validate_audit_annotations(&mut errors, object, &path.child("auditAnnotations"), &scope);
+            validate_validations(spec, &path, &scope, &mut errors);
+            validate_audit_annotations(object, &path.child("auditAnnotations"), &scope, &mut errors);
         }
         errors
     }
@@ -127,7 +127,7 @@ impl Strategy for Policies {
         let at = path.child("typeChecking.expressionWarnings");
         for (index, warning) in items(checking, "expressionWarnings").iter().enumerate() {
             let at = at.index(index);
-            require(&mut errors, warning, &at, "warning");
+            require(warning, &at, "warning", &mut errors);
             if text(warning, "fieldRef").trim().is_empty() {
                 errors.push(Error::required(&at.child("fieldRef"), ""));
             }
@@ -150,26 +150,26 @@ impl Strategy for Policies {
 }
 
 impl Policies {
-    fn validate_match_constraints(&self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    fn validate_match_constraints(&self, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(constraints) = spec.get("matchConstraints") else {
             errors.push(Error::required(path, ""));
             return;
         };
-        validate_match_resources(errors, constraints, path);
+        validate_match_resources(constraints, path, errors);
         if items(constraints, "resourceRules").is_empty() {
             errors.push(Error::required(&path.child("resourceRules"), ""));
         }
         if self.mutating {
-            validate_mutable_operations(errors, constraints, path);
+            validate_mutable_operations(constraints, path, errors);
         }
     }
 }
 
-fn validate_param_kind(errors: &mut ErrorList, kind: &Value, path: &Path<'_>) {
-    if let Some(version) = require(errors, kind, path, "apiVersion") {
-        validate_group_version(errors, version, &path.child("apiVersion"));
+fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(version) = require(kind, path, "apiVersion", errors) {
+        validate_group_version(version, &path.child("apiVersion"), errors);
     }
-    if let Some(kind) = require(errors, kind, path, "kind") {
+    if let Some(kind) = require(kind, path, "kind", errors) {
         let faults = names::dns1035_label(&kind.to_lowercase());
         if !faults.is_empty() {
             let detail = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
@@ -178,7 +178,7 @@ fn validate_param_kind(errors: &mut ErrorList, kind: &Value, path: &Path<'_>) {
     }
 }
 
-fn validate_group_version(errors: &mut ErrorList, text: &str, path: &Path<'_>) {
+fn validate_group_version(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text.split_once('/') {
         Some((_, version)) if version.contains('/') => {
             let detail = format!("unexpected GroupVersion string: {text}");
@@ -203,7 +203,7 @@ fn validate_group_version(errors: &mut ErrorList, text: &str, path: &Path<'_>) {
     }
 }
 
-fn validate_validations(errors: &mut ErrorList, spec: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_validations(spec: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let validations = items(spec, "validations");
     if validations.is_empty() && items(spec, "auditAnnotations").is_empty() {
         errors.push(Error::required(&path.child("validations"), NOTHING_TO_DO));
@@ -211,21 +211,21 @@ fn validate_validations(errors: &mut ErrorList, spec: &Value, path: &Path<'_>, s
     }
     let at = path.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        validate_validation(errors, validation, &at.index(index), scope);
+        validate_validation(validation, &at.index(index), scope, errors);
     }
 }
 
-fn validate_validation(errors: &mut ErrorList, validation: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_validation(validation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let (at, expression) = (path.child("expression"), text(validation, "expression"));
     if expression.trim().is_empty() {
         errors.push(Error::required(&at, "expression is not specified"));
     } else {
         validate_cel_condition(
-            errors,
             &scope.environment(true),
             (expression, expression),
             &at,
             &["bool"],
+            errors,
         );
     }
     let (at, expression) = (path.child("messageExpression"), text(validation, "messageExpression"));
@@ -233,11 +233,11 @@ fn validate_validation(errors: &mut ErrorList, validation: &Value, path: &Path<'
         errors.push(Error::invalid_str(&at, expression, "must be non-empty if specified"));
     } else if !expression.is_empty() {
         validate_cel_condition(
-            errors,
             &scope.environment(false),
             (expression, expression),
             &at,
             &["string"],
+            errors,
         );
     }
     let (at, message) = (path.child("message"), text(validation, "message"));
@@ -247,11 +247,11 @@ fn validate_validation(errors: &mut ErrorList, validation: &Value, path: &Path<'
         errors.push(Error::invalid_str(&at, message, "must not contain line breaks"));
     }
     if validation.get("reason").is_some() {
-        validate_supported(errors, validation, path, "reason", &REASONS);
+        validate_supported(validation, path, "reason", &REASONS, errors);
     }
 }
 
-fn validate_audit_annotations(errors: &mut ErrorList, object: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let annotations = items(spec, "auditAnnotations");
     if annotations.len() > MAX_AUDIT_ANNOTATIONS {
@@ -267,16 +267,16 @@ fn validate_audit_annotations(errors: &mut ErrorList, object: &Value, path: &Pat
             errors.push(Error::invalid_str(&at_key, key, "requires metadata.name be non-empty"));
         } else {
             let whole = format!("{policy}/{key}");
-            push_invalid(errors, &at_key, &whole, names::qualified_name(&whole));
+            push_invalid(&at_key, &whole, names::qualified_name(&whole), errors);
         }
-        validate_audit_annotation(errors, annotation, &at.child("valueExpression"), scope);
+        validate_audit_annotation(annotation, &at.child("valueExpression"), scope, errors);
         if !seen.insert(key) {
             errors.push(Error::duplicate(&at_key, &key.into()));
         }
     }
 }
 
-fn validate_audit_annotation(errors: &mut ErrorList, annotation: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_audit_annotation(annotation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let written = text(annotation, "valueExpression");
     let expression = written.trim();
     if expression.is_empty() {
@@ -286,7 +286,7 @@ fn validate_audit_annotation(errors: &mut ErrorList, annotation: &Value, path: &
         errors.push(Error::required(path, &detail));
     } else {
         let expected = ["string", "null_type"];
-        validate_cel_condition(errors, &scope.environment(true), (expression, written), path, &expected);
+        validate_cel_condition(&scope.environment(true), (expression, written), path, &expected, errors);
     }
 }
 

@@ -91,29 +91,29 @@ impl Strategy for Bindings {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        if let Some(policy) = require(&mut errors, spec, &path, "policyName") {
+        if let Some(policy) = require(spec, &path, "policyName", &mut errors) {
             push_invalid(
-                &mut errors,
                 &path.child("policyName"),
                 policy,
                 names::dns1123_subdomain(policy),
+                &mut errors,
             );
         }
         if let Some(reference) = spec.get("paramRef") {
-            validate_param_ref(&mut errors, reference, &path.child("paramRef"));
+            validate_param_ref(reference, &path.child("paramRef"), &mut errors);
         }
         if let Some(resources) = spec.get("matchResources") {
             let at = path.child("matchResources");
-            validate_match_resources(&mut errors, resources, &at);
+            validate_match_resources(resources, &at, &mut errors);
             if !self.validating {
-                validate_mutable_operations(&mut errors, resources, &at);
+                validate_mutable_operations(resources, &at, &mut errors);
             }
         }
         if self.validating {
             validate_validation_actions(
-                &mut errors,
                 items(spec, "validationActions"),
                 &path.child("validationActions"),
+                &mut errors,
             );
         }
         errors
@@ -136,16 +136,16 @@ impl Strategy for Bindings {
     }
 }
 
-fn validate_param_ref(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+fn validate_param_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (text(reference, "name"), reference.get("selector"));
     if !name.is_empty() {
-        push_invalid(errors, &path.child("name"), name, names::path_segment_name(name));
+        push_invalid(&path.child("name"), name, names::path_segment_name(name), errors);
         if selector.is_some() {
             errors.push(Error::forbidden(&path.child("name"), EXCLUSIVE));
         }
     }
-    validate_optional_label_selector(errors, selector, &path.child("selector"));
+    validate_optional_label_selector(selector, &path.child("selector"), errors);
     match (name.is_empty(), selector) {
         (false, Some(_)) => errors.push(Error::forbidden(&path.child("selector"), EXCLUSIVE)),
         (true, None) => errors.push(Error::required(path, "one of name or selector must be specified")),
@@ -163,7 +163,7 @@ fn validate_param_ref(errors: &mut ErrorList, reference: &Value, path: &Path<'_>
     }
 }
 
-fn validate_validation_actions(errors: &mut ErrorList, actions: &[Value], path: &Path<'_>) {
+fn validate_validation_actions(actions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if actions.is_empty() {
         errors.push(Error::required(path, "at least one validation action is required"));
     }

@@ -201,7 +201,7 @@ pub(super) fn validate_collision_count(new: &Value, old: &Value, errors: &mut Er
 /// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
 pub(crate) fn validate_positive_int_or_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
-        Value::String(text) => push_invalid(errors, path, text, names::percent(text)),
+        Value::String(text) => push_invalid(path, text, names::percent(text), errors),
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             errors.push(Error::invalid(path, value, NOT_NEGATIVE));
         }

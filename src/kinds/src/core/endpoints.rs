@@ -130,18 +130,18 @@ fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
 
 fn validate_endpoint_address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (ip, at) = (text(address, "ip"), path.child("ip"));
-    push_invalid(errors, &at, ip, names::ip(ip));
+    push_invalid(&at, ip, names::ip(ip), errors);
     let hostname = text(address, "hostname");
     if !hostname.is_empty() {
         push_invalid(
-            errors,
             &path.child("hostname"),
             hostname,
             names::dns1123_label(hostname),
+            errors,
         );
     }
     if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+        push_invalid(&path.child("nodeName"), node, names::dns1123_subdomain(node), errors);
     }
     validate_endpoint_ip(ip, &at, errors);
 }
@@ -183,12 +183,12 @@ pub(crate) fn validate_endpoint_ip(address: &str, path: &Path<'_>, errors: &mut 
 fn validate_endpoint_port(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(port, "name");
     if !name.is_empty() {
-        push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+        push_invalid(&path.child("name"), name, names::dns1123_label(name), errors);
     } else if needs_name {
         errors.push(Error::required(&path.child("name"), ""));
     }
     let number = number(port, "port").unwrap_or(0);
-    push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
+    push_invalid_number(&path.child("port"), number, names::port_number(number), errors);
     match text(port, "protocol") {
         "" => errors.push(Error::required(&path.child("protocol"), "")),
         "SCTP" | "TCP" | "UDP" => {}
@@ -200,10 +200,10 @@ fn validate_endpoint_port(port: &Value, needs_name: bool, path: &Path<'_>, error
     }
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
         push_invalid(
-            errors,
             &path.child("appProtocol"),
             protocol,
             names::qualified_name(protocol),
+            errors,
         );
     }
 }

@@ -102,7 +102,7 @@ fn validate_limit_range_type_name(kind: &str, path: &Path<'_>, errors: &mut Erro
             "must be a standard limit type or fully qualified",
         ));
     }
-    push_invalid(errors, path, kind, faults);
+    push_invalid(path, kind, faults, errors);
 }
 
 fn validate_limit_range_item(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {

@@ -198,25 +198,25 @@ pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_
             "at least 1 access mode is required",
         ));
     }
-    validate_optional_label_selector(&mut errors, spec.get("selector"), &path.child("selector"));
+    validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
     validate_access_modes(spec, path, &mut errors);
     let resources = path.child("resources");
     let size_path = resources.key(STORAGE);
     match spec.pointer("/resources/requests/storage") {
         None => errors.push(Error::required(&size_path, "")),
-        Some(size) => validate_positive_quantity_value(&mut errors, size, &size_path),
+        Some(size) => validate_positive_quantity_value(size, &size_path, &mut errors),
     }
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        validate_class_name(&mut errors, class, &path.child("storageClassName"));
+        validate_class_name(class, &path.child("storageClassName"), &mut errors);
     }
     if spec.get("volumeMode").is_some() {
-        validate_supported(&mut errors, spec, path, "volumeMode", &volumes::VOLUME_MODES);
+        validate_supported(spec, path, "volumeMode", &volumes::VOLUME_MODES, &mut errors);
     }
     validate_data_sources(spec, path, &mut errors);
     let attributes_class = text(spec, "volumeAttributesClassName");
     if !attributes_class.is_empty() {
-        validate_class_name(&mut errors, attributes_class, &path.child("volumeAttributesClassName"));
+        validate_class_name(attributes_class, &path.child("volumeAttributesClassName"), &mut errors);
     }
     errors
 }
@@ -232,10 +232,10 @@ fn validate_data_sources(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let namespace = text(reference, "namespace");
     if !namespace.is_empty() {
         push_invalid(
-            errors,
             &at.child("namespace"),
             namespace,
             names::dns1123_label(namespace),
+            errors,
         );
         if source.is_some() {
             // The path of the other field is what Kubernetes prints, which shows nothing.
@@ -257,15 +257,15 @@ fn is_same_reference(source: &Value, reference: &Value) -> bool {
 }
 
 fn validate_data_source_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, reference, path, "name");
-    require(errors, reference, path, "kind");
+    require(reference, path, "name", errors);
+    require(reference, path, "kind", errors);
     let (group, kind) = (text(reference, "apiGroup"), text(reference, "kind"));
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errors.push(Error::invalid_str(path, kind, detail));
     }
     if !group.is_empty() {
-        push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+        push_invalid(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
     }
 }
 
@@ -415,7 +415,7 @@ fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut Er
 /// Of the native resources a claim has storage only.
 fn validate_persistent_volume_claim_resource_key(name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    push_invalid(&mut errors, path, name, names::qualified_name(name));
+    push_invalid(path, name, names::qualified_name(name), &mut errors);
     if errors.is_empty() && resource_names::is_native(name) && name != STORAGE {
         errors.push(Error::not_supported(path, name, &[STORAGE]));
     }

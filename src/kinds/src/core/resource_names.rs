@@ -89,7 +89,7 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
 pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(name);
     let is_well_formed = faults.is_empty();
-    push_invalid(errors, path, name, faults);
+    push_invalid(path, name, faults, errors);
     let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
     if is_well_formed && !name.contains('/') && !is_standard {
         errors.push(Error::invalid_str(
@@ -131,7 +131,7 @@ pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>,
 
 /// A number of a resource: not negative, and whole if the resource is counted.
 pub(crate) fn validate_resource_quantity_value(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_nonnegative_quantity(errors, value, path);
+    validate_nonnegative_quantity(value, path, errors);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);
     if is_whole && quantity(value).milli_value() % 1000 != 0 {
         errors.push(Error::invalid(path, value, "must be an integer"));

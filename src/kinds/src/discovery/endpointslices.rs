@@ -170,7 +170,7 @@ fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
         let path = path.index(index);
         validate_addresses(items(endpoint, "addresses"), kind, &path.child("addresses"), errors);
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
-            push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+            push_invalid(&path.child("nodeName"), node, names::dns1123_subdomain(node), errors);
         }
         let topology = endpoint.get("deprecatedTopology").and_then(Value::as_object);
         let at = path.child("deprecatedTopology");
@@ -182,7 +182,7 @@ fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
         }
         errors.extend(validate_labels(topology, &at));
         if let Some(host) = endpoint.get("hostname").and_then(Value::as_str) {
-            push_invalid(errors, &path.child("hostname"), host, names::dns1123_label(host));
+            push_invalid(&path.child("hostname"), host, names::dns1123_label(host), errors);
         }
         if let Some(hints) = endpoint.get("hints") {
             validate_hints(hints, "forZones", &path.child("hints.forZones"), errors);
@@ -208,7 +208,7 @@ fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: 
                     validate_address_family(address, kind, path, errors);
                     validate_endpoint_ip(address, &at, errors);
                 }
-                push_invalid(errors, &at, address, faults);
+                push_invalid(&at, address, faults, errors);
             }
             "FQDN" => errors.extend(validate_fully_qualified_domain_name(address, &at)),
             _ => {}
@@ -251,7 +251,7 @@ fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+            push_invalid(&path.child("name"), name, names::dns1123_label(name), errors);
         }
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.child("name"), &name.into()));
@@ -266,10 +266,10 @@ fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         }
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
             push_invalid(
-                errors,
                 &path.child("appProtocol"),
                 protocol,
                 names::qualified_name(protocol),
+                errors,
             );
         }
     }
@@ -288,7 +288,6 @@ fn validate_hints(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Error
             errors.push(Error::duplicate(&at, &name.into()));
         }
         push_invalid(
-            errors,
             &at,
             name,
             if list == "forZones" {
@@ -296,6 +295,7 @@ fn validate_hints(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Error
             } else {
                 names::dns1123_subdomain(name)
             },
+            errors,
         );
     }
 }

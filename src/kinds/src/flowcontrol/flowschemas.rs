@@ -131,7 +131,7 @@ impl Strategy for FlowSchemas {
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
-        validate_flow_schema_spec(&mut errors, name, spec, &path);
+        validate_flow_schema_spec(name, spec, &path, &mut errors);
         let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
         if fixed_spec(name).is_some_and(|fixed| shown(&fixed) != shown(spec)) {
             let detail = format!("spec of '{name}' must equal the fixed value");
@@ -196,7 +196,7 @@ fn fixed_spec(name: &str) -> Option<Value> {
     Some(spec)
 }
 
-fn validate_flow_schema_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+fn validate_flow_schema_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let precedence = number(spec, "matchingPrecedence").unwrap_or(0);
     let mut refuse = |detail: &str| {
         errors.push(Error::invalid(
@@ -230,11 +230,11 @@ fn validate_flow_schema_spec(errors: &mut ErrorList, name: &str, spec: &Value, p
     if level.is_empty() {
         errors.push(Error::required(&level_path, "must reference a priority level"));
     } else {
-        push_invalid(errors, &level_path, level, names::dns1123_subdomain(level));
+        push_invalid(&level_path, level, names::dns1123_subdomain(level), errors);
     }
     let rules_path = path.child("rules");
     for (index, rule) in items(spec, "rules").iter().enumerate() {
-        rules::validate_flow_schema_policy_rules_with_subjects(errors, rule, &rules_path.index(index));
+        rules::validate_flow_schema_policy_rules_with_subjects(rule, &rules_path.index(index), errors);
     }
 }
 

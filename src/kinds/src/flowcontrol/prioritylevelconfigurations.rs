@@ -110,8 +110,8 @@ impl Strategy for PriorityLevels {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
-        validate_priority_level_configuration_spec(&mut errors, name, spec, &Path::new("spec"));
-        validate_if_mandatory_priority_level_configuration_object(&mut errors, name, spec);
+        validate_priority_level_configuration_spec(name, spec, &Path::new("spec"), &mut errors);
+        validate_if_mandatory_priority_level_configuration_object(name, spec, &mut errors);
         errors.extend(validate_status_conditions(object));
         errors
     }
@@ -139,7 +139,7 @@ impl Strategy for PriorityLevels {
 }
 
 /// The levels that must be as they are.
-fn validate_if_mandatory_priority_level_configuration_object(errors: &mut ErrorList, name: &str, spec: &Value) {
+fn validate_if_mandatory_priority_level_configuration_object(name: &str, spec: &Value, errors: &mut ErrorList) {
     let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
     let (fixed, but) = match name {
         "exempt" => (json!({ "type": "Exempt" }), " except the 'spec.exempt' field"),
@@ -160,7 +160,7 @@ fn validate_if_mandatory_priority_level_configuration_object(errors: &mut ErrorL
     }
 }
 
-fn validate_priority_level_configuration_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+fn validate_priority_level_configuration_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let level_type = text(spec, "type");
     if (name == "exempt") != (level_type == "Exempt") {
         let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
@@ -176,8 +176,8 @@ fn validate_priority_level_configuration_spec(errors: &mut ErrorList, name: &str
                 ));
             }
             if let Some(exempt) = exempt {
-                validate_nominal_concurrency_shares(errors, exempt, &path.child("exempt"));
-                validate_lendable_percent(errors, exempt, &path.child("exempt"));
+                validate_nominal_concurrency_shares(exempt, &path.child("exempt"), errors);
+                validate_lendable_percent(exempt, &path.child("exempt"), errors);
             }
         }
         "Limited" => {
@@ -188,7 +188,7 @@ fn validate_priority_level_configuration_spec(errors: &mut ErrorList, name: &str
                 ));
             }
             match limited {
-                Some(limited) => validate_limited_priority_level_configuration(errors, limited, &path.child("limited")),
+                Some(limited) => validate_limited_priority_level_configuration(limited, &path.child("limited"), errors),
                 None => {
                     errors.push(Error::required(
                         &path.child("limited"),
@@ -201,14 +201,14 @@ fn validate_priority_level_configuration_spec(errors: &mut ErrorList, name: &str
     }
 }
 
-fn validate_nominal_concurrency_shares(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+fn validate_nominal_concurrency_shares(level: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(shares) = number(level, "nominalConcurrencyShares").filter(|shares| *shares < 0) {
         let at = path.child("nominalConcurrencyShares");
         errors.push(Error::invalid(&at, &shares.into(), "must be a non-negative integer"));
     }
 }
 
-fn validate_lendable_percent(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+fn validate_lendable_percent(level: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(percent) = number(level, "lendablePercent").filter(|percent| !(0..=100).contains(percent)) {
         let at = path.child("lendablePercent");
         errors.push(Error::invalid(
@@ -219,8 +219,8 @@ fn validate_lendable_percent(errors: &mut ErrorList, level: &Value, path: &Path<
     }
 }
 
-fn validate_limited_priority_level_configuration(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
-    validate_nominal_concurrency_shares(errors, limited, path);
+fn validate_limited_priority_level_configuration(limited: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nominal_concurrency_shares(limited, path, errors);
     let at = path.child("limitResponse");
     let response = limited.get("limitResponse").unwrap_or(&Value::Null);
     let queuing = response.get("queuing");
@@ -235,11 +235,11 @@ fn validate_limited_priority_level_configuration(errors: &mut ErrorList, limited
             errors.push(Error::required(&at.child("queuing"), detail));
         }
         ("Queue", Some(queuing)) => {
-            validate_priority_level_queuing_configuration(errors, queuing, &at.child("queuing"))
+            validate_priority_level_queuing_configuration(queuing, &at.child("queuing"), errors)
         }
         (other, _) => errors.push(Error::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
     }
-    validate_lendable_percent(errors, limited, path);
+    validate_lendable_percent(limited, path, errors);
     if let Some(percent) = number(limited, "borrowingLimitPercent").filter(|percent| *percent < 0) {
         let detail = "if specified, must be a non-negative integer";
         errors.push(Error::invalid(
@@ -250,7 +250,7 @@ fn validate_limited_priority_level_configuration(errors: &mut ErrorList, limited
     }
 }
 
-fn validate_priority_level_queuing_configuration(errors: &mut ErrorList, queuing: &Value, path: &Path<'_>) {
+fn validate_priority_level_queuing_configuration(queuing: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let value = |field: &str| number(queuing, field).unwrap_or(0);
     let mut refuse = |field: &str, detail: &str| {
         errors.push(Error::invalid(&path.child(field), &value(field).into(), detail));

@@ -69,23 +69,23 @@ impl Strategy for IpAddresses {
         let (group, namespace) = (text(parent, "group"), text(parent, "namespace"));
         if !group.is_empty() {
             push_invalid(
-                &mut errors,
                 &path.child("group"),
                 group,
                 names::dns1123_subdomain(group),
+                &mut errors,
             );
         }
         for field in ["resource", "name"] {
-            if let Some(value) = require(&mut errors, parent, &path, field) {
-                push_invalid(&mut errors, &path.child(field), value, names::path_segment_name(value));
+            if let Some(value) = require(parent, &path, field, &mut errors) {
+                push_invalid(&path.child(field), value, names::path_segment_name(value), &mut errors);
             }
         }
         if !namespace.is_empty() {
             push_invalid(
-                &mut errors,
                 &path.child("namespace"),
                 namespace,
                 names::path_segment_name(namespace),
+                &mut errors,
             );
         }
         errors

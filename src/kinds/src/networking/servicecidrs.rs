@@ -54,7 +54,7 @@ impl Strategy for ServiceCidrs {
         }
         let mut errors = ErrorList::new();
         for (index, block) in blocks.iter().filter_map(Value::as_str).enumerate() {
-            push_invalid(&mut errors, &path.index(index), block, names::canonical_cidr(block));
+            push_invalid(&path.index(index), block, names::canonical_cidr(block), &mut errors);
         }
         let families = || {
             blocks

@@ -80,7 +80,7 @@ fn is_deletion_cost(value: &str) -> bool {
 fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorList) {
     match (profile, profile.strip_prefix(LOCALHOST)) {
         ("runtime/default" | "docker/default" | "unconfined", _) => {}
-        (_, Some(local)) => descending_path(errors, local, path),
+        (_, Some(local)) => descending_path(local, path, errors),
         _ => errors.push(Error::invalid_str(path, profile, "must be a valid seccomp profile")),
     }
 }

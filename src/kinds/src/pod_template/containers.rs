@@ -169,21 +169,21 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
 }
 
 fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_valid(errors, container, path, "name", names::dns1123_label);
-    require(errors, container, path, "image");
+    require_valid(container, path, "name", names::dns1123_label, errors);
+    require(container, path, "image", errors);
     require_one_of(
-        errors,
         container,
         path,
         "terminationMessagePolicy",
         &["File", "FallbackToLogsOnError"],
+        errors,
     );
     validate_container_ports(container, &path.child("ports"), errors);
     env::validate_env(container, &path.child("env"), errors);
     env::validate_env_from(container, &path.child("envFrom"), errors);
     mounts::validate_volume_mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
     mounts::validate_volume_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
-    require_one_of(errors, container, path, "imagePullPolicy", &PULL_POLICIES);
+    require_one_of(container, path, "imagePullPolicy", &PULL_POLICIES, errors);
     if let Some(resources) = container.get("resources") {
         resources::validate_container_resource_requirements(resources, &pod.claims, &path.child("resources"), errors);
     }
@@ -203,17 +203,17 @@ fn validate_container_ports(container: &Value, path: &Path<'_>, errors: &mut Err
             if faults.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&path.child("name"), &name.into()));
             }
-            push_invalid(errors, &path.child("name"), name, faults);
+            push_invalid(&path.child("name"), name, faults, errors);
         }
         match number(port, "containerPort").unwrap_or(0) {
             0 => errors.push(Error::required(&path.child("containerPort"), "")),
-            value => push_invalid_number(errors, &path.child("containerPort"), value, names::port_number(value)),
+            value => push_invalid_number(&path.child("containerPort"), value, names::port_number(value), errors),
         }
         match number(port, "hostPort").unwrap_or(0) {
             0 => {}
-            value => push_invalid_number(errors, &path.child("hostPort"), value, names::port_number(value)),
+            value => push_invalid_number(&path.child("hostPort"), value, names::port_number(value), errors),
         }
-        require_one_of(errors, port, &path, "protocol", &PROTOCOLS);
+        require_one_of(port, &path, "protocol", &PROTOCOLS, errors);
     }
 }
 
@@ -267,7 +267,7 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
 }
 
 fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    one_of_if_set(errors, container, path, "restartPolicy", &RESTART_POLICIES);
+    one_of_if_set(container, path, "restartPolicy", &RESTART_POLICIES, errors);
     let rules = items(container, "restartPolicyRules");
     if container.get("restartPolicy").is_none() && !rules.is_empty() {
         errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
@@ -278,13 +278,13 @@ fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors:
     }
     for (index, rule) in rules.iter().enumerate() {
         let path = path.index(index);
-        validate_supported(errors, rule, &path, "action", &["Restart", "RestartAllContainers"]);
+        validate_supported(rule, &path, "action", &["Restart", "RestartAllContainers"], errors);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.push(Error::required(&path, "must be specified"));
             continue;
         };
-        validate_supported(errors, codes, &path, "operator", &["In", "NotIn"]);
+        validate_supported(codes, &path, "operator", &["In", "NotIn"], errors);
         let values = items(codes, "values");
         if values.len() > MAX_EXIT_CODES {
             errors.push(Error::too_many(&path.child("values"), values.len(), MAX_EXIT_CODES));

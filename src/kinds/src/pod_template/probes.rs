@@ -53,7 +53,7 @@ fn validate_probe(probe: &Value, grace_period: i64, path: &Path<'_>, errors: &mu
         "successThreshold",
         "failureThreshold",
     ] {
-        not_negative(errors, probe, path, field);
+        not_negative(probe, path, field, errors);
     }
     if let Some(seconds) = number(probe, "terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0) {
         let path = path.child("terminationGracePeriodSeconds");
@@ -92,21 +92,21 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
 }
 
 fn validate_http_get_action(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, action, path, "path");
+    require(action, path, "path", errors);
     validate_port_num_or_name(action.get("port"), &path.child("port"), errors);
-    require_one_of(errors, action, path, "scheme", &["HTTP", "HTTPS"]);
+    require_one_of(action, path, "scheme", &["HTTP", "HTTPS"], errors);
     for header in items(action, "httpHeaders") {
         let name = text(header, "name");
-        push_invalid(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+        push_invalid(&path.child("httpHeaders"), name, names::http_header_name(name), errors);
     }
 }
 
 fn validate_port_num_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match port {
-        Some(Value::String(name)) => push_invalid(errors, path, name, names::port_name(name)),
+        Some(Value::String(name)) => push_invalid(path, name, names::port_name(name), errors),
         other => {
             let port = other.and_then(Value::as_i64).unwrap_or(0);
-            push_invalid_number(errors, path, port, names::port_number(port));
+            push_invalid_number(path, port, names::port_number(port), errors);
         }
     }
 }

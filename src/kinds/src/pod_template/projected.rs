@@ -49,7 +49,7 @@ pub(super) fn validate_projected_volume_source(source: &Value, path: &Path<'_>, 
 fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "secret" | "configMap" => {
-            require(errors, part, path, "name");
+            require(part, path, "name", errors);
             let list = path.child("items");
             for (index, item) in items(part, "items").iter().enumerate() {
                 validate_key_to_path(item, &list.index(index), errors);
@@ -71,8 +71,8 @@ fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, volume:
                 let detail = "may not specify a duration larger than 2^32 seconds";
                 errors.push(Error::invalid(&at, &seconds.into(), detail));
             }
-            if require(errors, part, volume, "path") {
-                non_reserved_path(errors, text(part, "path"), &volume.child("path"));
+            if require(part, volume, "path", errors) {
+                non_reserved_path(text(part, "path"), &volume.child("path"), errors);
             }
         }
     }

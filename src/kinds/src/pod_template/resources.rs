@@ -82,7 +82,7 @@ fn validate_resource_claim_name<'a>(
         let repeats = seen.iter().filter(|(other, _)| *other == name);
         errors.extend(repeats.map(|_| Error::duplicate(path, &name.into())));
     } else {
-        push_invalid(errors, &path.child("request"), request, names::dns1123_label(request));
+        push_invalid(&path.child("request"), request, names::dns1123_label(request), errors);
         if seen.contains(&(name, request)) {
             errors.push(Error::duplicate(path, &format!("{name}/{request}").into()));
         }

@@ -118,10 +118,10 @@ fn validate_node_selector_requirement(
             ));
         }
     }
-    label_name(errors, text(requirement, "key"), &path.child("key"));
+    label_name(text(requirement, "key"), &path.child("key"), errors);
     for (index, value) in values.iter().enumerate().filter(|_| check_values) {
         let value = value.as_str().unwrap_or_default();
-        push_invalid(errors, &values_path.index(index), value, names::label_value(value));
+        push_invalid(&values_path.index(index), value, names::label_value(value), errors);
     }
 }
 
@@ -153,7 +153,7 @@ fn validate_node_field_selector_requirement(requirement: &Value, path: &Path<'_>
     let path = path.child("values");
     for (index, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        push_invalid(errors, &path.index(index), value, names::dns1123_subdomain(value));
+        push_invalid(&path.index(index), value, names::dns1123_subdomain(value), errors);
     }
 }
 
@@ -166,10 +166,10 @@ fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorL
     for namespace in items(term, "namespaces") {
         let namespace = namespace.as_str().unwrap_or_default();
         push_invalid(
-            errors,
             &path.child("namespace"),
             namespace,
             names::dns1123_label(namespace),
+            errors,
         );
     }
     validate_match_label_keys_and_mismatch_label_keys(term, path, errors);
@@ -177,7 +177,7 @@ fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorL
     if key.is_empty() {
         errors.push(Error::required(&path.child("topologyKey"), "can not be empty"));
     }
-    label_name(errors, key, &path.child("topologyKey"));
+    label_name(key, &path.child("topologyKey"), errors);
 }
 
 /// Label keys whose values are taken from the pod itself. By the time of this the selectors of pods have them too.
@@ -189,7 +189,7 @@ fn validate_match_label_keys_and_mismatch_label_keys(term: &Value, path: &Path<'
         if selector.is_some() {
             keys(field)
                 .enumerate()
-                .for_each(|(index, key)| label_name(errors, key, &at.index(index)));
+                .for_each(|(index, key)| label_name(key, &at.index(index), errors));
         } else if keys(field).next().is_some() {
             let detail = "must not be specified when labelSelector is not set";
             errors.push(Error::forbidden(&at, detail));
@@ -290,7 +290,7 @@ pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>
             }
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            one_of_if_set(errors, constraint, &at, field, &["Honor", "Ignore"]);
+            one_of_if_set(constraint, &at, field, &["Honor", "Ignore"], errors);
         }
         validate_match_label_keys_and_mismatch_label_keys(constraint, &at, errors);
         if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
@@ -307,7 +307,7 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         let (effect, value) = (text(toleration, "effect"), text(toleration, "value"));
         let operator_path = at.child("operator");
         if !key.is_empty() {
-            label_name(errors, key, &at.child("key"));
+            label_name(key, &at.child("key"), errors);
         } else if operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.push(Error::invalid_str(&operator_path, operator, detail));
@@ -341,11 +341,11 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         }
         if !effect.is_empty() {
             one_of_if_set(
-                errors,
                 toleration,
                 &at,
                 "effect",
                 &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                errors,
             );
         }
     }
@@ -356,7 +356,7 @@ pub(super) fn validate_scheduling_gates(spec: &Value, path: &Path<'_>, errors: &
     let mut seen = BTreeSet::new();
     for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        push_invalid(errors, &path.index(index), name, names::qualified_name(name));
+        push_invalid(&path.index(index), name, names::qualified_name(name), errors);
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.index(index), &name.into()));
         }

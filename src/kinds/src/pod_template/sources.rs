@@ -77,18 +77,18 @@ pub(crate) fn source_path(kind: &str) -> &str {
 /// Faults of one source of a pod's or a persistent volume.
 pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
-        require(errors, source, path, field);
+        require(source, path, field, errors);
     }
     match kind {
         "emptyDir" if source.get("sizeLimit").is_some_and(|limit| quantity(limit).value() < 0) => {
             let detail = "SizeLimit field must be a valid resource quantity";
             errors.push(Error::forbidden(&path.child("sizeLimit"), detail));
         }
-        "hostPath" if require(errors, source, path, "path") => {
-            no_backsteps(errors, text(source, "path"), &path.child("path"));
-            one_of_if_set(errors, source, path, "type", &HOST_PATH_TYPES);
+        "hostPath" if require(source, path, "path", errors) => {
+            no_backsteps(text(source, "path"), &path.child("path"), errors);
+            one_of_if_set(source, path, "type", &HOST_PATH_TYPES, errors);
         }
-        "gitRepo" => descending_path(errors, text(source, "directory"), &path.child("directory")),
+        "gitRepo" => descending_path(text(source, "directory"), &path.child("directory"), errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             if let Some(part) = number(source, "partition").filter(|part| !(0..=255).contains(part)) {
                 let detail = "must be between 1 and 255, inclusive";
@@ -111,7 +111,7 @@ pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>
                 errors.push(Error::required(&path.child("monitors"), ""));
             }
             if kind == "rbd" {
-                require(errors, source, path, "image");
+                require(source, path, "image", errors);
             }
         }
         "fc" => validate_fc_volume_source(source, path, errors),
@@ -128,7 +128,7 @@ pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>
 
 fn require_secret_name(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(secret) = source.get("secretRef") {
-        require(errors, secret, &path.child("secretRef"), "name");
+        require(secret, &path.child("secretRef"), "name", errors);
     }
 }
 
@@ -144,7 +144,7 @@ fn validate_quobyte_volume_source(source: &Value, path: &Path<'_>, errors: &mut 
         let odd = registry.split(',').filter(|pair| !is_host_port(pair));
         errors.extend(odd.map(|_| Error::invalid_str(&path.child("registry"), registry, hosts)));
     }
-    require(errors, source, path, "volume");
+    require(source, path, "volume", errors);
 }
 
 /// `host:port`, with an IPv6 address in brackets; neither part is looked at.
@@ -176,8 +176,8 @@ fn validate_flex_volume_source(source: &Value, path: &Path<'_>, errors: &mut Err
 }
 
 fn validate_storage_os_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_valid(errors, source, path, "volumeName", names::dns1123_label);
-    valid_if_set(errors, source, path, "volumeNamespace", names::dns1123_label);
+    require_valid(source, path, "volumeName", names::dns1123_label, errors);
+    valid_if_set(source, path, "volumeNamespace", names::dns1123_label, errors);
     require_secret_name(source, path, errors);
 }
 
@@ -232,8 +232,8 @@ fn validate_fc_volume_source(source: &Value, path: &Path<'_>, errors: &mut Error
 }
 
 fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    one_of_if_set(errors, source, path, "cachingMode", &CACHING_MODES);
-    one_of_if_set(errors, source, path, "kind", &DISK_KINDS);
+    one_of_if_set(source, path, "cachingMode", &CACHING_MODES, errors);
+    one_of_if_set(source, path, "kind", &DISK_KINDS, errors);
     let uri = text(source, "diskURI");
     let (given, managed) = (source.get("kind").is_some(), text(source, "kind") == "Managed");
     let path = path.child("diskURI");
@@ -259,8 +259,8 @@ fn validate_csi_volume_source(source: &Value, path: &Path<'_>, errors: &mut Erro
         return;
     };
     let name = text(secret, "name");
-    if require(errors, secret, &path.child("nodePublishSecretRef"), "name") {
-        push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+    if require(secret, &path.child("nodePublishSecretRef"), "name", errors) {
+        push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn validate_csi_driver_name(driver: &str, path: &Path<'_>, errors: &m
     if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
         errors.push(Error::too_long(path, names::DNS1123_LABEL_MAX_LENGTH));
     }
-    push_invalid(errors, path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+    push_invalid(path, driver, names::dns1123_subdomain(&driver.to_lowercase()), errors);
 }
 
 /// A claim that is made for the pod.

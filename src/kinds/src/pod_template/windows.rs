@@ -25,7 +25,7 @@ pub(super) fn validate_windows_security_context_options(context: &Value, path: &
     let given = |field: &str| options.get(field).and_then(Value::as_str);
     if let Some(spec) = given("gmsaCredentialSpecName") {
         let path = path.child("gmsaCredentialSpecName");
-        push_invalid(errors, &path, spec, names::dns1123_subdomain(spec));
+        push_invalid(&path, spec, names::dns1123_subdomain(spec), errors);
     }
     if let Some(spec) = given("gmsaCredentialSpec") {
         let path = path.child("gmsaCredentialSpec");
@@ -39,10 +39,10 @@ pub(super) fn validate_windows_security_context_options(context: &Value, path: &
     }
     if let Some(user) = given("runAsUserName") {
         push_invalid(
-            errors,
             &path.child("runAsUserName"),
             user,
             run_as_user_name_errors(user),
+            errors,
         );
     }
 }

@@ -75,7 +75,7 @@ impl Strategy for Budgets {
                 is_not_more_than_100_percent(value, &path.child(field), &mut errors);
             }
         }
-        validate_optional_label_selector(&mut errors, spec.get("selector"), &path.child("selector"));
+        validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
         let supported = ["AlwaysAllow", "IfHealthyBudget"];
         let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
         if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {

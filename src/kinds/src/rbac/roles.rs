@@ -35,10 +35,10 @@ impl Strategy for Roles {
         let mut errors = ErrorList::new();
         let path = Path::new("rules");
         for (index, rule) in items(object, "rules").iter().enumerate() {
-            validate_policy_rule(&mut errors, rule, self.namespaced, &path.index(index));
+            validate_policy_rule(rule, self.namespaced, &path.index(index), &mut errors);
         }
         if let Some(aggregation) = object.get("aggregationRule").filter(|_| !self.namespaced) {
-            validate_aggregation_rule(&mut errors, aggregation);
+            validate_aggregation_rule(aggregation, &mut errors);
         }
         errors
     }
@@ -48,7 +48,7 @@ impl Strategy for Roles {
     }
 }
 
-fn validate_policy_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, path: &Path<'_>) {
+fn validate_policy_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let is_empty = |field: &str| items(rule, field).is_empty();
     let mut require = |field: &str, detail: &str| {
         if is_empty(field) {
@@ -74,7 +74,7 @@ fn validate_policy_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, 
     }
 }
 
-fn validate_aggregation_rule(errors: &mut ErrorList, aggregation: &Value) {
+fn validate_aggregation_rule(aggregation: &Value, errors: &mut ErrorList) {
     let path = Path::new("aggregationRule.clusterRoleSelectors");
     let selectors = items(aggregation, "clusterRoleSelectors");
     if selectors.is_empty() {
@@ -83,7 +83,7 @@ fn validate_aggregation_rule(errors: &mut ErrorList, aggregation: &Value) {
     }
     for (index, selector) in selectors.iter().enumerate() {
         let at = path.index(index);
-        validate_optional_label_selector(errors, Some(selector), &at);
+        validate_optional_label_selector(Some(selector), &at, errors);
         if compile_label_selector(selector.as_object()).is_err() {
             errors.push(Error::invalid(&at, &Value::Null, "invalid label selector."));
         }

@@ -72,20 +72,20 @@ pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) ->
     let status = new.get("status").unwrap_or(&null);
     let old_status = old.get("status").unwrap_or(&null);
     validate_set(
-        &mut errors,
         status,
         &path,
         ("reservedFor", MAX_CONSUMERS),
         by("uid"),
-        |errors, consumer, at| {
+        |consumer, at, errors| {
             for field in ["resource", "name", "uid"] {
-                require(errors, consumer, at, field);
+                require(consumer, at, field, errors);
             }
         },
+        &mut errors,
     );
     let allocation = status.get("allocation");
-    validate_device_statuses(&mut errors, status, allocation, &path);
-    validate_resource_claim_user_references(&mut errors, new, status, old_status, &path.child("reservedFor"));
+    validate_device_statuses(status, allocation, &path, &mut errors);
+    validate_resource_claim_user_references(new, status, old_status, &path.child("reservedFor"), &mut errors);
     let at = path.child("allocation");
     match (allocation, old_status.get("allocation")) {
         (Some(allocation), Some(before)) if allocation != before => {
@@ -94,7 +94,7 @@ pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) ->
         }
         (Some(allocation), None) => {
             let devices = new.pointer("/spec/devices").unwrap_or(&null);
-            validate_allocation_result(&mut errors, allocation, &at, &RequestNames::of(devices));
+            validate_allocation_result(allocation, &at, &RequestNames::of(devices), &mut errors);
         }
         _ => {}
     }
@@ -102,11 +102,11 @@ pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) ->
 }
 
 fn validate_resource_claim_user_references(
-    errors: &mut ErrorList,
     new: &Value,
     status: &Value,
     old_status: &Value,
     path: &Path<'_>,
+    errors: &mut ErrorList,
 ) {
     let consumers = items(status, "reservedFor");
     if consumers.is_empty() {
@@ -125,52 +125,64 @@ fn validate_resource_claim_user_references(
     }
 }
 
-fn validate_allocation_result(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+fn validate_allocation_result(allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.child("devices");
-    validate_slice(errors, devices, &at, ("results", MAX_RESULTS), |errors, result, at| {
-        names.validate_request_name_ref(errors, text(result, "request"), &at.child("request"));
-        validate_device_request_allocation_result(errors, result, at);
-        validate_device_binding_parameters(errors, result, at);
-        validate_device_tolerations(errors, result, at);
-        validate_share_id(errors, result, at);
-    });
+    validate_slice(
+        devices,
+        &at,
+        ("results", MAX_RESULTS),
+        |result, at, errors| {
+            names.validate_request_name_ref(text(result, "request"), &at.child("request"), errors);
+            validate_device_request_allocation_result(result, at, errors);
+            validate_device_binding_parameters(result, at, errors);
+            validate_device_tolerations(result, at, errors);
+            validate_share_id(result, at, errors);
+        },
+        errors,
+    );
     let most = 2 * MAX_CONFIGURATIONS;
-    validate_slice(errors, devices, &at, ("config", most), |errors, config, at| {
-        match require(errors, config, at, "source") {
-            None | Some("FromClaim" | "FromClass") => {}
-            Some(other) => {
-                let at = at.child("source");
-                errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
+    validate_slice(
+        devices,
+        &at,
+        ("config", most),
+        |config, at, errors| {
+            match require(config, at, "source", errors) {
+                None | Some("FromClaim" | "FromClass") => {}
+                Some(other) => {
+                    let at = at.child("source");
+                    errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
+                }
             }
-        }
-        names.validate_request_name_refs(errors, config, at);
-        validate_device_configuration(errors, config, at, false);
-    });
+            names.validate_request_name_refs(config, at, errors);
+            validate_device_configuration(config, at, false, errors);
+        },
+        errors,
+    );
     if let Some(selector) = allocation.get("nodeSelector") {
         validate_node_selector(selector, &path.child("nodeSelector"), errors);
     }
 }
 
-fn validate_device_request_allocation_result(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+fn validate_device_request_allocation_result(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(device, "driver"), &path.child("driver"), errors);
-    validate_pool_name(errors, text(device, "pool"), &path.child("pool"));
-    validate_label_value(errors, text(device, "device"), &path.child("device"));
+    validate_pool_name(text(device, "pool"), &path.child("pool"), errors);
+    validate_label_value(text(device, "device"), &path.child("device"), errors);
 }
 
-fn validate_share_id(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+fn validate_share_id(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(share) = device.get("shareID").and_then(Value::as_str) {
-        validate_uid(errors, share, &path.child("shareID"));
+        validate_uid(share, &path.child("shareID"), errors);
     }
 }
 
-fn validate_device_statuses(errors: &mut ErrorList, status: &Value, allocation: Option<&Value>, path: &Path<'_>) {
+fn validate_device_statuses(status: &Value, allocation: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let results = allocation.and_then(|allocation| allocation.get("devices"));
     let results = items(results.unwrap_or(&Value::Null), "results");
     let allocated: HashSet<SharedDeviceId> = results.iter().map(SharedDeviceId::of).collect();
     let at = path.child("devices");
     for (index, device) in items(status, "devices").iter().enumerate() {
-        validate_device_status(errors, device, &at.index(index), &allocated);
+        validate_device_status(device, &at.index(index), &allocated, errors);
     }
     let mut seen = HashSet::new();
     for (index, device) in items(status, "devices").iter().enumerate() {
@@ -183,13 +195,13 @@ fn validate_device_statuses(errors: &mut ErrorList, status: &Value, allocation: 
 }
 
 fn validate_device_status(
-    errors: &mut ErrorList,
     device: &Value,
     path: &Path<'_>,
     allocated: &HashSet<SharedDeviceId>,
+    errors: &mut ErrorList,
 ) {
-    validate_device_request_allocation_result(errors, device, path);
-    validate_share_id(errors, device, path);
+    validate_device_request_allocation_result(device, path, errors);
+    validate_share_id(device, path, errors);
     let id = SharedDeviceId::of(device);
     if !allocated.contains(&id) {
         let detail = "must be an allocated device in the claim";
@@ -201,14 +213,14 @@ fn validate_device_status(
     }
     validate_conditions(device, &at, errors);
     if let Some(data) = device.get("data") {
-        validate_raw_extension(errors, Some(data), &path.child("data"), MAX_PARAMETERS_BYTES);
+        validate_raw_extension(Some(data), &path.child("data"), MAX_PARAMETERS_BYTES, errors);
     }
     if let Some(network) = device.get("networkData") {
-        validate_network_device_data(errors, network, &path.child("networkData"));
+        validate_network_device_data(network, &path.child("networkData"), errors);
     }
 }
 
-fn validate_network_device_data(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
+fn validate_network_device_data(network: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (name, max) in [
         ("interfaceName", MAX_INTERFACE_BYTES),
         ("hardwareAddress", MAX_HARDWARE_BYTES),
@@ -218,12 +230,11 @@ fn validate_network_device_data(errors: &mut ErrorList, network: &Value, path: &
         }
     }
     validate_set(
-        errors,
         network,
         path,
         ("ips", MAX_ADDRESSES),
         Value::clone,
-        |errors, address, at| {
+        |address, at, errors| {
             let address = address.as_str().unwrap_or_default();
             let fault = match parse_cidr_sloppy(address) {
                 None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned(),
@@ -234,5 +245,6 @@ fn validate_network_device_data(errors: &mut ErrorList, network: &Value, path: &
             };
             errors.push(Error::invalid_str(at, address, &fault));
         },
+        errors,
     );
 }

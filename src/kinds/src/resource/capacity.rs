@@ -13,7 +13,7 @@ use crate::{checks::quantity, values::items};
 const MAX_OPTIONS: usize = 10;
 
 /// Faults of the policy of a capacity of this `value`.
-pub(super) fn validate_request_policy(errors: &mut ErrorList, value: Option<&Value>, policy: &Value, path: &Path<'_>) {
+pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let most = quantity(value.unwrap_or(&Value::Null));
     let (options, range) = (items(policy, "validValues"), policy.get("validRange"));
     let list = match (options.is_empty(), range) {
@@ -32,17 +32,17 @@ pub(super) fn validate_request_policy(errors: &mut ErrorList, value: Option<&Val
         return;
     };
     match range {
-        None => validate_request_policy_valid_values(errors, default, &most, options, &path.child(list)),
-        Some(range) => Range { range, default, most }.validate_request_policy_range(errors, &path.child(list)),
+        None => validate_request_policy_valid_values(default, &most, options, &path.child(list), errors),
+        Some(range) => Range { range, default, most }.validate_request_policy_range(&path.child(list), errors),
     }
 }
 
 fn validate_request_policy_valid_values(
-    errors: &mut ErrorList,
     default: &Value,
     most: &Quantity,
     options: &[Value],
     path: &Path<'_>,
+    errors: &mut ErrorList,
 ) {
     for (index, pair) in options.windows(2).enumerate() {
         if let [lower, higher] = pair
@@ -86,7 +86,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    fn validate_request_policy_range(&self, errors: &mut ErrorList, path: &Path<'_>) {
+    fn validate_request_policy_range(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(least) = self.range.get("min") else {
             errors.push(Error::required(
                 &path.child("min"),
@@ -113,10 +113,10 @@ impl Range<'_> {
             let detail = format!("default is more than max: {}", shown(highest));
             refuse(default > max, "default", self.default, detail);
         }
-        self.validate_request_policy_range_step(errors, least, path);
+        self.validate_request_policy_range_step(least, path, errors);
     }
 
-    fn validate_request_policy_range_step(&self, errors: &mut ErrorList, least: &Value, path: &Path<'_>) {
+    fn validate_request_policy_range_step(&self, least: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(step) = self.range.get("step") else { return };
         let at = path.child("step");
         let (size, min) = (quantity(step), quantity(least));

@@ -42,14 +42,14 @@ fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("spec");
     let spec = new.get("spec").unwrap_or(&Value::Null);
     let is_stored = |name: &str| old.get("spec").is_some_and(|old| old.get(name) == spec.get(name));
-    validate_selector_slice(&mut errors, spec, &path, is_stored("selectors"));
+    validate_selector_slice(spec, &path, is_stored("selectors"), &mut errors);
     let stored = is_stored("config");
     validate_slice(
-        &mut errors,
         spec,
         &path,
         ("config", MAX_CONFIGURATIONS),
-        |errors, config, at| validate_device_configuration(errors, config, at, stored),
+        |config, at, errors| validate_device_configuration(config, at, stored, errors),
+        &mut errors,
     );
     if let Some(name) = spec.get("extendedResourceName").and_then(Value::as_str)
         && !is_extended_resource_name(name)

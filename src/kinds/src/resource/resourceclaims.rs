@@ -58,7 +58,7 @@ impl Strategy for ResourceClaims {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        validate_resource_claim_spec(&mut errors, spec, &Path::new("spec"));
+        validate_resource_claim_spec(spec, &Path::new("spec"), &mut errors);
         errors
     }
 

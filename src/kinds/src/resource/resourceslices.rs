@@ -122,43 +122,43 @@ fn validate_resource_slice(new: &Value, old: Option<&Value>) -> ErrorList {
     let spec = new.get("spec").unwrap_or(&Value::Null);
     validate_csi_driver_name(text(spec, "driver"), &path.child("driver"), &mut errors);
     validate_resource_pool(
-        &mut errors,
         spec.get("pool").unwrap_or(&Value::Null),
         &path.child("pool"),
+        &mut errors,
     );
     if let Some(old) = old {
         validate_immutable_fields(
-            &mut errors,
             new,
             old,
             &["spec.pool.name", "spec.driver", "spec.nodeName"],
+            &mut errors,
         );
     }
-    validate_slice_nodes(&mut errors, spec, &path);
+    validate_slice_nodes(spec, &path, &mut errors);
     if spec.get("sharedCounters").is_some() && spec.get("devices").is_some() {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(Error::invalid_str(&path, "", detail));
     }
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
-    validate_devices(&mut errors, spec, old_spec, &path);
+    validate_devices(spec, old_spec, &path, &mut errors);
     validate_set(
-        &mut errors,
         spec,
         &path,
         ("sharedCounters", MAX_COUNTER_SETS),
         by("name"),
-        |errors, set, at| {
-            if let Some(name) = require(errors, set, at, "name") {
-                validate_label_value(errors, name, &at.child("name"));
+        |set, at, errors| {
+            if let Some(name) = require(set, at, "name", errors) {
+                validate_label_value(name, &at.child("name"), errors);
             }
-            validate_counters(errors, set, at, MAX_COUNTERS);
+            validate_counters(set, at, MAX_COUNTERS, errors);
         },
+        &mut errors,
     );
     errors
 }
 
-fn validate_resource_pool(errors: &mut ErrorList, pool: &Value, path: &Path<'_>) {
-    validate_pool_name(errors, text(pool, "name"), &path.child("name"));
+fn validate_resource_pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_pool_name(text(pool, "name"), &path.child("name"), errors);
     let count = number(pool, "resourceSliceCount").unwrap_or(0);
     if count <= 0 {
         let at = path.child("resourceSliceCount");
@@ -171,7 +171,7 @@ fn validate_resource_pool(errors: &mut ErrorList, pool: &Value, path: &Path<'_>)
 }
 
 /// Whom the devices are for: a node, some, all, or what each device says.
-fn validate_slice_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_slice_nodes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut set = Vec::new();
     if let Some(name) = spec.get("nodeName").and_then(Value::as_str) {
         let at = path.child("nodeName");
@@ -180,12 +180,12 @@ fn validate_slice_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
             errors.push(Error::invalid_str(&at, name, detail));
         } else {
             set.push("`nodeName`");
-            push_invalid(errors, &at, name, trireme_machinery::names::dns1123_subdomain(name));
+            push_invalid(&at, name, trireme_machinery::names::dns1123_subdomain(name), errors);
         }
     }
     if let Some(selector) = spec.get("nodeSelector") {
         set.push("`nodeSelector`");
-        validate_slice_node_selector(errors, selector, &path.child("nodeSelector"));
+        validate_slice_node_selector(selector, &path.child("nodeSelector"), errors);
     }
     for (name, shown) in [
         ("allNodes", "`allNodes`"),
@@ -212,7 +212,7 @@ fn validate_slice_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
 }
 
 /// Selectors of several slices are merged, which takes each to be one term.
-fn validate_slice_node_selector(errors: &mut ErrorList, selector: &Value, path: &Path<'_>) {
+fn validate_slice_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_node_selector(selector, path, errors);
     if items(selector, "nodeSelectorTerms").len() != 1 {
         let shown = internal::compact(selector.get("nodeSelectorTerms"), NODE_SELECTOR_TERMS);

@@ -73,7 +73,7 @@ impl Strategy for PriorityClasses {
                 "may not be changed in an update.",
             ));
         }
-        validate_immutable_fields(&mut errors, new, old, &["preemptionPolicy"]);
+        validate_immutable_fields(new, old, &["preemptionPolicy"], &mut errors);
         errors
     }
 

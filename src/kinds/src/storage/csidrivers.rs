@@ -63,9 +63,9 @@ impl Strategy for CsiDrivers {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_csi_driver_spec(
-            &mut errors,
             object.get("spec").unwrap_or(&Value::Null),
             &Path::new("spec"),
+            &mut errors,
         );
         errors
     }
@@ -87,7 +87,7 @@ impl Strategy for CsiDrivers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_csi_driver_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        validate_csi_driver_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
         let pointer = "/spec/attachRequired";
         // The name of the field in messages is not that of the field.
         let path = Path::new("spec.attachedRequired");
@@ -96,7 +96,7 @@ impl Strategy for CsiDrivers {
             old.pointer(pointer),
             &path,
         ));
-        validate_immutable_fields(&mut errors, new, old, &["spec.volumeLifecycleModes"]);
+        validate_immutable_fields(new, old, &["spec.volumeLifecycleModes"], &mut errors);
         errors
     }
 
@@ -125,20 +125,20 @@ fn drop_gated(object: &mut Value) {
     }
 }
 
-fn validate_csi_driver_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_csi_driver_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
         if spec.get(field).is_none() {
             errors.push(Error::required(&path.child(field), ""));
         }
     }
     validate_supported(
-        errors,
         spec,
         path,
         "fsGroupPolicy",
         &["File", "None", "ReadWriteOnceWithFSType"],
+        errors,
     );
-    validate_token_requests(errors, spec, path);
+    validate_token_requests(spec, path, errors);
     let modes_path = path.child("volumeLifecycleModes");
     for mode in items(spec, "volumeLifecycleModes").iter().filter_map(Value::as_str) {
         if !["Persistent", "Ephemeral"].contains(&mode) {
@@ -168,7 +168,7 @@ fn validate_csi_driver_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_
     }
 }
 
-fn validate_token_requests(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_token_requests(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let list_path = path.child("tokenRequests");
     let requests = items(spec, "tokenRequests");
     for (index, request) in requests.iter().enumerate() {

@@ -48,7 +48,7 @@ impl Strategy for CsiNodes {
         for (index, driver) in drivers(object).iter().enumerate() {
             let at = path.index(index);
             let earlier = drivers(object).get(..index).unwrap_or_default();
-            validate_csi_node_driver(&mut errors, driver, earlier, &at);
+            validate_csi_node_driver(driver, earlier, &at, &mut errors);
         }
         errors
     }
@@ -95,7 +95,7 @@ fn without_count(driver: &Value) -> Value {
     driver
 }
 
-fn validate_csi_node_driver(errors: &mut ErrorList, driver: &Value, earlier: &[Value], path: &Path<'_>) {
+fn validate_csi_node_driver(driver: &Value, earlier: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(driver, "name"), &path.child("name"), errors);
     let id = text(driver, "nodeID");
     let id_path = path.child("nodeID");
@@ -110,7 +110,7 @@ fn validate_csi_node_driver(errors: &mut ErrorList, driver: &Value, earlier: &[V
         ));
     }
     if let Some(allocatable) = driver.get("allocatable") {
-        validate_nonnegative_field(errors, allocatable, &path.child("allocatable"), "count");
+        validate_nonnegative_field(allocatable, &path.child("allocatable"), "count", errors);
     }
     let name = text(driver, "name");
     if earlier.iter().any(|earlier| text(earlier, "name") == name) {
@@ -126,7 +126,7 @@ fn validate_csi_node_driver(errors: &mut ErrorList, driver: &Value, earlier: &[V
         if is_duplicate {
             errors.push(Error::duplicate(path, &key.into()));
         }
-        push_invalid(errors, path, key, names::qualified_name(key));
+        push_invalid(path, key, names::qualified_name(key), errors);
     }
 }
 

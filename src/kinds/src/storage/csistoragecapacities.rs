@@ -23,22 +23,22 @@ struct CsiStorageCapacities;
 impl Strategy for CsiStorageCapacities {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_optional_label_selector(&mut errors, object.get("nodeTopology"), &Path::new("nodeTopology"));
+        validate_optional_label_selector(object.get("nodeTopology"), &Path::new("nodeTopology"), &mut errors);
         validate_class_name(
-            &mut errors,
             text(object, "storageClassName"),
             &Path::new("storageClassName"),
+            &mut errors,
         );
         // The largest size of a volume is not looked at, in Kubernetes as here.
         if let Some(capacity) = object.get("capacity") {
-            validate_nonnegative_quantity(&mut errors, capacity, &Path::new("capacity"));
+            validate_nonnegative_quantity(capacity, &Path::new("capacity"), &mut errors);
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        validate_immutable_fields(&mut errors, new, old, &["nodeTopology", "storageClassName"]);
+        validate_immutable_fields(new, old, &["nodeTopology", "storageClassName"], &mut errors);
         errors
     }
 

@@ -60,30 +60,30 @@ struct StorageClasses;
 impl Strategy for StorageClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_provisioner(&mut errors, text(object, "provisioner"), &Path::new("provisioner"));
-        validate_parameters(&mut errors, object, &Path::new("parameters"));
+        validate_provisioner(text(object, "provisioner"), &Path::new("provisioner"), &mut errors);
+        validate_parameters(object, &Path::new("parameters"), &mut errors);
         if !text(object, "reclaimPolicy").is_empty() {
             validate_supported(
-                &mut errors,
                 object,
                 &Path::root(),
                 "reclaimPolicy",
                 &["Delete", "Retain"],
+                &mut errors,
             );
         }
         let modes = ["Immediate", "WaitForFirstConsumer"];
-        validate_supported(&mut errors, object, &Path::root(), "volumeBindingMode", &modes);
-        validate_allowed_topologies(&mut errors, object);
+        validate_supported(object, &Path::root(), "volumeBindingMode", &modes, &mut errors);
+        validate_allowed_topologies(object, &mut errors);
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         validate_immutable_fields(
-            &mut errors,
             new,
             old,
             &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+            &mut errors,
         );
         errors
     }
@@ -108,21 +108,21 @@ impl Strategy for StorageClasses {
 }
 
 /// Who provisions: a qualified name in any case.
-pub(super) fn validate_provisioner(errors: &mut ErrorList, provisioner: &str, path: &Path<'_>) {
+pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));
     } else {
         push_invalid(
-            errors,
             path,
             provisioner,
             names::qualified_name(&provisioner.to_lowercase()),
+            errors,
         );
     }
 }
 
 /// Parameters: not too many, not too long, none without a name.
-pub(super) fn validate_parameters(errors: &mut ErrorList, object: &Value, path: &Path<'_>) {
+pub(super) fn validate_parameters(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if entries(object, "parameters").count() > MAX_PARAMETERS {
         errors.push(Error::too_long(path, MAX_PARAMETERS));
         return;
@@ -139,7 +139,7 @@ pub(super) fn validate_parameters(errors: &mut ErrorList, object: &Value, path: 
     }
 }
 
-fn validate_allowed_topologies(errors: &mut ErrorList, object: &Value) {
+fn validate_allowed_topologies(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("allowedTopologies");
     let terms = items(object, "allowedTopologies");
     for (at, term) in terms.iter().enumerate() {
@@ -148,7 +148,7 @@ fn validate_allowed_topologies(errors: &mut ErrorList, object: &Value) {
         let expressions = items(term, "matchLabelExpressions");
         for (index, expression) in expressions.iter().enumerate() {
             let expression_path = expressions_path.index(index);
-            validate_topology_selector_label_requirement(errors, expression, &expression_path);
+            validate_topology_selector_label_requirement(expression, &expression_path, errors);
             let key = text(expression, "key");
             if expressions
                 .iter()
@@ -167,7 +167,7 @@ fn validate_allowed_topologies(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-fn validate_topology_selector_label_requirement(errors: &mut ErrorList, expression: &Value, path: &Path<'_>) {
+fn validate_topology_selector_label_requirement(expression: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     let values = items(expression, "values");
     if values.is_empty() {
@@ -179,7 +179,7 @@ fn validate_topology_selector_label_requirement(errors: &mut ErrorList, expressi
         }
     }
     let key = text(expression, "key");
-    push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+    push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
 }
 
 /// A term without regard to the order in which it is written.

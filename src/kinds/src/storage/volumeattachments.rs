@@ -66,7 +66,7 @@ impl Strategy for VolumeAttachments {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = validate_volume_attachment(object);
-        validate_attached_names(&mut errors, object.get("spec").unwrap_or(&Value::Null));
+        validate_attached_names(object.get("spec").unwrap_or(&Value::Null), &mut errors);
         errors
     }
 
@@ -113,23 +113,23 @@ fn validate_volume_attachment(object: &Value) -> ErrorList {
     let none = Value::Null;
     let path = Path::new("spec");
     let spec = object.get("spec").unwrap_or(&none);
-    require(&mut errors, spec, &path, "attacher");
-    validate_volume_attachment_source(&mut errors, spec.get("source").unwrap_or(&none), &path.child("source"));
+    require(spec, &path, "attacher", &mut errors);
+    validate_volume_attachment_source(spec.get("source").unwrap_or(&none), &path.child("source"), &mut errors);
     let node = text(spec, "nodeName");
-    validate_class_name(&mut errors, node, &path.child("nodeName"));
-    validate_volume_attachment_status(&mut errors, object.get("status").unwrap_or(&none), &Path::new("status"));
+    validate_class_name(node, &path.child("nodeName"), &mut errors);
+    validate_volume_attachment_status(object.get("status").unwrap_or(&none), &Path::new("status"), &mut errors);
     errors
 }
 
 /// New attachments must name what could be a driver and a volume.
-fn validate_attached_names(errors: &mut ErrorList, spec: &Value) {
+fn validate_attached_names(spec: &Value, errors: &mut ErrorList) {
     validate_csi_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
     if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
-        validate_class_name(errors, volume, &Path::new("spec.source.persistentVolumeName"));
+        validate_class_name(volume, &Path::new("spec.source.persistentVolumeName"), errors);
     }
 }
 
-fn validate_volume_attachment_source(errors: &mut ErrorList, source: &Value, path: &Path<'_>) {
+fn validate_volume_attachment_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (source.get("persistentVolumeName"), source.get("inlineVolumeSpec")) {
         (None, None) => {
             errors.push(Error::required(path, ONE_SOURCE));
@@ -148,7 +148,7 @@ fn validate_volume_attachment_source(errors: &mut ErrorList, source: &Value, pat
     }
 }
 
-fn validate_volume_attachment_status(errors: &mut ErrorList, status: &Value, path: &Path<'_>) {
+fn validate_volume_attachment_status(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata_path = path.child("attachmentMetadata");
     let mut bytes = 0;
     for (key, value) in entries(status, "attachmentMetadata") {

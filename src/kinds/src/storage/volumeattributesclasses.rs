@@ -29,12 +29,12 @@ struct VolumeAttributesClasses;
 impl Strategy for VolumeAttributesClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_provisioner(&mut errors, text(object, "driverName"), &Path::new("driverName"));
+        validate_provisioner(text(object, "driverName"), &Path::new("driverName"), &mut errors);
         let path = Path::new("parameters");
         if entries(object, "parameters").next().is_none() {
             errors.push(Error::required(&path, "must contain at least one key/value pair"));
         }
-        validate_parameters(&mut errors, object, &path);
+        validate_parameters(object, &path, &mut errors);
         errors
     }
 

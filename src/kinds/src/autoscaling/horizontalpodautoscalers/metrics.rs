@@ -141,14 +141,14 @@ fn validate_container_resource_source(source: &Value, path: &Path<'_>, errors: &
     }
     match text(source, "container") {
         "" => errors.push(Error::required(&path.child("container"), "must specify a container")),
-        name => push_invalid(errors, &path.child("container"), name, dns1123_label(name)),
+        name => push_invalid(&path.child("container"), name, dns1123_label(name), errors),
     }
 }
 
 fn validate_metric_identifier(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match text(metric, "name") {
         "" => errors.push(Error::required(&path.child("name"), "must specify a metric name")),
-        name => push_invalid(errors, &path.child("name"), name, path_segment_name(name)),
+        name => push_invalid(&path.child("name"), name, path_segment_name(name), errors),
     }
 }
 

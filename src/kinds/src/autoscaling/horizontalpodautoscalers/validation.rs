@@ -81,7 +81,7 @@ pub(super) fn validate_cross_version_object_reference(
     for field in ["kind", "name"] {
         match text(reference, field) {
             "" => errors.push(Error::required(&path.child(field), "")),
-            value => push_invalid(errors, &path.child(field), value, path_segment_name(value)),
+            value => push_invalid(&path.child(field), value, path_segment_name(value), errors),
         }
     }
     let version = text(reference, "apiVersion");
@@ -148,7 +148,7 @@ fn validate_scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList
         validate_scaling_policy(policy, &at.index(index), errors);
     }
     if let Some(tolerance) = rules.get("tolerance") {
-        validate_nonnegative_quantity(errors, tolerance, &path.child("tolerance"));
+        validate_nonnegative_quantity(tolerance, &path.child("tolerance"), errors);
     }
 }
 

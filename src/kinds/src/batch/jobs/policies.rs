@@ -90,7 +90,7 @@ fn valid_values(values: &[&str]) -> String {
     format!("valid values: [{}]", quoted.join(" "))
 }
 
-fn validate_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, supported: &[&str]) {
+fn validate_one_of(path: &Path<'_>, value: &str, supported: &[&str], errors: &mut ErrorList) {
     if value.is_empty() {
         errors.push(Error::required(path, &valid_values(supported)));
     } else if !supported.contains(&value) {
@@ -128,7 +128,7 @@ fn validate_pod_failure_policy_rule(
             ));
         }
     } else {
-        validate_one_of(errors, &at, action, &ACTIONS);
+        validate_one_of(&at, action, &ACTIONS, errors);
     }
     let (codes, conditions) = (rule.get("onExitCodes"), items(rule, "onPodConditions"));
     if let Some(codes) = codes {
@@ -141,8 +141,8 @@ fn validate_pod_failure_policy_rule(
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let kind = text(condition, "type");
-        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
-        validate_one_of(errors, &at.child("status"), text(condition, "status"), &STATUSES);
+        push_invalid(&at.child("type"), kind, names::qualified_name(kind), errors);
+        validate_one_of(&at.child("status"), text(condition, "status"), &STATUSES, errors);
     }
     let detail = match (codes.is_some(), !conditions.is_empty()) {
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
@@ -159,7 +159,7 @@ fn validate_pod_failure_policy_rule_on_exit_codes(
     errors: &mut ErrorList,
 ) {
     let operator = text(codes, "operator");
-    validate_one_of(errors, &path.child("operator"), operator, &OPERATORS);
+    validate_one_of(&path.child("operator"), operator, &OPERATORS, errors);
     let container = codes.get("containerName").and_then(Value::as_str);
     if let Some(container) = container.filter(|name| !containers.contains(name)) {
         let detail = "must be one of the container or initContainer names in the pod template";
@@ -237,7 +237,7 @@ fn validate_success_policy_rule(rule: &Value, completions: i64, path: &Path<'_>,
     }
     let Some(count) = count else { return };
     let at = path.child("succeededCount");
-    validate_nonnegative_field(errors, rule, path, "succeededCount");
+    validate_nonnegative_field(rule, path, "succeededCount", errors);
     if count > completions {
         let detail = format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.push(Error::invalid(&at, &count.into(), &detail));

@@ -25,7 +25,7 @@ pub(super) fn validate_job_spec(spec: &Value, path: &Path<'_>, errors: &mut Erro
     validate_common_job_spec(spec, path, errors);
     match spec.get("selector") {
         None => errors.push(Error::required(&path.child("selector"), "")),
-        selector => validate_optional_label_selector(errors, selector, &path.child("selector")),
+        selector => validate_optional_label_selector(selector, &path.child("selector"), errors),
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
     validate_template_labels(spec.get("selector"), template, &path.child("template"), errors);
@@ -73,7 +73,7 @@ fn validate_common_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorLis
     }
     if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
         let at = path.child("managedBy");
-        push_invalid(errors, &at, manager, names::domain_prefixed_path(manager));
+        push_invalid(&at, manager, names::domain_prefixed_path(manager), errors);
         if manager.len() > MAX_MANAGER_BYTES {
             errors.push(Error::too_long(&at, MAX_MANAGER_BYTES));
         }

@@ -92,7 +92,7 @@ fn validate_source_of_volumes_only(kind: &str, source: &Value, path: &Path<'_>, 
                         let detail = "if the endpointnamespace is set, it must be a valid namespace name";
                         errors.push(Error::invalid_str(&at, namespace, detail));
                     }
-                    _ => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
+                    _ => push_invalid(&at, namespace, names::dns1123_label(namespace), errors),
                 }
             }
         }
@@ -101,7 +101,7 @@ fn validate_source_of_volumes_only(kind: &str, source: &Value, path: &Path<'_>, 
         }
         "cinder" | "storageos" => {
             if let Some(secret) = source.get("secretRef") {
-                require(errors, secret, &path.child("secretRef"), "namespace");
+                require(secret, &path.child("secretRef"), "namespace", errors);
             }
         }
         _ => {}
@@ -126,7 +126,7 @@ fn validate_local_volume_source(spec: &Value, source: &Value, path: &Path<'_>, e
 
 fn validate_csi_persistent_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
-    require(errors, source, path, "volumeHandle");
+    require(source, path, "volumeHandle", errors);
     let secrets = [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -136,15 +136,15 @@ fn validate_csi_persistent_volume_source(source: &Value, path: &Path<'_>, errors
     for field in secrets {
         let Some(secret) = source.get(field) else { continue };
         let at = path.child(field);
-        if let Some(name) = require(errors, secret, &at, "name") {
-            push_invalid(errors, &at.child("name"), name, names::dns1123_subdomain(name));
+        if let Some(name) = require(secret, &at, "name", errors) {
+            push_invalid(&at.child("name"), name, names::dns1123_subdomain(name), errors);
         }
-        if let Some(namespace) = require(errors, secret, &at, "namespace") {
+        if let Some(namespace) = require(secret, &at, "namespace", errors) {
             push_invalid(
-                errors,
                 &at.child("namespace"),
                 namespace,
                 names::dns1123_label(namespace),
+                errors,
             );
         }
     }

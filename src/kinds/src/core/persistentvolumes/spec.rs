@@ -37,15 +37,15 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     }
     for (name, value) in entries(spec, "capacity") {
         validate_basic_resource(value, &capacity.key(name), &mut errors);
-        validate_positive_quantity_value(&mut errors, value, &capacity.key(name));
+        validate_positive_quantity_value(value, &capacity.key(name), &mut errors);
     }
     if !text(spec, "persistentVolumeReclaimPolicy").is_empty() {
         validate_supported(
-            &mut errors,
             spec,
             path,
             "persistentVolumeReclaimPolicy",
             &RECLAIM_POLICIES,
+            &mut errors,
         );
     }
     validate_volume_node_affinity(spec, path, &mut errors);
@@ -53,10 +53,10 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     validate_recycled_root(spec, path, &mut errors);
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        validate_class_name(&mut errors, class, &path.child("storageClassName"));
+        validate_class_name(class, &path.child("storageClassName"), &mut errors);
     }
     if spec.get("volumeMode").is_some() {
-        validate_supported(&mut errors, spec, path, "volumeMode", &VOLUME_MODES);
+        validate_supported(spec, path, "volumeMode", &VOLUME_MODES, &mut errors);
     }
     validate_volume_attributes_class_name(spec, path, &mut errors);
     errors
@@ -134,7 +134,7 @@ fn validate_volume_attributes_class_name(spec: &Value, path: &Path<'_>, errors: 
     if class.is_empty() {
         errors.push(Error::required(&at, "an empty string is disallowed"));
     } else {
-        validate_class_name(errors, class, &at);
+        validate_class_name(class, &at, errors);
     }
     if spec.get("csi").is_none() {
         errors.push(Error::required(

@@ -120,12 +120,12 @@ pub(super) fn validate_container_status_users(pod: &Value, status: &Value, path:
 fn validate_linux_container_user(user: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["uid", "gid"] {
         let id = user.get(field).and_then(Value::as_i64).unwrap_or(0);
-        push_invalid_number(errors, &path.child(field), id, names::user_or_group_id(id));
+        push_invalid_number(&path.child(field), id, names::user_or_group_id(id), errors);
     }
     let groups = path.child("supplementalGroups");
     for (index, group) in items(user, "supplementalGroups").iter().enumerate() {
         let group = group.as_i64().unwrap_or(0);
-        push_invalid_number(errors, &groups.index(index), group, names::user_or_group_id(group));
+        push_invalid_number(&groups.index(index), group, names::user_or_group_id(group), errors);
     }
 }
 
@@ -193,7 +193,7 @@ fn validate_resource_health(resource: &Value, path: &Path<'_>, errors: &mut Erro
     let mut seen = BTreeSet::new();
     for (index, part) in items(resource, "resources").iter().enumerate() {
         let (at, id) = (path.index(index), text(part, "resourceID"));
-        validate_supported(errors, part, &at, "health", &HEALTH);
+        validate_supported(part, &at, "health", &HEALTH, errors);
         if !seen.insert(id) {
             errors.push(Error::duplicate(&at.child("resourceID"), &id.into()));
         }

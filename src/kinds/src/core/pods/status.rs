@@ -81,7 +81,7 @@ pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut 
     let nominated = text(is, "nominatedNodeName");
     if nominated != text(was, "nominatedNodeName") && !nominated.is_empty() {
         let at = path.child("nominatedNodeName");
-        push_invalid(errors, &at, nominated, names::dns1123_subdomain(nominated));
+        push_invalid(&at, nominated, names::dns1123_subdomain(nominated), errors);
         if !text_at(old, "/spec/nodeName").is_empty() {
             let detail = "may not be set on pods that are already bound to a node";
             errors.push(Error::forbidden(&at, detail));
@@ -112,7 +112,7 @@ fn validate_pod_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorLi
         if integer_at(condition, "/observedGeneration").is_some_and(|generation| generation < 0) {
             validate_observed_generation(condition, &at, errors);
         }
-        push_invalid(errors, &at.child("Type"), kind, names::qualified_name(kind));
+        push_invalid(&at.child("Type"), kind, names::qualified_name(kind), errors);
     }
 }
 
@@ -140,10 +140,10 @@ fn validate_pod_resource_claim_statuses(new: &Value, is: &Value, path: &Path<'_>
         }
         if let Some(claim) = status.get("resourceClaimName").and_then(Value::as_str) {
             push_invalid(
-                errors,
                 &at.child("resourceClaimName"),
                 claim,
                 names::dns1123_subdomain(claim),
+                errors,
             );
         }
     }
@@ -184,10 +184,10 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
         };
         errors.extend(fault.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
         push_invalid(
-            errors,
             &path.child("requestName"),
             request,
             names::dns1123_label(request),
+            errors,
         );
         let repeats = |other: &Value| fields.map(|field| text(other, field)) == values;
         if mappings.iter().take(index).any(repeats) {
@@ -195,12 +195,12 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
             errors.extend(each.map(|(field, value)| Error::duplicate(&at.child(field), &value.into())));
         }
     }
-    if let Some(name) = require(errors, claim, path, "resourceClaimName") {
+    if let Some(name) = require(claim, path, "resourceClaimName", errors) {
         push_invalid(
-            errors,
             &path.child("resourceClaimName"),
             name,
             names::dns1123_subdomain(name),
+            errors,
         );
     }
 }
@@ -208,7 +208,7 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
 /// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
 fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
-        push_invalid(errors, &path.index(index), ip, names::ip(ip));
+        push_invalid(&path.index(index), ip, names::ip(ip), errors);
     }
     if ips.len() < 2 {
         return;
