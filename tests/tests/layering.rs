@@ -18,6 +18,7 @@ mod unused;
 const ROOMS: &[(&str, &[&str])] = &[
     ("actors", &[]),
     ("machinery", &[]),
+    ("http", &["actors"]),
     ("storage", &[]),
     ("registry", &["actors", "machinery", "storage"]),
     ("kinds", &["machinery", "registry"]),
@@ -30,7 +31,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &["actors", "machinery", "registry", "kinds", "flow", "auth", "audit"],
+        &[
+            "actors",
+            "machinery",
+            "registry",
+            "kinds",
+            "flow",
+            "auth",
+            "audit",
+            "http",
+        ],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.
@@ -53,12 +63,31 @@ const OUTSIDE: &[&str] = &["chaos", "tests", "bench", "fuzz"];
 const LIBRARIES: &[(&str, &[&str], &str)] = &[
     (
         "actix-web",
-        &["edge"],
+        &["http", "edge"],
         "only edge knows HTTP; return a typed error or a value and let edge render it",
     ),
-    ("actix-http", &["edge"], "only edge knows HTTP"),
-    ("hyper", &["edge"], "only edge knows HTTP"),
-    ("tokio-tungstenite", &["edge"], "only edge knows WebSockets"),
+    ("actix-http", &["http", "edge"], "only edge knows HTTP"),
+    (
+        "hyper",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "hyper-util",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "h2",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "tokio-rustls",
+        &["http", "cluster"],
+        "only http drives connections, and cluster those of the replicas; take trireme_http::client",
+    ),
+    ("tokio-tungstenite", &["http"], "only http knows WebSockets"),
     (
         "etcd-client",
         &["storage"],

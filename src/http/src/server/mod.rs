@@ -1,12 +1,12 @@
-//! Connections: TLS, HTTP/1.1 and HTTP/2, and the bridge to an actix-web `App`.
+//! Server connections: TLS, HTTP/1.1 and HTTP/2, and the bridge to an actix-web `App`.
 //!
 //! ```text
-//! edge-accept ── accept, cap of pending handshakes ──► the worker with the fewest connections
-//! edge-N      ── TLS handshake ─► hyper http1 | http2 ─► bridge ─► Handler (filter chain ─► App) ─► bridge ─► hyper
+//! http-accept ── accept, cap of pending handshakes ──► the worker with the fewest connections
+//! http-N      ── TLS handshake ─► hyper http1 | http2 ─► bridge ─► Handler (filter chain ─► App) ─► bridge ─► hyper
 //! ```
 //!
 //! Why hyper drives the connections and not actix-web's own server: `docs/adr/0001-http-connections.md`. Called by
-//! [`crate::Edge`], by tests and by the example that measures its floor. Promise: every wait for a client is bounded,
+//! the edge, by tests and by the example that measures its floor. Promise: every wait for a client is bounded,
 //! and a shutdown lets running requests finish.
 
 mod accept;
@@ -30,18 +30,18 @@ use std::{io, net::SocketAddr, sync::Arc, thread, time::Duration};
 
 use tokio::sync::oneshot;
 
-pub use client_certificate::{ClientCertificate, Verdict};
+pub use bridge::BadHead;
+pub use client_certificate::{ClientCertificate, Untrusted};
 pub use connection::Peer;
 pub use handler::{AppHandler, Handler};
-pub use lifecycle::Lifecycle;
-pub(crate) use lifecycle::{Ending, RunningRequest};
+pub use lifecycle::{Ending, Lifecycle, RunningRequest};
 pub use open_connections::OpenConnections;
 pub use tls::{Tls, TlsError, TlsProvider, tls_from_pem};
-pub(crate) use upgrade::{Upgrade, Upgraded};
+pub use upgrade::{Upgrade, Upgraded};
 use worker::Shared;
 
-/// What a serving thread has for its stack. Bodies may nest `json::MAX_DEPTH` deep, and trees of values are walked and
-/// dropped recursively: unoptimised builds need up to 4 KiB a level.
+/// The stack of a serving thread. Handlers may walk and drop values recursively that nest 1,000 levels deep: unoptimised
+/// builds need up to 4 KiB a level.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
 /// Between two looks at what runs, at the end.
@@ -146,7 +146,7 @@ where
             open: Arc::clone(&open),
         };
         let task = worker::run(config.clone(), shared, connections, build_handler.clone());
-        threads.push(spawn(format!("edge-{index}"), task)?);
+        threads.push(spawn(format!("http-{index}"), task)?);
         workers.push(inbox);
     }
     let accepting = accept::run(listener, workers, lifecycle.clone(), config.limits.pending_handshakes);
@@ -156,7 +156,7 @@ where
         told.end_watches(watch_grace).await;
     };
     let both = async { tokio::join!(accepting, watches_end).0 };
-    threads.push(spawn("edge-accept".to_owned(), || both)?);
+    threads.push(spawn("http-accept".to_owned(), || both)?);
     Ok(Running {
         local_addr,
         lifecycle,
@@ -250,6 +250,3 @@ impl Drop for Running {
         self.lifecycle.cut_off();
     }
 }
-
-#[cfg(test)]
-mod tests;

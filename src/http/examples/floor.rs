@@ -17,7 +17,7 @@ use actix_web::{
     web::{Bytes, Data},
 };
 use futures_util::stream;
-use trireme_edge::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, start, tls_from_pem};
+use trireme_http::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, start, tls_from_pem};
 
 const WORKERS: usize = 2;
 /// What is longer is sent in pieces of this size, as lists are.

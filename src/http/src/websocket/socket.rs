@@ -28,7 +28,7 @@ const READ_BUFFER_BYTES: usize = 4 * 1024;
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sends each of the batches' texts as a message, each batch in one go, until there are no more or the client goes. Comes to the bytes of the messages.
-pub(crate) async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, ending: Ending) -> u64 {
+pub async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, ending: Ending) -> u64 {
     let config = WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_BYTES)
         .max_message_size(Some(LARGEST_MESSAGE_BYTES))

@@ -1,8 +1,13 @@
-//! What a request for a WebSocket offers: subprotocols, and among them maybe a token, as browsers cannot send
-//! `Authorization` with a WebSocket.
+//! WebSockets as kube-apiserver has them: a subprotocol may be a token, as browsers cannot send `Authorization` with a
+//! WebSocket; refusals are a `Status`.
 
-use actix_http::header::{self, HeaderMap};
+use actix_http::header::HeaderMap;
+use actix_web::{HttpRequest, HttpResponse};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use trireme_http::websocket::{Handshake, Refused, is_offered, protocols};
+use trireme_machinery::{ApiError, Reason};
+
+use crate::status::{self, ErrorStyle};
 
 /// The token follows, in base64 for URLs and without padding.
 const TOKEN_PREFIX: &str = "base64url.bearer.authorization.k8s.io.";
@@ -21,32 +26,15 @@ pub(crate) enum BadToken {
     Alone,
 }
 
-/// Whether a request asks for a WebSocket.
-pub(super) fn is_made(headers: &HeaderMap) -> bool {
-    let has = |name, wanted: &str| {
-        let values = headers.get_all(name).filter_map(|value| value.to_str().ok());
-        let mut words = values.flat_map(|value| value.split(','));
-        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
-    };
-    has(header::UPGRADE, "websocket") && has(header::CONNECTION, "upgrade")
-}
-
-/// The subprotocols but those that hold a token, in order.
-pub(super) fn protocols(headers: &HeaderMap) -> Vec<&str> {
-    offered(headers)
-        .filter(|protocol| !protocol.starts_with(TOKEN_PREFIX))
-        .collect()
-}
-
 /// The token that a request for a WebSocket brings; `None` for other requests.
 ///
 /// # Errors
 /// If there is one that cannot be taken.
 pub(crate) fn token(headers: &HeaderMap) -> Result<Option<String>, BadToken> {
-    if !is_made(headers) {
+    if !is_offered(headers) {
         return Ok(None);
     }
-    let mut tokens = offered(headers).filter_map(|protocol| protocol.strip_prefix(TOKEN_PREFIX));
+    let mut tokens = protocols(headers).filter_map(|protocol| protocol.strip_prefix(TOKEN_PREFIX));
     let Some(token) = tokens.next() else { return Ok(None) };
     if tokens.next().is_some() {
         return Err(BadToken::Several);
@@ -55,23 +43,38 @@ pub(crate) fn token(headers: &HeaderMap) -> Result<Option<String>, BadToken> {
     let token = String::from_utf8(token).map_err(|_| BadToken::NoText)?;
     match token.as_str() {
         "" => Ok(None),
-        _ if protocols(headers).is_empty() => Err(BadToken::Alone),
+        _ if protocols(headers).all(is_token) => Err(BadToken::Alone),
         _ => Ok(Some(token)),
     }
 }
 
-fn offered(headers: &HeaderMap) -> impl Iterator<Item = &str> {
-    headers
-        .get_all(header::SEC_WEBSOCKET_PROTOCOL)
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|protocol| !protocol.is_empty())
+/// Tells whether a subprotocol is none, but a token.
+fn is_token(protocol: &str) -> bool {
+    protocol.starts_with(TOKEN_PREFIX)
+}
+
+/// Reads a request for a WebSocket; `None` if it asks for none.
+///
+/// # Errors
+/// If it does and cannot have it.
+pub(crate) fn handshake(request: &HttpRequest) -> Result<Option<Handshake>, Refused> {
+    Handshake::of(request, is_token)
+}
+
+/// The answer to a request for a WebSocket that is refused.
+pub(crate) fn refusal(refused: Refused, style: ErrorStyle) -> HttpResponse {
+    let reason = match refused {
+        Refused::Origin => Reason::Forbidden,
+        Refused::Version | Refused::Key | Refused::Protocols => Reason::BadRequest,
+    };
+    let mut response = status::response(&ApiError::new(reason, refused.to_string()), style);
+    refused.tell(&mut response);
+    response
 }
 
 #[cfg(test)]
 mod tests {
-    use actix_web::test::TestRequest;
+    use actix_web::{http::header, test::TestRequest};
 
     use super::*;
 
@@ -89,23 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_has_both_headers() {
-        assert!(is_made(&with(&[])));
-        for missing in [header::UPGRADE, header::CONNECTION] {
-            let mut headers = with(&[]);
-            headers.remove(&missing);
-            assert!(!is_made(&headers), "without {missing}");
-        }
-        let mut other = with(&[]);
-        other.insert(header::UPGRADE, header::HeaderValue::from_static("h2c"));
-        assert!(!is_made(&other));
-    }
-
-    #[test]
     fn the_token_is_told_apart_from_the_other_subprotocols() {
         let headers = with(&["base64url.bearer.authorization.k8s.io.YWRtaW4, a", "b"]);
         assert_eq!(token(&headers), Ok(Some("admin".to_owned())));
-        assert_eq!(protocols(&headers), ["a", "b"]);
+        assert_eq!(
+            protocols(&headers)
+                .filter(|protocol| !is_token(protocol))
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         assert_eq!(token(&with(&["a"])), Ok(None));
         assert_eq!(token(&with(&["base64url.bearer.authorization.k8s.io."])), Ok(None));
     }
@@ -125,5 +120,13 @@ mod tests {
         let mut headers = with(&["base64url.bearer.authorization.k8s.io.YQ, x"]);
         headers.remove(header::UPGRADE);
         assert_eq!(token(&headers), Ok(None));
+    }
+
+    #[test]
+    fn refusals_have_the_codes_of_kube_apiserver() {
+        let response = refusal(Refused::Version, ErrorStyle::default());
+        let version = response.headers().get(header::SEC_WEBSOCKET_VERSION);
+        assert_eq!((response.status().as_u16(), version.is_some()), (400, true));
+        assert_eq!(refusal(Refused::Origin, ErrorStyle::default()).status().as_u16(), 403);
     }
 }

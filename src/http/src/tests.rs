@@ -10,8 +10,7 @@ use std::{io, sync::Arc, time::Duration};
 use http::{Request, StatusCode, Version};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{ClientCertificate, ConnectionLimits, Peer};
-use crate::client::{self, Method};
+use crate::server::{ConnectionLimits, Peer};
 use kit::{Ca, Server, body, get};
 
 #[tokio::test]
@@ -23,24 +22,6 @@ async fn both_protocols_are_spoken_as_the_client_prefers() {
         assert_eq!((response.status(), response.version()), (StatusCode::OK, version));
         assert_eq!(body(response).await.expect("arrives"), "GET /hello?x=1");
     }
-}
-
-#[tokio::test]
-async fn a_probe_takes_the_certificate_of_whoever_answers() {
-    let server = Server::start().await;
-    let probe = |is_anybody| {
-        let target = client::Target {
-            server: format!("https://{}", server.address()),
-            ca: Ca::new().pem(),
-            is_anybody,
-            ..client::Target::default()
-        };
-        async move { client::send(&target, Method::GET, "/hello", Vec::new(), Duration::from_secs(10)).await }
-    };
-    let (code, body) = probe(true).await.expect("an answer");
-    assert_eq!((code, &*body), (200, &b"GET /hello"[..]));
-    let refused = probe(false).await.expect_err("another CA has signed that");
-    assert!(matches!(refused, client::ClientError::Connect(..)), "{refused}");
 }
 
 #[tokio::test]
@@ -296,11 +277,27 @@ async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
 
 /// What the tiny application says of the other end.
 fn describe(peer: &Peer) -> String {
-    match peer.certificate.as_ref().and_then(ClientCertificate::verdict) {
+    let Some(certificate) = &peer.certificate else {
+        return "nobody".to_owned();
+    };
+    match certificate.verdict() {
         None => "nobody".to_owned(),
-        Some(Ok(identity)) => format!("{} of {:?}", identity.common_name, identity.organizations),
+        Some(Ok(())) => subject(certificate.der()),
         Some(Err(error)) => error.to_string(),
     }
+}
+
+/// The common name and the organizations of a certificate.
+fn subject(der: &[u8]) -> String {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).expect("it was verified");
+    let subject = certificate.subject();
+    let names = |names: &mut dyn Iterator<Item = &x509_parser::x509::AttributeTypeAndValue<'_>>| {
+        let names = names.map(|name| name.as_str().expect("it is text").to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let common_names = names(&mut subject.iter_common_name());
+    let organizations = names(&mut subject.iter_organization());
+    format!("{} of {organizations:?}", common_names.join(" "))
 }
 
 /// Lets requests wait in the application until a test has seen them.

@@ -21,18 +21,11 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-use trireme_audit::AuditId;
-use trireme_machinery::{ApiError, Reason};
-
-use super::{connection::Peer, stalls::Fetched};
-use crate::{
-    filters::audit_id,
-    status::{self, ErrorStyle},
-};
+use super::{connection::Peer, handler::Handler, stalls::Fetched};
 
 /// A head that hyper lets through and that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BadHead {
+pub enum BadHead {
     /// actix-web's types cannot hold it.
     #[error("the head of the request cannot be represented")]
     Unrepresentable,
@@ -78,6 +71,16 @@ impl Unread {
         };
         // What comes later than that is the connection's end.
         let _ = tokio::time::timeout(UNREAD_PATIENCE, discarded).await;
+    }
+}
+
+impl BadHead {
+    /// The status code of the refusal.
+    pub fn status(self) -> http02::StatusCode {
+        match self {
+            Self::TransferEncoding => http02::StatusCode::NOT_IMPLEMENTED,
+            _ => http02::StatusCode::BAD_REQUEST,
+        }
     }
 }
 
@@ -186,14 +189,8 @@ pub(super) fn head_of<G: Fetched + Unpin>(
 }
 
 /// The answer to a request with a [`BadHead`]. Nothing that follows such a head is taken for a request.
-pub(super) fn refusal<G>(error: BadHead, in_progress: G) -> http::Response<ResponseBody<G>> {
-    let reason = match error {
-        BadHead::TransferEncoding => Reason::NotImplemented,
-        _ => Reason::BadRequest,
-    };
-    let mut status = status::response(&ApiError::new(reason, error.to_string()), ErrorStyle::default());
-    audit_id::tell(&AuditId::from_client(None), &mut status);
-    let mut out = response(status, in_progress);
+pub(super) fn refusal<H: Handler, G>(handler: &H, error: BadHead, in_progress: G) -> http::Response<ResponseBody<G>> {
+    let mut out = response(handler.refuse(error), in_progress);
     let close = http::HeaderValue::from_static("close");
     out.headers_mut().insert(http::header::CONNECTION, close);
     out

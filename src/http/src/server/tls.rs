@@ -12,7 +12,8 @@ use rustls::{
         danger::{ClientCertVerified, ClientCertVerifier},
     },
 };
-use trireme_auth::{CertificateError, CertificateIdentity};
+
+use super::client_certificate::Untrusted;
 
 /// HTTP/2 in ALPN.
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
@@ -45,24 +46,16 @@ impl Tls {
         &self.config
     }
 
-    /// Who the client is by the certificates that it has shown, its own first; `None` if it has shown none. The handshake
-    /// has proved that it holds the key.
-    pub(super) fn identify(
-        &self,
-        shown: &[CertificateDer<'_>],
-    ) -> Option<Result<CertificateIdentity, CertificateError>> {
+    /// Judges the certificates that a client has shown, its own first; `None` if it has shown none, or if clients are
+    /// asked for none. The handshake has proved that it holds the key.
+    pub(super) fn judge(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
         let (own, intermediates) = shown.split_first()?;
-        let verified = match &self.clients {
-            Some(clients) => clients.verify_client_cert(own, intermediates, UnixTime::now()),
-            None => return None,
-        };
-        Some(match verified {
-            Ok(_) => CertificateIdentity::from_der(own),
-            Err(error) => {
-                tracing::debug!(%error, "client certificate not trusted");
-                Err(CertificateError::Untrusted)
-            }
-        })
+        let clients = self.clients.as_ref()?;
+        let verified = clients.verify_client_cert(own, intermediates, UnixTime::now());
+        Some(verified.map(drop).map_err(|error| {
+            tracing::debug!(%error, "client certificate not trusted");
+            Untrusted
+        }))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Lifecycle {
 
 /// A request that is being answered, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct RunningRequest(Arc<AtomicUsize>);
+pub struct RunningRequest(Arc<AtomicUsize>);
 
 impl Drop for RunningRequest {
     fn drop(&mut self) {
@@ -62,13 +62,13 @@ impl Lifecycle {
     }
 
     /// From now on no connection is accepted.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.stop();
         self.closing.cancel();
     }
 
     /// Whatever still runs is dropped.
-    pub(crate) fn cut_off(&self) {
+    pub(super) fn cut_off(&self) {
         self.gone.cancel();
     }
 
@@ -78,13 +78,13 @@ impl Lifecycle {
     }
 
     /// Counts a request that is to be answered before the end.
-    pub(crate) fn begin_request(&self) -> RunningRequest {
+    pub fn begin_request(&self) -> RunningRequest {
         self.running.fetch_add(1, Ordering::Relaxed);
         RunningRequest(Arc::clone(&self.running))
     }
 
     /// How many requests are being answered, those aside that last as long as they like.
-    pub(crate) fn running_requests(&self) -> usize {
+    pub fn running_requests(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 
@@ -98,7 +98,7 @@ impl Lifecycle {
         &self.closing
     }
 
-    pub(crate) fn gone(&self) -> &CancellationToken {
+    pub(super) fn gone(&self) -> &CancellationToken {
         &self.gone
     }
 
@@ -118,7 +118,7 @@ impl Lifecycle {
 
 /// What one connection is told of its end. Clones are the same connection's.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Ending {
+pub struct Ending {
     leave: CancellationToken,
     watches: CancellationToken,
     quiet: CancellationToken,
@@ -158,7 +158,7 @@ impl Ending {
     }
 
     /// Fires when watches are to end, in order and at any event.
-    pub(crate) fn watches(&self) -> &CancellationToken {
+    pub fn watches(&self) -> &CancellationToken {
         &self.watches
     }
 }

@@ -14,7 +14,7 @@ use tokio_rustls::server::TlsStream;
 use super::{ConnectionLimits, guarded_io::GuardedIo};
 
 /// A connection that hyper has given back.
-pub(crate) struct Upgraded {
+pub struct Upgraded {
     /// The bytes, still bounded by how long a client may take none of them.
     pub(crate) io: GuardedIo<TlsStream<TcpStream>>,
     /// What the client sent after its request and hyper has read already.
@@ -24,16 +24,16 @@ pub(crate) struct Upgraded {
 }
 
 /// What is to be done with the connection after a 101. Its future comes to the bytes that were sent.
-pub(crate) struct Upgrade(Box<dyn FnOnce(Upgraded) -> LocalBoxFuture<'static, u64>>);
+pub struct Upgrade(Box<dyn FnOnce(Upgraded) -> LocalBoxFuture<'static, u64>>);
 
 impl Upgrade {
     /// Runs `serve` on the connection.
-    pub(crate) fn new<F: Future<Output = u64> + 'static>(serve: impl FnOnce(Upgraded) -> F + 'static) -> Self {
+    pub fn new<F: Future<Output = u64> + 'static>(serve: impl FnOnce(Upgraded) -> F + 'static) -> Self {
         Self(Box::new(move |upgraded| serve(upgraded).boxed_local()))
     }
 
     /// The same, and `then` with the bytes that were sent.
-    pub(crate) fn then(self, then: impl FnOnce(u64) + 'static) -> Self {
+    pub fn then(self, then: impl FnOnce(u64) + 'static) -> Self {
         Self::new(async move |upgraded| {
             let bytes = self.run(upgraded).await;
             then(bytes);

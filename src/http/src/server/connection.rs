@@ -34,7 +34,7 @@ pub struct Peer {
     /// The client certificate, if one was given.
     pub certificate: Option<ClientCertificate>,
     /// What the connection is told of its end.
-    pub(crate) ending: Ending,
+    pub ending: Ending,
 }
 
 /// What all connections of a worker share.
@@ -112,7 +112,7 @@ async fn serve_http1<H: Handler>(
         let upgrades = Rc::clone(&upgrades);
         async move {
             if two_lengths {
-                return Ok(bridge::refusal(BadHead::TwoLengths, serving));
+                return Ok(bridge::refusal(&*handler, BadHead::TwoLengths, serving));
             }
             answer(handler, request, peer, || serving, Some(upgrades)).await
         }
@@ -211,7 +211,7 @@ async fn answer<H: Handler, G: Fetched + Unpin>(
                 false => response,
             }
         }
-        Err(error) => bridge::refusal(error, in_progress()),
+        Err(error) => bridge::refusal(&*handler, error, in_progress()),
     })
 }
 

@@ -4,7 +4,7 @@
 //! handler: Handshake::of(request) ─► 101 with an Upgrade ─► hyper writes it ─► serve(connection, messages)
 //! ```
 //!
-//! Called by handlers whose answer is a stream, and by the authentication filter, as the handshake may bring a token.
+//! Called by handlers whose answer is a stream.
 //! Promise: a client that closes, breaks the protocol, takes nothing or stays silent ends the stream; a stream that ends
 //! and a server that stops say so with a close frame. HTTP/1.1 only, as kube-apiserver.
 
@@ -12,6 +12,6 @@ mod handshake;
 mod offer;
 mod socket;
 
-pub(crate) use handshake::Handshake;
-pub(crate) use offer::token;
-pub(crate) use socket::serve;
+pub use handshake::{Handshake, Refused};
+pub use offer::{is_offered, protocols};
+pub use socket::serve;
