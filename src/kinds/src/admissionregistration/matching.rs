@@ -1,8 +1,8 @@
 //! What requests a webhook or policy is for: rules, selectors, conditions.
 
 use serde_json::Value;
+use trireme_cel::Environment;
 use trireme_machinery::{
-    cel::Environment,
     field::{Error, ErrorList, Path},
     names,
 };
