@@ -28,7 +28,6 @@ const ROOMS: &[(&str, &[&str])] = &[
             "actors",
             "machinery",
             "registry",
-            "kinds",
             "flow",
             "auth",
             "admission",

@@ -3,12 +3,11 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer, IssuerDocuments, RuleResolver, TokenAuthenticator};
+use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
 use trireme_registry::DirectorHandle;
 
 use crate::{
-    components::Components,
     profiling::Profiler,
     replicas::Replicas,
     routes::health::Health,
@@ -70,12 +69,6 @@ pub struct Rooms {
     pub authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Lists it.
-    pub rules: Arc<dyn RuleResolver>,
-    /// Says whose a token is.
-    pub tokens: Arc<dyn TokenAuthenticator>,
-    /// Whom a token is for that is good here.
-    pub audiences: Vec<String>,
     /// What others need to check service-account tokens; `None` if nobody can look it up.
     pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.
@@ -88,8 +81,6 @@ pub struct Rooms {
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
     /// Tells of the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
-    /// Looks at the other components.
-    pub components: Arc<dyn Components>,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.
