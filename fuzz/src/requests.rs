@@ -113,7 +113,7 @@ fn options(query: &str, user_agent: Option<&str>) {
 }
 
 /// A list that is accepted selects by fields of the resource.
-fn knows(fields: &FieldSelector, info: &trireme_registry::ResourceInfo) {
+fn knows(fields: &FieldSelector, info: &trireme_registry::ResourceDefinition) {
     for term in fields.terms() {
         let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
             || info.selectable.iter().any(|field| *field.label == *term.field);

@@ -32,16 +32,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &[
-            "actors",
-            "machinery",
-            "registry",
-            "kinds",
-            "flow",
-            "auth",
-            "audit",
-            "http",
-        ],
+        &["actors", "machinery", "registry", "flow", "auth", "audit", "http"],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.

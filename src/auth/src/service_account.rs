@@ -160,7 +160,7 @@ impl Objects for DirectorHandle {
         latest: bool,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
-            let route = self.routes().find("", "v1", resource);
+            let route = self.surface().find("", "v1", resource);
             let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
             let target = Target {
                 namespace: namespace.to_owned(),

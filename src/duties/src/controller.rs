@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::BoxFuture;
 use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
-use trireme_registry::{EventKind, Item, RegistryHandle, ResourceInfo};
+use trireme_registry::{EventKind, Item, RegistryHandle, ResourceDefinition};
 
 use crate::keep::Term;
 pub use crate::queue::QueueKey;
@@ -52,7 +52,7 @@ pub trait Controller: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Change {
     /// The resource.
-    pub info: Arc<ResourceInfo>,
+    pub info: Arc<ResourceDefinition>,
     /// How; in a full pass everything is added.
     pub kind: EventKind,
     /// The object after the change, or as it was last.

@@ -25,7 +25,7 @@ pub(crate) struct Trial {
     strategy: Arc<dyn Strategy>,
     type_id: TypeId,
     version: GroupVersion,
-    conversion: Option<&'static dyn Conversion>,
+    conversion: Option<Arc<dyn Conversion>>,
 }
 
 impl Trial {
@@ -44,7 +44,7 @@ impl Trial {
     }
 
     /// Takes and checks requests in another version.
-    pub(crate) fn in_version(mut self, version: &str, conversion: &'static dyn Conversion) -> Self {
+    pub(crate) fn in_version(mut self, version: &str, conversion: impl Conversion + 'static) -> Self {
         let kinds = data::resources().iter().filter(|row| *row.group == *self.version.group);
         let mut versions = kinds
             .flat_map(|row| &row.versions)
@@ -54,7 +54,7 @@ impl Trial {
             .find(&found.type_name)
             .expect("the type is in the table");
         self.version = GroupVersion::new(&self.version.group, version);
-        self.conversion = Some(conversion);
+        self.conversion = Some(Arc::new(conversion));
         self
     }
 
@@ -65,7 +65,7 @@ impl Trial {
             .expect("the body fits the type")
             .value;
         schema::apply_defaults(types, self.type_id, &mut object);
-        if let Some(conversion) = self.conversion {
+        if let Some(conversion) = &self.conversion {
             conversion.to_stored(&mut object);
         }
         self.strategy.default(&mut object);
@@ -122,7 +122,7 @@ impl Trial {
     /// A stored object as clients of this version see it.
     pub(crate) fn shown(&self, stored: &Value) -> Value {
         let mut object = stored.clone();
-        if let Some(conversion) = self.conversion {
+        if let Some(conversion) = &self.conversion {
             conversion.to_served(&mut object);
         }
         object

@@ -183,7 +183,8 @@ impl App {
             },
             metrics,
             spans.clone(),
-        )?;
+        )
+        .await?;
         lifecycle.reach(Moment::Listening);
         if settings.may_have_other_replicas() {
             outage::start(&system, probe, Arc::clone(edge.connections()), lifecycle.clone());

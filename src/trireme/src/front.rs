@@ -6,14 +6,16 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenFault,
-    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
+    TokenFault, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
+use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
-use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
+use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
 use trireme_flow::{Limiter, Limits};
 use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
+use trireme_machinery::GroupResource;
 use trireme_registry::DirectorHandle;
 
 use crate::app::{BuildError, client_cas};
@@ -26,6 +28,7 @@ use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
 use crate::reload::{Current, Reloader};
 use crate::replicas::Observed;
+use crate::resources;
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
@@ -51,7 +54,7 @@ pub(crate) struct Keys<'a> {
 }
 
 /// Binds the port and serves.
-pub(crate) fn start(
+pub(crate) async fn start(
     settings: &Settings,
     keys: Keys<'_>,
     system: &ActorSystem,
@@ -84,19 +87,31 @@ pub(crate) fn start(
         Arc::new(CertificateAuthenticator::new(system.clock().clone())),
         Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
     ];
-    let rooms = Rooms {
-        director: director.clone(),
-        authenticator: Arc::new(Union::new(ways)),
-        authorizer: Arc::new(BootstrapPolicy),
+    let authorizer: Arc<dyn Authorizer> = Arc::new(BootstrapPolicy);
+    let mut handlers = trireme_edge::reviews(Reviewers {
+        authorizer: Arc::clone(&authorizer),
         rules: Arc::new(BootstrapPolicy),
         tokens,
         audiences,
+        clock: system.clock().clone(),
+    });
+    let core = |resource: &str| GroupResource {
+        group: "".into(),
+        resource: resource.into(),
+    };
+    let components = Arc::new(OnThisMachine {
+        store: watched.store.clone(),
+    });
+    handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
+    handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
+    resources::serve_virtual(system, director, handlers).await?;
+    let rooms = Rooms {
+        director: director.clone(),
+        authenticator: Arc::new(Union::new(ways)),
+        authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
-        components: Arc::new(OnThisMachine {
-            store: watched.store.clone(),
-        }),
         health: health(watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),

@@ -56,7 +56,7 @@ impl Observed {
 
     fn resources(&self) -> Vec<ResourceView> {
         let store = self.0.store.revision();
-        let routes = self.0.director.routes();
+        let routes = self.0.director.surface();
         routes.registries().map(|registry| resource(registry, store)).collect()
     }
 

@@ -7,7 +7,7 @@ use trireme_machinery::{
     Object,
     meta::{Meta, ObjectMeta as _},
 };
-use trireme_registry::{RouteTable, request::Freshness};
+use trireme_registry::{ApiSurface, request::Freshness};
 
 use super::{
     Found, GarbageCollector, Scene,
@@ -83,7 +83,7 @@ fn event_name(found: &Found, reference: &Value) -> String {
 
 /// An object in no namespace cannot be owned by one in a namespace; and an owner that is absent here may be an object of
 /// another namespace.
-async fn is_misplaced(routes: &RouteTable, found: &Found, reference: &Value) -> bool {
+async fn is_misplaced(routes: &ApiSurface, found: &Found, reference: &Value) -> bool {
     let metadata = Object::from_iter([("ownerReferences".to_owned(), json!([reference]))]);
     let Some(reference) = Meta::new(&metadata).owner_references().next() else {
         return false;

@@ -26,7 +26,7 @@ use serde_json::Value;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
-    DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
+    ApiSurface, DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceDefinition,
     item::ItemKey,
     request::{DeleteOptions, Freshness, Propagation},
     subresource::parse,
@@ -72,7 +72,7 @@ pub enum Suspect {
 }
 
 impl Suspect {
-    fn object(info: &ResourceInfo, item: &Item) -> Self {
+    fn object(info: &ResourceDefinition, item: &Item) -> Self {
         Self::Object {
             stored_under: info.storage_prefix.clone(),
             key: item.key.clone(),
@@ -82,7 +82,7 @@ impl Suspect {
 
 /// Where the objects are, and on what condition they can be changed.
 struct Scene<'a> {
-    routes: &'a RouteTable,
+    routes: &'a ApiSurface,
     fence: &'a Fence,
 }
 
@@ -130,7 +130,7 @@ struct Found {
 }
 
 impl Found {
-    fn info(&self) -> &ResourceInfo {
+    fn info(&self) -> &ResourceDefinition {
         self.objects.registry().info()
     }
 
@@ -198,7 +198,7 @@ impl GarbageCollector {
     }
 
     async fn look(&self, suspect: &Suspect, term: &Term) -> Result<Looked<Suspect>, ApiError> {
-        let routes = self.director.routes();
+        let routes = self.director.surface();
         let scene = Scene {
             routes: &routes,
             fence: term.fence(),
@@ -286,7 +286,7 @@ impl Controller for GarbageCollector {
 
     /// Everything but events, which come and go by themselves.
     fn watched(&self) -> Vec<RegistryHandle> {
-        let routes = self.director.routes();
+        let routes = self.director.surface();
         let owned = routes
             .registries()
             .filter(|registry| &*registry.info().resource.resource != "events");
@@ -307,7 +307,7 @@ impl Controller for GarbageCollector {
             revision: item.revision,
         }];
         if !item.owners.is_empty() {
-            suspects.extend(owners::named_by(&self.director.routes(), item));
+            suspects.extend(owners::named_by(&self.director.surface(), item));
         }
         suspects
     }

@@ -7,7 +7,7 @@ use trireme_machinery::{
     ApiError,
     meta::{ObjectMeta as _, OwnerReference},
 };
-use trireme_registry::{Item, RegistryHandle, RouteTable, item::ItemKey, request::Freshness, subresource::parse};
+use trireme_registry::{ApiSurface, Item, RegistryHandle, item::ItemKey, request::Freshness, subresource::parse};
 
 use super::{Found, Scene, Suspect};
 
@@ -103,7 +103,7 @@ impl Owners {
 }
 
 /// The registry of an owner's kind.
-pub(super) fn registry_of<'r>(routes: &'r RouteTable, reference: OwnerReference<'_>) -> Option<&'r RegistryHandle> {
+pub(super) fn registry_of<'r>(routes: &'r ApiSurface, reference: OwnerReference<'_>) -> Option<&'r RegistryHandle> {
     routes.of_kind(&reference.group_version()?, reference.kind())
 }
 
@@ -143,7 +143,7 @@ fn key(registry: &RegistryHandle, namespace: &str, reference: OwnerReference<'_>
 }
 
 /// The owners of an object that is gone: their deletion may have waited for it.
-pub(super) fn named_by(routes: &RouteTable, item: &Arc<Item>) -> Vec<Suspect> {
+pub(super) fn named_by(routes: &ApiSurface, item: &Arc<Item>) -> Vec<Suspect> {
     let Ok(tree) = parse(item) else { return Vec::new() };
     let suspect = |reference: OwnerReference<'_>| {
         let registry = registry_of(routes, reference)?;

@@ -66,7 +66,7 @@ impl NamespaceDeletion {
 
     /// All resources whose objects live in namespaces.
     fn namespaced(&self, term: &Term) -> Vec<OwnObjects> {
-        let routes = self.director.routes();
+        let routes = self.director.surface();
         let namespaced = routes.registries().filter(|registry| registry.info().namespaced);
         namespaced
             .map(|registry| OwnObjects::new(registry.clone(), MANAGER).under(term.fence()))

@@ -3,11 +3,14 @@
 
 use serde_json::{Value, json};
 use trireme_auth::{Attributes, Decision, Wanted};
-use trireme_kinds::authorization::accessreviews::{self, Subject};
 use trireme_machinery::{ApiError, GroupKind};
 use trireme_registry::request::UserInfo;
 
-use super::{Reviewers, text, texts};
+use super::{
+    Reviewers,
+    accessreviews::{self, Subject},
+    text, texts,
+};
 
 /// Asks the authorizer. The answer is what was sent, with the decision as its status.
 ///

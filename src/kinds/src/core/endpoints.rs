@@ -22,13 +22,15 @@ const SHOWN: usize = 3;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(AllEndpoints).columns(vec![
-        columns::name(),
-        column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
-            shown(object).into()
-        }),
-        columns::age(),
-    ])
+    Kind::new(AllEndpoints)
+        .columns(vec![
+            columns::name(),
+            column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
+                shown(object).into()
+            }),
+            columns::age(),
+        ])
+        .deprecation("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 }
 
 /// The first addresses with their ports.

@@ -5,7 +5,7 @@ use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
     apps::workload::{

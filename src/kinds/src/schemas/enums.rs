@@ -11,6 +11,8 @@ use crate::data;
 /// A field and its values.
 type Row = (&'static str, Vec<&'static str>);
 
+pub(super) const TABLE: &str = include_str!("../../data/enums.txt");
+
 static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     let mut enums: HashMap<&str, Vec<Row>> = HashMap::new();
     for (type_name, field, values) in rows() {
@@ -21,7 +23,7 @@ static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
 
 /// The rows of the table: a type's short name, its field, the values.
 pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>)> {
-    let table = include_str!("../../data/enums.txt").lines();
+    let table = TABLE.lines();
     table.filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (type_name, rest) = line.split_once(' ')?;
         let (field, values) = rest.split_once(' ')?;

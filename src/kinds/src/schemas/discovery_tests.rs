@@ -1,7 +1,19 @@
 use serde_json::{Value, json};
 
-use super::{aggregated, api_versions, group, group_list, resource_list, storage_version_hash};
-use crate::data::{ResourceData, StorageData, VersionData, resource, resources};
+use trireme_registry::documents::{Document, Documents, api_versions, storage_version_hash};
+
+use super::{
+    schemas,
+    tests::{definitions, documents, widgets},
+};
+
+fn value(document: &Document) -> Value {
+    serde_json::from_slice(&document.body).expect("documents are JSON")
+}
+
+fn resource_list(group: &str, version: &str) -> Option<Value> {
+    documents().resource_list(group, version).map(value)
+}
 
 fn names<'v>(list: &'v Value, pointer: &str, name: &str) -> Vec<&'v str> {
     let items = list
@@ -9,29 +21,6 @@ fn names<'v>(list: &'v Value, pointer: &str, name: &str) -> Vec<&'v str> {
         .and_then(Value::as_array)
         .expect("there is a list");
     items.iter().filter_map(|item| item.pointer(name)?.as_str()).collect()
-}
-
-fn widgets() -> ResourceData {
-    ResourceData {
-        group: "example.com".to_owned(),
-        group_priority: 1000,
-        versions: vec![VersionData {
-            name: "v1alpha1".to_owned(),
-            priority: 100,
-            type_name: "com.example.v1alpha1.Widget".to_owned(),
-        }],
-        plural: "widgets".to_owned(),
-        singular: "widget".to_owned(),
-        kind: "Widget".to_owned(),
-        list_kind: "WidgetList".to_owned(),
-        storage: Some(StorageData {
-            prefix: "example.com/widgets".to_owned(),
-            group: "example.com".to_owned(),
-            version: "v1alpha1".to_owned(),
-        }),
-        subresources: Vec::new(),
-        ..resource("", "configmaps").expect("config maps are served").clone()
-    }
 }
 
 #[test]
@@ -45,7 +34,7 @@ fn hashes_are_those_of_other_servers() {
 
 #[test]
 fn groups_stand_in_order_of_priority_and_name() {
-    let list = group_list(resources());
+    let list = value(documents().group_list());
     let groups = names(&list, "/groups", "/name");
     assert_eq!(
         groups.first_chunk(),
@@ -58,11 +47,13 @@ fn groups_stand_in_order_of_priority_and_name() {
 
 #[test]
 fn order_of_the_resources_does_not_matter() {
-    let mut reversed = resources().to_vec();
+    let mut reversed = definitions();
     reversed.reverse();
-    assert_eq!(group_list(&reversed), group_list(resources()));
-    assert_eq!(aggregated(&reversed, false), aggregated(resources(), false));
-    assert_eq!(resource_list(&reversed, "", "v1"), resource_list(resources(), "", "v1"));
+    let (reversed, documents) = (Documents::new(reversed, schemas()), documents());
+    assert_eq!(reversed.group_list(), documents.group_list());
+    assert_eq!(reversed.aggregated_groups(), documents.aggregated_groups());
+    assert_eq!(reversed.resource_list("", "v1"), documents.resource_list("", "v1"));
+    assert_eq!(reversed.openapi_index(), documents.openapi_index());
 }
 
 #[test]
@@ -77,9 +68,9 @@ fn a_group_lists_its_versions_preferred_first() {
             {"groupVersion": "autoscaling/v1", "version": "v1"},
         ],
     });
-    assert_eq!(group(resources(), "autoscaling"), Some(expected));
-    assert_eq!(group(resources(), ""), None);
-    assert_eq!(group(resources(), "nothing.example.com"), None);
+    assert_eq!(documents().group("autoscaling").map(value), Some(expected));
+    assert_eq!(documents().group(""), None);
+    assert_eq!(documents().group("nothing.example.com"), None);
 }
 
 #[test]
@@ -117,24 +108,24 @@ fn a_version_lists_resources_and_subresources() {
             },
         ],
     });
-    assert_eq!(resource_list(resources(), "policy", "v1"), Some(expected));
-    assert_eq!(resource_list(resources(), "policy", "v1beta1"), None);
+    assert_eq!(resource_list("policy", "v1"), Some(expected));
+    assert_eq!(resource_list("policy", "v1beta1"), None);
 }
 
 #[test]
 fn both_versions_of_a_resource_tell_the_stored_one() {
     let hash = |version| {
-        let list = resource_list(resources(), "autoscaling", version)?;
+        let list = resource_list("autoscaling", version)?;
         Some(list.pointer("/resources/0/storageVersionHash")?.clone())
     };
     assert_eq!(hash("v1"), hash("v2"));
-    let events = resource_list(resources(), "events.k8s.io", "v1").expect("events are served");
+    let events = resource_list("events.k8s.io", "v1").expect("events are served");
     assert_eq!(events["resources"][0]["storageVersionHash"], "r2yiGXH7wu8=");
 }
 
 #[test]
 fn subresources_of_other_groups_say_so() {
-    let core = resource_list(resources(), "", "v1").expect("core is served");
+    let core = resource_list("", "v1").expect("core is served");
     assert_eq!(core.get("apiVersion"), None);
     let rows = core["resources"].as_array().expect("resources are a list");
     let eviction = rows
@@ -149,13 +140,12 @@ fn subresources_of_other_groups_say_so() {
 
 #[test]
 fn custom_resources_come_after_the_built_in_ones() {
-    let mut all = resources().to_vec();
-    all.insert(0, widgets());
-    assert_eq!(
-        names(&group_list(&all), "/groups", "/name").last(),
-        Some(&"example.com")
-    );
-    let discovery = aggregated(&all, false);
+    let mut all = definitions();
+    all.insert(0, widgets("size"));
+    let documents = Documents::new(all, schemas());
+    let list = value(documents.group_list());
+    assert_eq!(names(&list, "/groups", "/name").last(), Some(&"example.com"));
+    let discovery = value(documents.aggregated_groups());
     assert_eq!(
         names(&discovery, "/items", "/metadata/name").last(),
         Some(&"example.com")
@@ -172,10 +162,10 @@ fn custom_resources_come_after_the_built_in_ones() {
 
 #[test]
 fn the_core_group_has_a_document_of_its_own() {
-    let core = aggregated(resources(), true);
+    let core = value(documents().aggregated_core());
     assert_eq!(core.pointer("/items/0/metadata"), Some(&json!({})));
     assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
-    let versions = api_versions("10.0.0.1:6443");
+    let versions = value(&api_versions("10.0.0.1:6443"));
     assert_eq!(
         versions.pointer("/serverAddressByClientCIDRs/0/serverAddress"),
         Some(&json!("10.0.0.1:6443"))

@@ -117,7 +117,7 @@ static SCHEMA: Message = Message(&[
 const EXTENSIONS: &str = "x-";
 
 /// Encodes an OpenAPI 2 document.
-pub fn encode(document: &Value) -> Vec<u8> {
+pub(super) fn encode(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write_fields(&mut out, &DOCUMENT, document);
     out
@@ -246,4 +246,68 @@ fn write_varint(out: &mut Vec<u8>, mut value: u64) {
         value = rest;
     }
     out.push(u8::try_from(value).expect("what is left has seven bits"));
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The length-delimited fields of a protobuf message.
+    fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+        let mut found = Vec::new();
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            let number = varint(&mut bytes);
+            if key & 7 == 0 {
+                continue;
+            }
+            let length = usize::try_from(number).expect("lengths are small");
+            let (value, rest) = bytes.split_at(length);
+            found.push((key >> 3, value));
+            bytes = rest;
+        }
+        found
+    }
+
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let (byte, rest) = bytes.split_first().expect("the message is whole");
+            *bytes = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    }
+
+    fn only<'b>(fields: &[(u64, &'b [u8])], tag: u64) -> &'b [u8] {
+        let mut found = fields.iter().filter(|(key, _)| *key == tag).map(|(_, value)| *value);
+        let first = found.next().unwrap_or_else(|| panic!("no field {tag}"));
+        assert!(found.next().is_none(), "field {tag} is there twice");
+        first
+    }
+
+    #[test]
+    fn the_protobuf_form_keeps_types_references_and_extensions() {
+        let bytes = encode(&json!({"definitions": {"A": {
+            "type": "object",
+            "properties": {"b": {"$ref": "#/definitions/B"}},
+            "x-kubernetes-patch-merge-key": "name",
+        }}}));
+        let definition = fields(only(&fields(&bytes), 9))
+            .first()
+            .map(|(_, entry)| fields(entry))
+            .expect("there is one");
+        let schema = fields(only(&definition, 2));
+        assert_eq!(only(&fields(only(&schema, 22)), 1), b"object");
+        let extension = fields(only(&schema, 31));
+        assert_eq!(only(&extension, 1), b"x-kubernetes-patch-merge-key");
+        assert_eq!(only(&fields(only(&extension, 2)), 2), b"\"name\"\n");
+        let property = fields(only(&fields(only(&schema, 25)), 1));
+        assert_eq!(only(&fields(only(&property, 2)), 1), b"#/definitions/B");
+    }
 }

@@ -1,16 +1,17 @@
-//! Puts paths and definitions together into documents of OpenAPI 2 and 3.
+//! Puts paths and schemas together into documents of OpenAPI 2 and 3.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use trireme_machinery::Object;
+use trireme_machinery::{Object, schema::TypeTable};
 
 use super::{
+    SchemaSource,
     operations::{self, Operation, Path, capital, tag_of_group},
     parameters::Parameter,
     schemas,
 };
-use crate::data::ResourceData;
+use crate::documents::VersionedResource;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const JSON: &str = "application/json";
@@ -25,7 +26,8 @@ const PATCHES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-/// What a document is about.
+/// The subject of a document.
+#[derive(Clone, Copy)]
 pub(super) enum Subject<'s> {
     /// A group and version with its resources.
     Version(&'s str, &'s str),
@@ -36,7 +38,7 @@ pub(super) enum Subject<'s> {
 }
 
 impl Subject<'_> {
-    fn paths(&self, resources: &[ResourceData]) -> Vec<Path> {
+    fn paths(&self, resources: &[&VersionedResource]) -> Vec<Path> {
         match self {
             Subject::Version(group, version) => operations::paths(resources, group, version),
             Subject::Group(group) => {
@@ -66,22 +68,28 @@ impl Subject<'_> {
     }
 }
 
-/// The OpenAPI 3 document of a group and version, or `None` if nothing is served in it.
-///
-/// `definitions` hold the schemas of all types by name, with bare names in `$ref`; `resources` are all that are served.
-pub fn v3_document(resources: &[ResourceData], definitions: &Object, group: &str, version: &str) -> Option<Value> {
-    let mut served = resources.iter().filter(|resource| resource.group == group);
-    served
-        .any(|resource| resource.version(version).is_some())
-        .then(|| v3(resources, definitions, &Subject::Version(group, version)))
+/// Where schemas come from, first come first served, and the types that say which of their fields are always written.
+pub(super) struct Sources {
+    pub(super) schemas: Vec<Arc<dyn SchemaSource>>,
+    pub(super) types: Vec<Arc<TypeTable>>,
 }
 
-pub(super) fn v3(resources: &[ResourceData], definitions: &Object, subject: &Subject<'_>) -> Value {
+impl Sources {
+    pub(super) fn component(&self, name: &str) -> Option<Arc<Value>> {
+        self.schemas.iter().find_map(|source| source.component(name))
+    }
+}
+
+/// The OpenAPI 3 document of a subject. `resources` are those that it is about, and others that it names.
+pub(super) fn v3(resources: &[&VersionedResource], sources: &Sources, subject: &Subject<'_>) -> Value {
     let paths = subject.paths(resources);
     let kinds = schemas::kinds(resources);
-    let components: Object = schemas::reachable(definitions, used_types(&paths))
+    let components: Object = schemas::reachable(sources, used_types(&paths))
         .into_iter()
-        .filter_map(|name| Some((name.clone(), schemas::v3(&name, definitions.get(&name)?, &kinds))))
+        .map(|(name, schema)| {
+            let schema = schemas::v3(&name, Arc::unwrap_or_clone(schema), &kinds, &sources.types);
+            (name, schema)
+        })
         .collect();
     let mut document = json!({
         "openapi": "3.0.0",
@@ -95,16 +103,16 @@ pub(super) fn v3(resources: &[ResourceData], definitions: &Object, subject: &Sub
     document
 }
 
-/// The OpenAPI 2 document of everything that is served.
-pub fn v2_document(resources: &[ResourceData], definitions: &Object) -> Value {
-    let mut paths = Vec::new();
-    for subject in subjects(resources) {
-        paths.extend(subject.paths(resources));
-    }
+/// The OpenAPI 2 document of all subjects.
+pub(super) fn v2(resources: &[&VersionedResource], sources: &Sources, subjects: &[Subject<'_>]) -> Value {
+    let paths: Vec<Path> = subjects.iter().flat_map(|subject| subject.paths(resources)).collect();
     let kinds = schemas::kinds(resources);
-    let types: Object = schemas::reachable(definitions, used_types(&paths))
+    let types: Object = schemas::reachable(sources, used_types(&paths))
         .into_iter()
-        .filter_map(|name| Some((name.clone(), schemas::v2(&name, definitions.get(&name)?, &kinds))))
+        .map(|(name, schema)| {
+            let schema = schemas::v2(&name, Arc::unwrap_or_clone(schema), &kinds);
+            (name, schema)
+        })
         .collect();
     json!({
         "swagger": "2.0",
@@ -114,24 +122,6 @@ pub fn v2_document(resources: &[ResourceData], definitions: &Object) -> Value {
         "securityDefinitions": security(),
         "security": [{"BearerToken": []}],
     })
-}
-
-/// All documents that the resources make up.
-pub(super) fn subjects(resources: &[ResourceData]) -> Vec<Subject<'_>> {
-    let mut subjects = Vec::new();
-    let mut groups = BTreeSet::new();
-    let mut versions = BTreeSet::new();
-    for resource in resources {
-        if !resource.group.is_empty() && groups.insert(&resource.group) {
-            subjects.push(Subject::Group(&resource.group));
-        }
-        for version in &resource.versions {
-            if versions.insert((&resource.group, &version.name)) {
-                subjects.push(Subject::Version(&resource.group, &version.name));
-            }
-        }
-    }
-    subjects
 }
 
 fn info() -> Value {

@@ -7,11 +7,24 @@ use trireme_machinery::{
     selector::{FieldSelector, LabelSelector, validate_field_requirements, validate_label_requirements},
 };
 
-use crate::values::{at, items, text, text_at};
+use super::text;
+
+fn at<'v>(value: &'v Value, pointer: &str) -> Option<&'v Value> {
+    value.pointer(pointer)
+}
+
+fn items<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The text at a JSON pointer; empty if it is absent.
+fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
+    at(value, pointer).and_then(Value::as_str).unwrap_or_default()
+}
 
 /// Whose access a review is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Subject {
+pub(super) enum Subject {
     /// Of who asks: `SelfSubjectAccessReview`.
     Own,
     /// Of whoever it names: `SubjectAccessReview`.
@@ -31,7 +44,7 @@ const RESOURCE: &str = "/spec/resourceAttributes";
 const PATH: &str = "/spec/nonResourceAttributes";
 
 /// What is wrong with a review.
-pub fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
+pub(super) fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
     let mut faults = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
     match (resource, path) {
@@ -93,7 +106,7 @@ fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
 }
 
 /// What is to be said of selectors that could not be understood, wholly or in part: access was judged without that.
-pub fn ignored_selectors(review: &Value) -> Vec<String> {
+pub(super) fn ignored_selectors(review: &Value) -> Vec<String> {
     let Some(resource) = at(review, RESOURCE) else {
         return Vec::new();
     };

@@ -1,7 +1,11 @@
 //! What can be done at which path: the part of the documents that both OpenAPI versions share.
 
 use super::parameters::{self, Parameter};
-use crate::data::{ResourceData, SubresourceData, VersionData, type_name};
+use crate::{
+    definition::{ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind},
+    documents::VersionedResource,
+    verb::{Verb, Verbs},
+};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -34,11 +38,16 @@ pub(super) struct Operation {
 }
 
 /// The paths of all resources of a version.
-pub(super) fn paths(resources: &[ResourceData], group: &str, version: &str) -> Vec<Path> {
+pub(super) fn paths(resources: &[&VersionedResource], group: &str, version: &str) -> Vec<Path> {
     let mut paths = vec![discovery_path(group, version)];
-    for resource in resources.iter().filter(|resource| resource.group == group) {
-        if let Some(version) = resource.version(version) {
-            Place { resource, version }.add_paths(&mut paths);
+    for resource in resources {
+        let served = resource.version();
+        if *served.group_version.group == *group && *served.group_version.version == *version {
+            let operations = Operations {
+                resource: &resource.definition,
+                version: served,
+            };
+            operations.add_paths(&mut paths);
         }
     }
     paths.sort_by(|a, b| a.path.cmp(&b.path));
@@ -108,25 +117,42 @@ fn discovery_path(group: &str, version: &str) -> Path {
     )
 }
 
-/// A resource in a version.
-struct Place<'r> {
-    resource: &'r ResourceData,
-    version: &'r VersionData,
+/// The operations of a resource in a version.
+struct Operations<'r> {
+    resource: &'r ResourceDefinition,
+    version: &'r ServedVersion,
 }
 
-impl Place<'_> {
+impl Operations<'_> {
+    fn group(&self) -> &str {
+        &self.version.group_version.group
+    }
+
+    fn version_name(&self) -> &str {
+        &self.version.group_version.version
+    }
+
+    fn type_name(&self) -> String {
+        self.version.type_name.to_string()
+    }
+
     fn add_paths(&self, paths: &mut Vec<Path>) {
         let resource = self.resource;
-        let root = root(&resource.group, &self.version.name);
+        let root = root(self.group(), self.version_name());
         let scope = if resource.namespaced {
             "namespaces/{namespace}/"
         } else {
             ""
         };
-        let collection = format!("{root}{scope}{}", resource.plural);
-        if resource.namespaced && resource.has_verb("list") {
+        let collection = format!("{root}{scope}{}", resource.resource.resource);
+        if resource.namespaced && resource.verbs.contains(Verb::List) {
             let id = self.id("list", &format!("{}ForAllNamespaces", resource.kind));
-            paths.push(self.path(&format!("{root}{}", resource.plural), false, false, vec![self.list(id)]));
+            paths.push(self.path(
+                &format!("{root}{}", resource.resource.resource),
+                false,
+                false,
+                vec![self.list(id)],
+            ));
         }
         paths.push(self.path(&collection, resource.namespaced, false, self.of_collection()));
         let item = format!("{collection}/{{name}}");
@@ -152,12 +178,12 @@ impl Place<'_> {
     }
 
     fn of_collection(&self) -> Vec<Operation> {
-        let (resource, own) = (self.resource, self.version.type_name.clone());
+        let (resource, own) = (self.resource, self.type_name());
         let mut operations = Vec::new();
-        if resource.has_verb("list") {
+        if resource.verbs.contains(Verb::List) {
             operations.push(self.list(self.id("list", &self.scoped(""))));
         }
-        if resource.has_verb("create") {
+        if resource.verbs.contains(Verb::Create) {
             let mut create = self.operation(
                 "post",
                 "create",
@@ -170,7 +196,7 @@ impl Place<'_> {
             create.codes = &["200", "201", "202"];
             operations.push(create);
         }
-        if resource.has_verb("deletecollection") {
+        if resource.verbs.contains(Verb::DeleteCollection) {
             let text = format!("delete collection of {}", resource.kind);
             let mut delete = self.operation("delete", "deletecollection", &text, format!("{META}.Status"));
             delete.id = self.id("delete", &format!("Collection{}", self.scoped("")));
@@ -191,8 +217,8 @@ impl Place<'_> {
 
     fn of_item(&self) -> Vec<Operation> {
         let resource = self.resource;
-        let mut operations = self.reads_and_writes(&resource.verbs, "", &resource.kind, self.version.type_name.clone());
-        if resource.has_verb("delete") {
+        let mut operations = self.reads_and_writes(resource.verbs, "", &resource.kind, self.type_name());
+        if resource.verbs.contains(Verb::Delete) {
             let text = format!("delete {}", article(&resource.kind));
             let mut delete = self.operation("delete", "delete", &text, format!("{META}.Status"));
             delete.parameters = parameters::DELETE.to_vec();
@@ -204,8 +230,8 @@ impl Place<'_> {
     }
 
     /// GET, PUT and PATCH of the object or of one of its subresources.
-    fn reads_and_writes(&self, verbs: &[String], suffix: &str, kind: &str, ty: String) -> Vec<Operation> {
-        let has = |verb: &str| verbs.iter().any(|known| known == verb);
+    fn reads_and_writes(&self, verbs: Verbs, suffix: &str, kind: &str, ty: String) -> Vec<Operation> {
+        let has = |verb| verbs.contains(verb);
         let part = if suffix.is_empty() {
             String::new()
         } else {
@@ -228,10 +254,10 @@ impl Place<'_> {
             operations.push(operation);
         };
         let written: &[&str] = &["200", "201"];
-        if has("get") {
+        if has(Verb::Get) {
             add("get", "get", "read", "read", &[], None, &["200"]);
         }
-        if has("update") {
+        if has(Verb::Update) {
             add(
                 "put",
                 "put",
@@ -242,7 +268,7 @@ impl Place<'_> {
                 written,
             );
         }
-        if has("patch") {
+        if has(Verb::Patch) {
             let body = Some(format!("{META}.Patch"));
             add(
                 "patch",
@@ -257,28 +283,27 @@ impl Place<'_> {
         operations
     }
 
-    fn add_subresource(&self, item: &str, subresource: &SubresourceData, paths: &mut Vec<Path>) {
+    fn add_subresource(&self, item: &str, subresource: &SubresourceDefinition, paths: &mut Vec<Path>) {
         let path = format!("{item}/{}", subresource.name);
         let namespaced = self.resource.namespaced;
         let kind = self.kind_of(subresource);
-        let ty = match &subresource.group_version {
-            _ if subresource.kind == self.resource.kind => self.version.type_name.clone(),
-            Some((group, version)) => type_name(group, version, &subresource.kind),
-            None => type_name(&self.resource.group, &self.version.name, &subresource.kind),
-        };
+        let ty = subresource
+            .type_name
+            .as_ref()
+            .map_or_else(|| self.type_name(), ToString::to_string);
         let suffix = capital(&subresource.name);
-        let connects = subresource.kind.ends_with("Options");
+        let connects = subresource.role == SubresourceKind::Connect && &*subresource.name != "log";
         let mut operations = if connects {
             self.connections(subresource, &suffix)
-        } else if subresource.name == "log" {
+        } else if &*subresource.name == "log" {
             let mut log = self.operation("get", "get", "read log of the specified Pod", String::new());
             log.id = self.id("read", &self.scoped("Log"));
             log.answer = None;
             log.parameters = parameters::of_connection("log").to_vec();
             vec![log]
         } else {
-            let mut operations = self.reads_and_writes(&subresource.verbs, &suffix, &subresource.kind, ty.clone());
-            if subresource.verbs.iter().any(|verb| verb == "create") {
+            let mut operations = self.reads_and_writes(subresource.verbs, &suffix, &subresource.kind, ty.clone());
+            if subresource.verbs.contains(Verb::Create) {
                 operations.push(self.create_of(&suffix, ty));
             }
             operations
@@ -287,7 +312,7 @@ impl Place<'_> {
             operation.kind = Some(kind.clone());
         }
         let entry = self.path(&path, namespaced, true, operations);
-        if connects && subresource.name == "proxy" {
+        if connects && &*subresource.name == "proxy" {
             let mut operations = self.connections(subresource, "ProxyWithPath");
             operations
                 .iter_mut()
@@ -314,8 +339,8 @@ impl Place<'_> {
         create
     }
 
-    fn connections(&self, subresource: &SubresourceData, suffix: &str) -> Vec<Operation> {
-        let methods: &[&'static str] = match subresource.name.as_str() {
+    fn connections(&self, subresource: &SubresourceDefinition, suffix: &str) -> Vec<Operation> {
+        let methods: &[&'static str] = match &*subresource.name {
             "proxy" => &["get", "put", "post", "delete", "options", "head", "patch"],
             _ => &["get", "post"],
         };
@@ -341,8 +366,8 @@ impl Place<'_> {
             action: if action == "create" { "post" } else { action },
             id: self.id(action, &self.scoped("")),
             description: description.to_owned(),
-            tag: tag(&resource.group, &self.version.name),
-            kind: Some([resource.group.clone(), self.version.name.clone(), resource.kind.clone()]),
+            tag: tag(self.group(), self.version_name()),
+            kind: Some([self.group(), self.version_name(), &*resource.kind].map(str::to_owned)),
             parameters: Vec::new(),
             body: None,
             body_required: false,
@@ -359,14 +384,16 @@ impl Place<'_> {
 
     /// `readCoreV1NamespacedPodStatus`.
     fn id(&self, verb: &str, rest: &str) -> String {
-        let group = capital(&tag_of_group(&self.resource.group));
-        format!("{verb}{group}{}{rest}", capital(&self.version.name))
+        let group = capital(&tag_of_group(self.group()));
+        format!("{verb}{group}{}{rest}", capital(self.version_name()))
     }
 
-    fn kind_of(&self, subresource: &SubresourceData) -> [String; 3] {
-        let own = (self.resource.group.clone(), self.version.name.clone());
-        let (group, version) = subresource.group_version.clone().unwrap_or(own);
-        [group, version, subresource.kind.clone()]
+    fn kind_of(&self, subresource: &SubresourceDefinition) -> [String; 3] {
+        let version = subresource
+            .group_version
+            .as_ref()
+            .unwrap_or(&self.version.group_version);
+        [&*version.group, &*version.version, &*subresource.kind].map(str::to_owned)
     }
 }
 

@@ -1,14 +1,35 @@
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
-use trireme_machinery::Object;
+use trireme_machinery::{GroupResource, GroupVersion};
+use trireme_registry::{Documents, OpenApiFragment, ResourceDefinition, SchemaSource, ServedVersion, Verb};
 
-use super::{Document, Documents, builtin, enums, index, v2_document, v2_protobuf, v3_document};
-use crate::data::{self, ResourceData, VersionData, resource, resources};
+use super::{enums, schemas};
+use crate::{builtin, data, testing::settings};
 
-fn v3(path: &str) -> Value {
-    let document = builtin().v3(path).unwrap_or_else(|| panic!("no document {path}"));
+/// Every built-in resource.
+pub(super) fn definitions() -> Vec<Arc<ResourceDefinition>> {
+    let (_dir, settings) = settings();
+    let all = builtin::resources(&settings)
+        .into_iter()
+        .chain(builtin::virtual_resources());
+    all.map(Arc::new).collect()
+}
+
+/// The documents of every built-in resource.
+pub(super) fn documents() -> Documents {
+    Documents::new(definitions(), schemas())
+}
+
+fn parsed(documents: &Documents, path: &str) -> Value {
+    let document = documents
+        .openapi_v3(path)
+        .unwrap_or_else(|| panic!("no document {path}"));
     serde_json::from_slice(&document.body).expect("documents are JSON")
+}
+
+fn v2(documents: &Documents) -> Value {
+    serde_json::from_slice(&documents.openapi_v2_json().body).expect("documents are JSON")
 }
 
 fn references(value: &Value, found: &mut BTreeSet<String>) {
@@ -31,21 +52,31 @@ fn dangling(document: &Value) -> Vec<String> {
 
 #[test]
 fn every_reference_leads_somewhere() {
-    assert_eq!(builtin().paths().count(), 47);
+    let documents = documents();
+    let index: Value = serde_json::from_slice(&documents.openapi_index().body).expect("the index is JSON");
+    assert_eq!(index["paths"].as_object().map(|paths| paths.len()), Some(47));
     for path in ["api/v1", "apis/apps/v1", "apis/apiextensions.k8s.io/v1", "version"] {
-        assert_eq!(dangling(&v3(path)), Vec::<String>::new(), "{path}");
+        assert_eq!(dangling(&parsed(&documents, path)), Vec::<String>::new(), "{path}");
     }
-    let v2 = v2_document(resources(), data::definitions());
-    assert_eq!(dangling(&v2), Vec::<String>::new());
+    assert_eq!(dangling(&v2(&documents)), Vec::<String>::new());
 }
 
 #[test]
 fn every_kind_that_can_be_patched_shows_dry_run_and_field_validation() {
-    for resource in resources().iter().filter(|resource| resource.has_verb("patch")) {
+    let documents = documents();
+    for resource in definitions()
+        .iter()
+        .filter(|resource| resource.verbs.contains(Verb::Patch))
+    {
         for version in &resource.versions {
-            let document = v3_document(resources(), data::definitions(), &resource.group, &version.name);
-            let document = document.expect("the version is served");
-            let kind = json!({"group": resource.group, "version": version.name, "kind": resource.kind});
+            let GroupVersion { group, version } = &version.group_version;
+            let path = if group.is_empty() {
+                "api/v1".to_owned()
+            } else {
+                format!("apis/{group}/{version}")
+            };
+            let document = parsed(&documents, &path);
+            let kind = json!({"group": &**group, "version": &**version, "kind": &*resource.kind});
             let paths = document["paths"].as_object().expect("paths are an object");
             let patch = paths.values().filter_map(|path| path.get("patch"));
             let patch = patch
@@ -66,7 +97,8 @@ fn every_kind_that_can_be_patched_shows_dry_run_and_field_validation() {
 
 #[test]
 fn operations_have_ids_of_their_own() {
-    let document = v2_document(resources(), data::definitions());
+    let documents = documents();
+    let document = v2(&documents);
     let paths = document["paths"].as_object().expect("paths are an object");
     let mut ids = BTreeSet::new();
     for (path, entry) in paths {
@@ -93,7 +125,8 @@ fn operations_have_ids_of_their_own() {
 
 #[test]
 fn fields_carry_what_patches_need() {
-    let document = v3("api/v1");
+    let documents = documents();
+    let document = parsed(&documents, "api/v1");
     let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
     let containers = &spec["properties"]["containers"];
     assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
@@ -101,7 +134,7 @@ fn fields_carry_what_patches_need() {
     assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
     let reference = json!([{"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"}]);
     assert_eq!(containers["items"], json!({"allOf": reference, "default": {}}));
-    let v2 = v2_document(resources(), data::definitions());
+    let v2 = v2(&documents);
     let volumes = &v2["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["volumes"];
     assert_eq!(volumes["x-kubernetes-patch-strategy"], "merge,retainKeys");
     assert_eq!(
@@ -112,7 +145,7 @@ fn fields_carry_what_patches_need() {
 
 #[test]
 fn types_tell_their_kinds() {
-    let document = v3("apis/apps/v1");
+    let document = parsed(&documents(), "apis/apps/v1");
     let schemas = &document["components"]["schemas"];
     let kinds = |name: &str| schemas[name]["x-kubernetes-group-version-kind"].clone();
     let deployment = json!([{"group": "apps", "version": "v1", "kind": "Deployment"}]);
@@ -124,45 +157,78 @@ fn types_tell_their_kinds() {
 
 #[test]
 fn the_index_names_the_hash_of_each_document() {
-    let index = index([builtin()]);
-    let document = builtin().v3("apis/batch/v1").expect("batch is served");
+    let documents = documents();
+    let index: Value = serde_json::from_slice(&documents.openapi_index().body).expect("the index is JSON");
+    let document = documents.openapi_v3("apis/batch/v1").expect("batch is served");
     let url = format!("/openapi/v3/apis/batch/v1?hash={}", document.hash);
     assert_eq!(index["paths"]["apis/batch/v1"]["serverRelativeURL"], url);
-    assert_eq!(document.hash, Document::new(document.body.to_vec()).hash);
-    assert!(builtin().v3("apis/batch/v9").is_none());
+    assert_eq!(
+        document.hash,
+        self::documents().openapi_v3("apis/batch/v1").expect("again").hash
+    );
+    assert!(documents.openapi_v3("apis/batch/v9").is_none());
+}
+
+/// The schemas of widgets, whose spec has one field.
+struct Widgets {
+    field: &'static str,
+}
+
+impl SchemaSource for Widgets {
+    fn component(&self, name: &str) -> Option<Arc<Value>> {
+        let field = self.field;
+        Some(Arc::new(match name {
+            "com.example.v1.Widget" => json!({"type": "object", "properties": {field: {"type": "string"}}}),
+            "com.example.v1.WidgetList" => json!({"type": "object"}),
+            _ => return None,
+        }))
+    }
+
+    fn digest(&self) -> &str {
+        self.field
+    }
+}
+
+pub(super) fn widgets(field: &'static str) -> Arc<ResourceDefinition> {
+    let config_maps = definitions()
+        .into_iter()
+        .find(|definition| &*definition.resource.resource == "configmaps")
+        .expect("config maps are served");
+    let version = GroupVersion::new("example.com", "v1");
+    let type_id = config_maps.stored().type_id;
+    Arc::new(ResourceDefinition {
+        resource: GroupResource {
+            group: "example.com".into(),
+            resource: "widgets".into(),
+        },
+        kind: "Widget".into(),
+        list_kind: "WidgetList".into(),
+        versions: vec![ServedVersion::new(version, type_id, "com.example.v1.Widget")],
+        openapi: OpenApiFragment::new(Arc::new(Widgets { field })),
+        ..ResourceDefinition::clone(&config_maps)
+    })
 }
 
 #[test]
 fn custom_resources_get_documents_beside_the_built_in_ones() {
-    let widgets = ResourceData {
-        group: "example.com".to_owned(),
-        versions: vec![VersionData {
-            name: "v1".to_owned(),
-            priority: 100,
-            type_name: "com.example.v1.Widget".to_owned(),
-        }],
-        kind: "Widget".to_owned(),
-        plural: "widgets".to_owned(),
-        list_kind: "WidgetList".to_owned(),
-        ..resource("", "configmaps").expect("config maps are served").clone()
+    let with = |field| {
+        let all = definitions().into_iter().chain([widgets(field)]);
+        Documents::new(all.collect(), schemas())
     };
-    let definitions: Object = [
-        (
-            "com.example.v1.Widget".to_owned(),
-            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
-        ),
-        ("com.example.v1.WidgetList".to_owned(), json!({"type": "object"})),
-    ]
-    .into_iter()
-    .chain(data::definitions().clone())
-    .collect();
-    let own = Documents::new(vec![widgets], definitions);
-    let joined = index([builtin(), &own]);
-    assert!(joined["paths"]["apis/example.com/v1"].is_object() && joined["paths"]["api/v1"].is_object());
-    let document = own.v3("apis/example.com/v1").expect("widgets are served");
-    let document: Value = serde_json::from_slice(&document.body).expect("documents are JSON");
+    let (before, documents, changed) = (self::documents(), with("size"), with("colour"));
+    let document = parsed(&documents, "apis/example.com/v1");
     assert!(document["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"].is_object());
+    assert!(document["components"]["schemas"]["com.example.v1.Widget"]["properties"]["size"].is_object());
     assert_eq!(dangling(&document), Vec::<String>::new());
+    assert_eq!(
+        before.openapi_v3_hash("apis/apps/v1"),
+        documents.openapi_v3_hash("apis/apps/v1")
+    );
+    assert_eq!(parsed(&before, "apis/apps/v1"), parsed(&documents, "apis/apps/v1"));
+    let hash = |documents: &Documents| documents.openapi_v3_hash("apis/example.com/v1").map(str::to_owned);
+    assert_ne!(hash(&documents), hash(&changed));
+    assert_eq!(hash(&documents), hash(&with("size")));
+    assert!(v2(&documents)["definitions"]["com.example.v1.Widget"].is_object());
 }
 
 /// The length-delimited fields of a protobuf message.
@@ -204,8 +270,9 @@ fn only<'b>(fields: &[(u64, &'b [u8])], tag: u64) -> &'b [u8] {
 
 #[test]
 fn the_protobuf_form_holds_all_definitions_and_paths() {
-    let document = v2_document(resources(), data::definitions());
-    let bytes = v2_protobuf(&document);
+    let documents = documents();
+    let document = v2(&documents);
+    let bytes = documents.openapi_v2_protobuf().body;
     let top = fields(&bytes);
     assert_eq!(only(&top, 1), b"2.0");
     let names = |tag: u64| -> BTreeSet<String> {
@@ -227,28 +294,9 @@ fn the_protobuf_form_holds_all_definitions_and_paths() {
 }
 
 #[test]
-fn the_protobuf_form_keeps_types_references_and_extensions() {
-    let bytes = v2_protobuf(&json!({"definitions": {"A": {
-        "type": "object",
-        "properties": {"b": {"$ref": "#/definitions/B"}},
-        "x-kubernetes-patch-merge-key": "name",
-    }}}));
-    let definition = fields(only(&fields(&bytes), 9))
-        .first()
-        .map(|(_, entry)| fields(entry))
-        .expect("there is one");
-    let schema = fields(only(&definition, 2));
-    assert_eq!(only(&fields(only(&schema, 22)), 1), b"object");
-    let extension = fields(only(&schema, 31));
-    assert_eq!(only(&extension, 1), b"x-kubernetes-patch-merge-key");
-    assert_eq!(only(&fields(only(&extension, 2)), 2), b"\"name\"\n");
-    let property = fields(only(&fields(only(&schema, 25)), 1));
-    assert_eq!(only(&fields(only(&property, 2)), 1), b"#/definitions/B");
-}
-
-#[test]
 fn fields_list_the_values_that_they_take() {
-    let core = v3("api/v1");
+    let documents = documents();
+    let core = parsed(&documents, "api/v1");
     let field = |pointer: &str| {
         core.pointer(&format!("/components/schemas/io.k8s.api.core.v1.{pointer}"))
             .cloned()
@@ -264,7 +312,7 @@ fn fields_list_the_values_that_they_take() {
         states.expect("a map's values are listed")[0],
         "ControllerResizeInProgress"
     );
-    let v2 = v2_document(resources(), data::definitions());
+    let v2 = v2(&documents);
     let kind = v2.pointer("/definitions/io.k8s.api.core.v1.ServiceSpec/properties/type/enum");
     assert_eq!(
         kind,

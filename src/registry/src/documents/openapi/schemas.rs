@@ -1,18 +1,21 @@
-//! Definitions as each OpenAPI version wants them.
+//! Component schemas as each OpenAPI version wants them.
 //!
 //! They come with bare names in `$ref`. OpenAPI 2 keeps a description beside a `$ref`; OpenAPI 3 wraps the reference
 //! in `allOf`, and shows the zero values of fields that are always written as their defaults.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use trireme_machinery::{
     Object,
-    schema::{Presence, Shape, StringFormat},
+    schema::{Presence, Shape, StringFormat, TypeTable},
 };
 
-use super::enums;
-use crate::data::{ResourceData, type_name, type_table};
+use super::render::Sources;
+use crate::documents::VersionedResource;
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 
@@ -20,23 +23,25 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 pub(super) type Kinds = BTreeMap<String, Vec<Value>>;
 
 /// The kinds of all served resources, and those of the API machinery.
-pub(super) fn kinds(resources: &[ResourceData]) -> Kinds {
+pub(super) fn kinds(resources: &[&VersionedResource]) -> Kinds {
     let mut kinds = Kinds::new();
     let mut group_versions = BTreeSet::new();
     for resource in resources {
-        for version in &resource.versions {
-            let (group, name) = (resource.group.as_str(), version.name.as_str());
-            kinds.insert(version.type_name.clone(), vec![entry(group, name, &resource.kind)]);
-            kinds.insert(
-                format!("{}List", version.type_name),
-                vec![entry(group, name, &resource.list_kind)],
-            );
-            group_versions.insert((group, name));
-        }
-        for subresource in &resource.subresources {
-            if let Some((group, version)) = &subresource.group_version {
-                let kind = &subresource.kind;
-                kinds.insert(type_name(group, version, kind), vec![entry(group, version, kind)]);
+        let (definition, version) = (&resource.definition, resource.version());
+        let (group, name) = (&*version.group_version.group, &*version.group_version.version);
+        kinds.insert(
+            version.type_name.to_string(),
+            vec![entry(group, name, &definition.kind)],
+        );
+        kinds.insert(
+            format!("{}List", version.type_name),
+            vec![entry(group, name, &definition.list_kind)],
+        );
+        group_versions.insert((group, name));
+        for subresource in &definition.subresources {
+            if let (Some(of), Some(type_name)) = (&subresource.group_version, &subresource.type_name) {
+                let entry = entry(&of.group, &of.version, &subresource.kind);
+                kinds.insert(type_name.to_string(), vec![entry]);
             }
         }
     }
@@ -57,14 +62,17 @@ fn entry(group: &str, version: &str, kind: &str) -> Value {
     json!({"group": group, "version": version, "kind": kind})
 }
 
-/// The names of all definitions that can be reached from `roots`.
-pub(super) fn reachable(definitions: &Object, roots: impl IntoIterator<Item = String>) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// All components that can be reached from `roots`, by name.
+pub(super) fn reachable(sources: &Sources, roots: impl IntoIterator<Item = String>) -> BTreeMap<String, Arc<Value>> {
+    let mut found = BTreeMap::new();
     let mut open: Vec<String> = roots.into_iter().collect();
     while let Some(name) = open.pop() {
-        if let Some(definition) = definitions.get(&name).filter(|_| !found.contains(&name)) {
-            references(definition, &mut open);
-            found.insert(name);
+        if found.contains_key(&name) {
+            continue;
+        }
+        if let Some(schema) = sources.component(&name) {
+            references(&schema, &mut open);
+            found.insert(name, schema);
         }
     }
     found
@@ -83,11 +91,9 @@ fn references(schema: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// A definition for OpenAPI 2.
-pub(super) fn v2(name: &str, definition: &Value, kinds: &Kinds) -> Value {
-    let mut schema = definition.clone();
+/// A component for OpenAPI 2.
+pub(super) fn v2(name: &str, mut schema: Value, kinds: &Kinds) -> Value {
     qualify(&mut schema, "#/definitions/");
-    enums::add(&mut schema, name);
     add_kinds(&mut schema, name, kinds);
     schema
 }
@@ -105,9 +111,8 @@ fn qualify(schema: &mut Value, root: &str) {
     }
 }
 
-/// A definition for OpenAPI 3.
-pub(super) fn v3(name: &str, definition: &Value, kinds: &Kinds) -> Value {
-    let mut schema = definition.clone();
+/// A component for OpenAPI 3.
+pub(super) fn v3(name: &str, mut schema: Value, kinds: &Kinds, types: &[Arc<TypeTable>]) -> Value {
     match name {
         "io.k8s.apimachinery.pkg.api.resource.Quantity" => {
             replace_type(&mut schema, json!([{"type": "string"}, {"type": "number"}]));
@@ -116,8 +121,7 @@ pub(super) fn v3(name: &str, definition: &Value, kinds: &Kinds) -> Value {
             replace_type(&mut schema, json!([{"type": "integer"}, {"type": "string"}]));
         }
         _ => {
-            add_zeroes(&mut schema, name);
-            enums::add(&mut schema, name);
+            add_zeroes(&mut schema, name, types);
             wrap_references(&mut schema);
         }
     }
@@ -139,9 +143,9 @@ fn add_kinds(schema: &mut Value, name: &str, kinds: &Kinds) {
 }
 
 /// Shows what Go writes for fields that were not given.
-fn add_zeroes(schema: &mut Value, name: &str) {
-    let table = type_table();
-    let Some(definition) = table.find(name).map(|id| table.get(id)) else {
+fn add_zeroes(schema: &mut Value, name: &str, types: &[Arc<TypeTable>]) {
+    let of_name = types.iter().find_map(|table| Some(table.get(table.find(name)?)));
+    let Some(definition) = of_name else {
         return;
     };
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
