@@ -41,10 +41,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.
-    ("chaos", &["tests"]),
+    ("chaos", &["http", "tests"]),
     ("tests", &[]),
     // It starts processes and etcd as the tests do.
-    ("bench", &["tests"]),
+    ("bench", &["http", "tests"]),
     // Looks at parsers from inside: the features `testing` of these rooms show them.
     (
         "fuzz",
@@ -64,9 +64,21 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
         "only edge knows HTTP; return a typed error or a value and let edge render it",
     ),
     ("actix-http", &["http", "edge"], "only edge knows HTTP"),
-    ("hyper", &["http"], "only http drives connections; take trireme_http::client"),
-    ("hyper-util", &["http"], "only http drives connections; take trireme_http::client"),
-    ("h2", &["http"], "only http drives connections; take trireme_http::client"),
+    (
+        "hyper",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "hyper-util",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "h2",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
     (
         "tokio-rustls",
         &["http", "cluster"],
