@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz verify fix bench chaos images tools
+.PHONY: run test fuzz flaky verify fix bench chaos images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -39,6 +39,13 @@ test:
 FUZZ_SECONDS ?= 60
 fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)
+
+# Finds tests that fail now and then, by repetition: make flaky FLAKY_SECONDS=3600 PACKAGES="trireme-actors trireme-registry".
+FLAKY_SECONDS ?= 1800
+PACKAGES ?=
+flaky:
+	scripts/install-tools build test
+	scripts/flaky $(FLAKY_SECONDS) $(PACKAGES)
 
 fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged

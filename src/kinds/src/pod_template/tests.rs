@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 
-use super::{default_pod, default_spec, layout, validate_template, warnings};
+use super::{default_pod, default_spec, layout, validate_pod_template_spec, warnings};
 
 /// A spec with the static defaults that the schema sets.
 fn spec(mut container: Value, mut rest: Value) -> Value {
@@ -28,7 +28,7 @@ fn spec(mut container: Value, mut rest: Value) -> Value {
 
 fn faults(spec: Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_template(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
+    validate_pod_template_spec(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 

@@ -105,7 +105,7 @@ fn changes(patch: Value) -> Vec<String> {
     let mut new = old.clone();
     new.as_object_mut().unwrap().extend(patch.as_object().unwrap().clone());
     let mut errors = ErrorList::new();
-    update::push_faults(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
+    update::validate_pod_update(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 

@@ -20,7 +20,7 @@ pub struct Fault {
 
 impl Fault {
     /// A fault at a byte of the expression.
-    pub(super) fn at_offset(expression: &str, offset: usize, text: String) -> Self {
+    pub(crate) fn at_offset(expression: &str, offset: usize, text: String) -> Self {
         let before = expression.get(..offset).unwrap_or_default();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Self {
@@ -40,7 +40,7 @@ pub struct CompileError {
 
 impl CompileError {
     /// Faults in the order of their places.
-    pub(super) fn new(expression: &str, mut faults: Vec<Fault>) -> Self {
+    pub(crate) fn new(expression: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(|fault| (fault.line, fault.column));
         Self {
             expression: expression.to_owned(),
@@ -49,7 +49,7 @@ impl CompileError {
     }
 
     /// A fault of the expression as a whole.
-    pub(super) fn whole(expression: &str, text: String) -> Self {
+    pub(crate) fn whole(expression: &str, text: String) -> Self {
         let fault = Fault {
             line: 0,
             column: None,
@@ -59,7 +59,7 @@ impl CompileError {
     }
 
     /// What the parser found. Beside faults of the syntax its others are only consequences.
-    pub(super) fn of_parser(expression: &str, errors: ParseErrors) -> Self {
+    pub(crate) fn of_parser(expression: &str, errors: ParseErrors) -> Self {
         let is_syntax = |text: &str| text.starts_with("Syntax error");
         let has_syntax = errors.errors.iter().any(|error| is_syntax(&error.msg));
         let told = errors

@@ -4,14 +4,14 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use super::Type;
+use crate::Type;
 
 /// One form of a function.
 #[derive(Debug)]
-pub(super) struct Overload {
-    pub(super) is_member: bool,
-    pub(super) arguments: Vec<Type>,
-    pub(super) result: Type,
+pub(crate) struct Overload {
+    pub(crate) is_member: bool,
+    pub(crate) arguments: Vec<Type>,
+    pub(crate) result: Type,
 }
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new(|| {
@@ -25,7 +25,7 @@ static FUNCTIONS: LazyLock<HashMap<&'static str, Vec<Overload>>> = LazyLock::new
 });
 
 /// The forms of a function, if there is one of this name.
-pub(super) fn overloads(name: &str) -> Option<&'static [Overload]> {
+pub(crate) fn overloads(name: &str) -> Option<&'static [Overload]> {
     FUNCTIONS.get(name).map(Vec::as_slice)
 }
 

@@ -45,17 +45,17 @@ pub enum Type {
 
 impl Type {
     /// A list of this type.
-    pub(super) fn list(self) -> Self {
+    pub(crate) fn list(self) -> Self {
         Self::List(Arc::new(self))
     }
 
     /// An optional of this type.
-    pub(super) fn optional(self) -> Self {
+    pub(crate) fn optional(self) -> Self {
         Self::Optional(Arc::new(self))
     }
 
     /// A type that is known by its name.
-    pub(super) fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self::Named(name.into())
     }
 
@@ -64,12 +64,12 @@ impl Type {
         matches!(self, Self::Bool | Self::Any)
     }
 
-    pub(super) fn is_dyn_or_error(&self) -> bool {
+    pub(crate) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Any | Self::Error)
     }
 
     /// Whether `null` fits too.
-    pub(super) fn is_nullable(&self) -> bool {
+    pub(crate) fn is_nullable(&self) -> bool {
         matches!(
             self,
             Self::Dyn
@@ -84,7 +84,7 @@ impl Type {
     }
 
     /// Parses a type as the tables of functions write it; a single capital letter is an open type.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let text = text.trim();
         let inner = |prefix: &str| text.strip_prefix(prefix)?.strip_suffix(')');
         if let Some(item) = inner("list(") {
@@ -119,7 +119,7 @@ impl Type {
     }
 
     /// The type as faults of the checker show it (cel-go's `FormatCELType`).
-    pub(super) fn in_faults(&self) -> String {
+    pub(crate) fn in_faults(&self) -> String {
         match self {
             Self::Error => "!error!".to_owned(),
             Self::Null => "null".to_owned(),

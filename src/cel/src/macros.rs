@@ -7,11 +7,11 @@ use ::cel::{
     common::ast::{CallExpr, Expr},
 };
 
-use super::{Type, check::Checker};
+use crate::{Type, check::Checker};
 
 impl Checker<'_> {
     /// The type of a macro; `None` if the call is none.
-    pub(super) fn check_macro(&mut self, id: u64, call: &CallExpr) -> Option<Type> {
+    pub(crate) fn check_macro(&mut self, id: u64, call: &CallExpr) -> Option<Type> {
         let target = call.target.as_deref()?;
         match (call.func_name.as_str(), call.args.as_slice()) {
             ("bind", [name, value, body]) if self.is_binding(target) => {

@@ -2,17 +2,17 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Type, check::Checker};
+use crate::{Type, check::Checker};
 
 impl Checker<'_> {
     /// A new open type.
-    pub(super) fn fresh(&mut self) -> Type {
+    pub(crate) fn fresh(&mut self) -> Type {
         self.next_open += 1;
         Type::Param(self.next_open)
     }
 
     /// A type of a function's form with open types of its own.
-    pub(super) fn instantiate(&mut self, declared: &Type, fresh: &mut HashMap<u32, Type>) -> Type {
+    pub(crate) fn instantiate(&mut self, declared: &Type, fresh: &mut HashMap<u32, Type>) -> Type {
         map_open(declared, &mut |letter| match fresh.get(&letter) {
             Some(known) => known.clone(),
             None => {
@@ -24,13 +24,13 @@ impl Checker<'_> {
     }
 
     /// A type with open ones in it replaced by what they became; what is still open is unknown.
-    pub(super) fn resolved(&self, found: &Type) -> Type {
+    pub(crate) fn resolved(&self, found: &Type) -> Type {
         map_open(found, &mut |id| {
             self.open.get(&id).map_or(Type::Dyn, |known| self.resolved(known))
         })
     }
 
-    pub(super) fn resolved_keeping_open(&self, found: &Type) -> Type {
+    pub(crate) fn resolved_keeping_open(&self, found: &Type) -> Type {
         map_open(found, &mut |id| {
             self.open
                 .get(&id)
@@ -39,7 +39,7 @@ impl Checker<'_> {
     }
 
     /// The same for the outermost type only.
-    pub(super) fn resolved_once(&self, found: &Type) -> Type {
+    pub(crate) fn resolved_once(&self, found: &Type) -> Type {
         let mut found = found.clone();
         while let Type::Param(id) = &found {
             match self.open.get(id) {
@@ -51,7 +51,7 @@ impl Checker<'_> {
     }
 
     /// Whether all types fit; if not, nothing has become of open ones.
-    pub(super) fn all_fit(&mut self, found: &[Type], expected: &[Type]) -> bool {
+    pub(crate) fn all_fit(&mut self, found: &[Type], expected: &[Type]) -> bool {
         let before = self.trail.len();
         let fit = found.len() == expected.len()
             && found
@@ -70,7 +70,7 @@ impl Checker<'_> {
     }
 
     /// The same for one type.
-    pub(super) fn fits(&mut self, found: &Type, expected: &Type) -> bool {
+    pub(crate) fn fits(&mut self, found: &Type, expected: &Type) -> bool {
         self.all_fit(std::slice::from_ref(found), std::slice::from_ref(expected))
     }
 
@@ -144,7 +144,7 @@ fn map_open(found: &Type, replace: &mut dyn FnMut(u32) -> Type) -> Type {
 }
 
 /// The one of two types that the other fits.
-pub(super) fn most_general(a: Type, b: Type) -> Type {
+pub(crate) fn most_general(a: Type, b: Type) -> Type {
     if is_equal_or_less_specific(&a, &b) { a } else { b }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Type;
+use crate::Type;
 
 /// The variables, types and functions of an expression's place.
 #[derive(Debug, Clone, Default)]
@@ -127,12 +127,12 @@ impl Environment {
         self.variables.insert(name.to_owned(), kind);
     }
 
-    pub(super) fn variable(&self, name: &str) -> Option<&Type> {
+    pub(crate) fn variable(&self, name: &str) -> Option<&Type> {
         self.variables.get(name)
     }
 
     /// The type of a field of a named type; `None` if there is no such field.
-    pub(super) fn field(&self, type_name: &str, field: &str) -> Option<Type> {
+    pub(crate) fn field(&self, type_name: &str, field: &str) -> Option<Type> {
         if self.is_patch_object(type_name) {
             return Some(Type::Dyn);
         }
@@ -140,17 +140,17 @@ impl Environment {
     }
 
     /// Whether values of a type can be written out.
-    pub(super) fn can_create(&self, type_name: &str) -> bool {
+    pub(crate) fn can_create(&self, type_name: &str) -> bool {
         self.is_patch_object(type_name) || self.fields.contains_key(type_name)
     }
 
     /// Whether `cel.bind` is there.
-    pub(super) fn has_bindings(&self) -> bool {
+    pub(crate) fn has_bindings(&self) -> bool {
         self.bindings
     }
 
     /// Whether functions for patches are there.
-    pub(super) fn has_patch_types(&self) -> bool {
+    pub(crate) fn has_patch_types(&self) -> bool {
         self.patch_types
     }
 

@@ -8,34 +8,34 @@ use ::cel::{
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue, SelectExpr},
 };
 
-use super::{
+use crate::{
     Environment, Type,
     declarations::{self, Overload},
     unify::most_general,
 };
-use crate::time::{Duration, Time};
+use trireme_machinery::time::{Duration, Time};
 
 /// No variable's or function's name has more parts.
 const MOST_SEGMENTS: usize = 3;
 
 /// The state of one check.
-pub(super) struct Checker<'a> {
-    pub(super) environment: &'a Environment,
+pub(crate) struct Checker<'a> {
+    pub(crate) environment: &'a Environment,
     /// Variables of the expression itself, the innermost last.
-    pub(super) scopes: Vec<(String, Type)>,
+    pub(crate) scopes: Vec<(String, Type)>,
     /// What open types have become.
-    pub(super) open: HashMap<u32, Type>,
+    pub(crate) open: HashMap<u32, Type>,
     /// What open types were before, to go back to.
-    pub(super) trail: Vec<(u32, Option<Type>)>,
-    pub(super) next_open: u32,
+    pub(crate) trail: Vec<(u32, Option<Type>)>,
+    pub(crate) next_open: u32,
     /// What does not fit, with the id of the part.
-    pub(super) faults: Vec<(u64, String)>,
+    pub(crate) faults: Vec<(u64, String)>,
     /// Literals that are not what they are taken for; told if all else fits.
-    pub(super) literal_faults: Vec<(u64, String)>,
+    pub(crate) literal_faults: Vec<(u64, String)>,
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(environment: &'a Environment) -> Self {
+    pub(crate) fn new(environment: &'a Environment) -> Self {
         Self {
             environment,
             scopes: Vec::new(),
@@ -48,13 +48,13 @@ impl<'a> Checker<'a> {
         }
     }
 
-    pub(super) fn fault(&mut self, id: u64, text: String) -> Type {
+    pub(crate) fn fault(&mut self, id: u64, text: String) -> Type {
         self.faults.push((id, text));
         Type::Error
     }
 
     /// The type of a part.
-    pub(super) fn check(&mut self, part: &Expression) -> Type {
+    pub(crate) fn check(&mut self, part: &Expression) -> Type {
         match &part.expr {
             Expr::Unspecified => Type::Error,
             Expr::Literal(literal) => literal_type(literal),
@@ -338,7 +338,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What a range gives out: items or keys, or both in pairs with what they stand for.
-    pub(super) fn items_of(&mut self, id: u64, range: &Type, is_paired: bool) -> (Type, Type) {
+    pub(crate) fn items_of(&mut self, id: u64, range: &Type, is_paired: bool) -> (Type, Type) {
         match self.resolved_once(range) {
             Type::List(item) if is_paired => (Type::Int, item.as_ref().clone()),
             Type::List(item) => (item.as_ref().clone(), Type::Error),
