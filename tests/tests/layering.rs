@@ -36,10 +36,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.
-    ("chaos", &["tests"]),
+    ("chaos", &["http", "tests"]),
     ("tests", &[]),
     // It starts processes and etcd as the tests do.
-    ("bench", &["tests"]),
+    ("bench", &["http", "tests"]),
     // Looks at parsers from inside: the features `testing` of these rooms show them.
     (
         "fuzz",

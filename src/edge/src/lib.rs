@@ -11,7 +11,6 @@
 mod api;
 mod body;
 mod chain;
-pub mod client;
 pub mod components;
 mod compress;
 mod config;

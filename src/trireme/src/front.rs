@@ -14,6 +14,7 @@ use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
 use trireme_flow::{Limiter, Limits};
+use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_machinery::GroupResource;
 use trireme_registry::DirectorHandle;
@@ -101,6 +102,7 @@ pub(crate) async fn start(
     };
     let components = Arc::new(OnThisMachine {
         store: watched.store.clone(),
+        client: probes(system),
     });
     handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
     handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
@@ -121,6 +123,16 @@ pub(crate) async fn start(
     };
     files.start(system);
     Ok(Edge::build(config, rooms)?)
+}
+
+/// Asks the components of this machine. They are asked when a user looks, so there is no breaker: it would hide that one is
+/// well again.
+fn probes(system: &ActorSystem) -> Client {
+    let settings = ClientSettings {
+        breaker: None,
+        ..ClientSettings::default()
+    };
+    Client::new("components", settings, system.clock().clone(), system.tasks().clone())
 }
 
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed

@@ -5,10 +5,22 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use trireme_edge::client::Target;
 use trireme_machinery::yaml;
 
 use super::Access;
+
+/// Which server, whom to believe and who we are.
+#[derive(Default)]
+pub(super) struct Target {
+    /// `https://host:port`
+    pub(super) server: String,
+    /// The CA of the server's certificate, PEM.
+    pub(super) ca: Vec<u8>,
+    /// A client certificate and its key, PEM.
+    pub(super) certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// A bearer token.
+    pub(super) token: Option<String>,
+}
 
 /// Why it is not known whom to ask.
 #[derive(Debug, thiserror::Error)]
@@ -106,7 +118,6 @@ impl Kubeconfig {
             ca: self.content(cluster, "certificate-authority")?.unwrap_or_default(),
             certificate: certificate.zip(self.content(user, "client-key")?),
             token,
-            is_anybody: false,
         })
     }
 
