@@ -1,12 +1,17 @@
 //! What expressions may speak of: variables, and the fields of their types.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
-use crate::Type;
+use crate::types::Type;
 
 /// The variables, types and functions of an expression's place.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Environment {
+    /// Differs from that of every environment that was made otherwise.
+    id: u64,
     variables: HashMap<String, Type>,
     fields: HashMap<String, HashMap<String, Type>>,
     patch_types: bool,
@@ -69,7 +74,30 @@ const DEVICE_TYPES: &[(&str, &str)] = &[(
     "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
 )];
 
+/// An environment without variables, in which all functions are but those for patches.
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            id: next_id(),
+            variables: HashMap::new(),
+            fields: HashMap::new(),
+            patch_types: false,
+            bindings: false,
+        }
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Environment {
+    /// Tells environments apart: programs of one are of no use in another.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
     /// What the expressions of admission policies and of webhooks' match conditions speak of.
     pub fn admission(with: AdmissionVariables) -> Self {
         let mut environment = Self::with_types(ADMISSION_TYPES);
@@ -103,6 +131,7 @@ impl Environment {
     /// With the variables of a policy, each of a type, as fields of `variables`.
     #[must_use]
     pub fn with_composed(mut self, composed: &[(String, Type)]) -> Self {
+        self.id = next_id();
         self.declare("variables", Type::named(VARIABLES));
         self.fields
             .insert(VARIABLES.to_owned(), composed.iter().cloned().collect());
@@ -137,6 +166,12 @@ impl Environment {
             return Some(Type::Dyn);
         }
         self.fields.get(type_name)?.get(field).cloned()
+    }
+
+    /// The type of a field of a named type, unknown if there is no such field.
+    pub(crate) fn field_type(&self, type_name: &str, field: &str) -> &Type {
+        let fields = self.fields.get(type_name);
+        fields.and_then(|fields| fields.get(field)).unwrap_or(&Type::Dyn)
     }
 
     /// Whether values of a type can be written out.
