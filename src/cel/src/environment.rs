@@ -2,8 +2,13 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
+
+use trireme_machinery::schema::{Shape, StringFormat, TypeId, TypeTable};
 
 use crate::types::Type;
 
@@ -138,6 +143,26 @@ impl Environment {
         self
     }
 
+    /// With a variable of a type of a table, whose structs become types with fields.
+    #[must_use]
+    pub fn with_declared(mut self, variable: &str, table: &TypeTable, id: TypeId) -> Self {
+        self.id = next_id();
+        let name = table.get(id).name.clone();
+        self.declare(variable, Type::named(&name));
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            let definition = table.get(id);
+            if self.fields.contains_key(&definition.name) {
+                continue;
+            }
+            let fields = definition.fields.iter();
+            let fields = fields.map(|field| (field.name.clone(), declared(table, &field.shape, &mut left)));
+            let fields = fields.collect();
+            self.fields.insert(definition.name.clone(), fields);
+        }
+        self
+    }
+
     fn with_types(types: &[(&str, &str)]) -> Self {
         let mut environment = Self::default();
         environment.add_types(types);
@@ -192,5 +217,26 @@ impl Environment {
     /// `Object`, and the types of its fields, such as `Object.spec`.
     fn is_patch_object(&self, type_name: &str) -> bool {
         self.patch_types && (type_name == "Object" || type_name.starts_with("Object."))
+    }
+}
+
+/// The type of what a field holds; the structs in it are still to be declared.
+fn declared(table: &TypeTable, shape: &Shape, left: &mut Vec<TypeId>) -> Type {
+    match shape {
+        Shape::Struct(id) => {
+            left.push(*id);
+            Type::named(&table.get(*id).name)
+        }
+        Shape::String(StringFormat::Plain) => Type::String,
+        Shape::String(StringFormat::Time | StringFormat::MicroTime) => Type::Timestamp,
+        Shape::String(StringFormat::Duration) => Type::Duration,
+        Shape::String(StringFormat::Bytes) => Type::Bytes,
+        Shape::Boolean => Type::Bool,
+        Shape::Int32 | Shape::Int64 => Type::Int,
+        Shape::Number => Type::Double,
+        Shape::List { item, .. } => declared(table, item, left).list(),
+        Shape::Map { value, .. } => Type::Map(Arc::new(Type::String), Arc::new(declared(table, value, left))),
+        Shape::Quantity => Type::named("kubernetes.Quantity"),
+        Shape::IntOrString | Shape::Any => Type::Dyn,
     }
 }

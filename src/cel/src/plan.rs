@@ -192,7 +192,7 @@ impl Planner<'_> {
                     optional: call.function == "_[?_]",
                 })));
             }
-            ("_?:_", [condition, truthy, falsy]) => {
+            ("_?_:_", [condition, truthy, falsy]) => {
                 let nodes = [self.node(condition)?, self.node(truthy)?, self.node(falsy)?];
                 return Ok(Node::Conditional(Box::new(nodes)));
             }

@@ -11,6 +11,7 @@ use trireme_machinery::time::{Duration, Time};
 use crate::{
     declarations::{self, Overload},
     environment::Environment,
+    library,
     syntax::ast::{Call, Expr, Expression, List, Literal, MapEntry, Select, Struct},
     types::Type,
 };
@@ -89,8 +90,9 @@ impl<'a> Checker<'a> {
     }
 
     fn check_select(&mut self, part: &Expression, select: &Select) -> Type {
-        if let Some(found) = qualified_name(part).and_then(|name| self.environment.variable(&name)) {
-            return found.clone();
+        let named = |name: String| self.environment.variable(&name).cloned().or_else(|| type_named(&name));
+        if let Some(found) = qualified_name(part).and_then(named) {
+            return found;
         }
         let target = self.check(&select.operand);
         let field = self.select(part.offset, &target, &select.field);
@@ -128,12 +130,14 @@ impl<'a> Checker<'a> {
         }
         let Some(target) = &call.target else {
             self.check_literal(call);
+            self.check_pattern(call);
             let arguments: Vec<Type> = call.args.iter().map(|argument| self.check(argument)).collect();
             return match self.function(&call.function) {
                 Some(overloads) => self.resolve(id, &call.function, overloads, arguments, false),
                 None => self.undeclared(id, &call.function),
             };
         };
+        self.check_pattern(call);
         let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{}", call.function));
         if let Some((name, overloads)) = qualified.and_then(|name| Some((name.clone(), self.function(&name)?))) {
             let arguments = call.args.iter().map(|argument| self.check(argument)).collect();
@@ -161,6 +165,18 @@ impl<'a> Checker<'a> {
         if !is_valid {
             let text = format!("invalid {} argument", call.function);
             self.literal_errors.push((argument.offset, text));
+        }
+    }
+
+    /// So must the pattern of `matches`.
+    fn check_pattern(&mut self, call: &Call) {
+        let Some(pattern) = call.args.last().filter(|_| call.function == "matches") else {
+            return;
+        };
+        if let Expr::Literal(Literal::String(text)) = &pattern.expr
+            && library::compile_pattern(text).is_err()
+        {
+            self.literal_errors.push((pattern.offset, "invalid matches argument".to_owned()));
         }
     }
 

@@ -1,14 +1,16 @@
 //! What expressions evaluate to and what they cost. `rows/*.txt` has a line a case: the expression, its value or error,
 //! its cost. `UPDATE_EXPECT=1` writes what came; the reference is cel-go with Kubernetes' libraries.
 
-use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc, thread};
+use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
-use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 use serde_json::{Value as Json, json};
+use trireme_machinery::schema::{
+    Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
+};
 
 use crate::{
-    Activation, AdmissionVariables, Authorizer, Budget, Check, CheckObject, Decision, Environment, EvalError,
-    MATCH_CONDITIONS_BUDGET, PER_CALL_LIMIT, Program, ProgramCache, RUNTIME_BUDGET, ResourceCheck, Type, Value, authority,
+    Activation, AdmissionVariables, Authorizer, Budget, Check, CheckObject, Decision, Environment, EvalError, Program,
+    RUNTIME_BUDGET, ResourceCheck, Value, authority,
 };
 
 /// Allows `/healthz`, and service accounts everything.
@@ -30,15 +32,62 @@ impl Authorizer for Snapshot {
     }
 }
 
-fn policy() -> Arc<Environment> {
-    Arc::new(Environment::admission(AdmissionVariables {
+/// The type of `typed`.
+fn table() -> (TypeTable, TypeId) {
+    let mut table = TypeTable::default();
+    let field = |name: &str, shape| Field {
+        name: name.to_owned(),
+        shape,
+        presence: Presence::OmitZero,
+        required: false,
+        default: None,
+        patch: Patch::default(),
+        tag: 0,
+    };
+    let mut define = |name: &str, fields| {
+        table.define(TypeDef {
+            name: name.to_owned(),
+            fields,
+            atomic: false,
+        })
+    };
+    let text = || Shape::String(StringFormat::Plain);
+    let list = |item| Shape::List {
+        item: Box::new(item),
+        list_type: ListType::Atomic,
+    };
+    let port = define("test.Port", vec![field("name", text()), field("port", Shape::Int32)]);
+    let spec = vec![
+        field("ports", list(Shape::Struct(port))),
+        field("weight", Shape::Number),
+        field("secret", Shape::String(StringFormat::Bytes)),
+        field("wait", Shape::String(StringFormat::Duration)),
+        field("size", Shape::Quantity),
+        field("target", Shape::IntOrString),
+    ];
+    let spec = define("test.Spec", spec);
+    let labels = Shape::Map {
+        value: Box::new(text()),
+        atomic: false,
+    };
+    let time = Shape::String(StringFormat::Time);
+    let meta = define("test.Meta", vec![field("creationTimestamp", time), field("labels", labels)]);
+    let fields = vec![field("metadata", Shape::Struct(meta)), field("spec", Shape::Struct(spec))];
+    let root = define("test.Thing", fields);
+    (table, root)
+}
+
+pub(super) fn policy() -> Arc<Environment> {
+    let environment = Environment::admission(AdmissionVariables {
         params: true,
         authorizer: true,
         patch_types: true,
-    }))
+    });
+    let (table, root) = table();
+    Arc::new(environment.with_declared("typed", &table, root))
 }
 
-fn objects() -> [(&'static str, Json); 5] {
+pub(super) fn objects() -> [(&'static str, Json); 6] {
     [
         (
             "object",
@@ -59,10 +108,17 @@ fn objects() -> [(&'static str, Json); 5] {
             json!({"metadata": {"creationTimestamp": "2023-04-05T06:07:08Z", "labels": {"team": "a"}}}),
         ),
         ("params", json!({"limit": 5})),
+        (
+            "typed",
+            json!({
+                "metadata": {"creationTimestamp": "2023-04-05T06:07:08Z", "labels": {"a": "b"}},
+                "spec": {"ports": [{"name": "http", "port": 80}], "weight": 2, "secret": "aGk=", "wait": "30s", "size": "1Gi", "target": "80%"},
+            }),
+        ),
     ]
 }
 
-fn activation(objects: &[(&'static str, Json); 5]) -> Activation<'_> {
+pub(super) fn activation<'a>(objects: &'a [(&'static str, Json); 6]) -> Activation<'a> {
     let resource = Check {
         object: CheckObject::Resource(Box::new(ResourceCheck {
             resource: "secrets".to_owned(),
@@ -89,7 +145,7 @@ fn shown(result: &Result<Value<'_>, EvalError>) -> String {
 fn evaluated(environment: &Arc<Environment>, expression: &str) -> String {
     let program = match Program::new(Arc::clone(environment), expression) {
         Ok(program) => program,
-        Err(error) => return format!("does not compile: {error}"),
+        Err(error) => return format!("does not compile: {}", error.issues()[0].text),
     };
     let objects = objects();
     let evaluated = program.evaluate(&activation(&objects), &mut Budget::new(RUNTIME_BUDGET));

@@ -3,6 +3,7 @@
 use super::*;
 
 mod evaluation;
+mod programs;
 
 fn policy() -> Environment {
     Environment::admission(AdmissionVariables {

@@ -2,9 +2,12 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Number, Value as Json};
-use trireme_machinery::time::{Duration, Time};
+use trireme_machinery::{
+    quantity::Quantity,
+    time::{Duration, Time},
+};
 
-use super::{Key, List, Map, Text, Value};
+use super::{Key, List, Map, Opaque, Text, Value};
 use crate::types::Type;
 
 impl<'v> Value<'v> {
@@ -47,6 +50,10 @@ impl<'v> Value<'v> {
         let typed = match kind {
             Type::Timestamp => Time::parse(text).ok().map(Self::Timestamp),
             Type::Duration => Duration::parse(text).ok().map(Self::Duration),
+            Type::Named(name) if name.as_ref() == "kubernetes.Quantity" => {
+                let quantity = Quantity::parse(text).ok();
+                quantity.map(|quantity| Self::Opaque(Opaque::Quantity(quantity.into())))
+            }
             Type::Bytes => STANDARD.decode(text).ok().map(|bytes| Self::Bytes(bytes.into())),
             _ => None,
         };
@@ -80,5 +87,4 @@ impl<'v> Value<'v> {
             Self::Opaque(opaque) => Json::String(opaque.to_string()),
         })
     }
-
 }
