@@ -2,7 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Type, check::Checker};
+use super::Checker;
+use crate::types::Type;
 
 impl Checker<'_> {
     /// A new open type.

@@ -1,19 +1,21 @@
-//! The type checker, as cel-go's `checker` does it: every part of an expression gets a type, open types become types by
+//! The type checker, after cel-go's `checker`: every part of an expression gets a type, open types become types by
 //! use, and a function's form is chosen by the types of its arguments.
+
+mod macros;
+mod unify;
 
 use std::{collections::HashMap, sync::Arc};
 
-use ::cel::{
-    IdedExpr as Expression,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue, SelectExpr},
-};
+use trireme_machinery::time::{Duration, Time};
 
 use crate::{
-    Environment, Type,
     declarations::{self, Overload},
-    unify::most_general,
+    environment::Environment,
+    library,
+    syntax::ast::{Call, Expr, Expression, List, Literal, MapEntry, Select, Struct},
+    types::Type,
 };
-use trireme_machinery::time::{Duration, Time};
+use unify::most_general;
 
 /// No variable's or function's name has more parts.
 const MOST_SEGMENTS: usize = 3;
@@ -29,9 +31,9 @@ pub(crate) struct Checker<'a> {
     pub(crate) trail: Vec<(u32, Option<Type>)>,
     pub(crate) next_open: u32,
     /// What does not fit, with the id of the part.
-    pub(crate) faults: Vec<(u64, String)>,
+    pub(crate) errors: Vec<(u32, String)>,
     /// Literals that are not what they are taken for; told if all else fits.
-    pub(crate) literal_faults: Vec<(u64, String)>,
+    pub(crate) literal_errors: Vec<(u32, String)>,
 }
 
 impl<'a> Checker<'a> {
@@ -43,36 +45,41 @@ impl<'a> Checker<'a> {
             trail: Vec::new(),
             // Below are the letters of the tables.
             next_open: 1000,
-            faults: Vec::new(),
-            literal_faults: Vec::new(),
+            errors: Vec::new(),
+            literal_errors: Vec::new(),
         }
     }
 
-    pub(crate) fn fault(&mut self, id: u64, text: String) -> Type {
-        self.faults.push((id, text));
+    pub(crate) fn error(&mut self, id: u32, text: String) -> Type {
+        self.errors.push((id, text));
         Type::Error
     }
 
     /// The type of a part.
     pub(crate) fn check(&mut self, part: &Expression) -> Type {
         match &part.expr {
-            Expr::Unspecified => Type::Error,
             Expr::Literal(literal) => literal_type(literal),
             Expr::Ident(name) => match self.variable(name) {
                 Some(found) => found,
-                None => self.undeclared(part.id, name),
+                None => self.undeclared(part.offset, name),
             },
             Expr::Select(select) => self.check_select(part, select),
-            Expr::Call(call) => self.check_call(part.id, call),
+            Expr::Call(call) => self.check_call(part.offset, call),
+            Expr::Logical(_, terms) => self.check_logical(terms),
             Expr::List(list) => self.check_list(list),
-            Expr::Map(map) => self.check_map(&map.entries),
-            Expr::Struct(created) => self.check_struct(part.id, &created.type_name, &created.entries),
-            Expr::Comprehension(comprehension) => self.check_comprehension(comprehension),
+            Expr::Map(entries) => self.check_map(entries),
+            Expr::Struct(created) => self.check_struct(part.offset, created),
+            Expr::Comprehension(comprehension) => self.check_comprehension(part.offset, comprehension),
+            Expr::OptionalMap(mapped) => self.check_optional_map(mapped),
+            Expr::Bind(bind) => {
+                let value = self.check(&bind.value);
+                self.with_variables(&[(&bind.variable, value)], &bind.body)
+            }
         }
     }
 
-    fn undeclared(&mut self, id: u64, name: &str) -> Type {
-        self.fault(id, format!("undeclared reference to '{name}' (in container '')"))
+    fn undeclared(&mut self, id: u32, name: &str) -> Type {
+        self.error(id, format!("undeclared reference to '{name}' (in container '')"))
     }
 
     fn variable(&self, name: &str) -> Option<Type> {
@@ -82,17 +89,18 @@ impl<'a> Checker<'a> {
             .or_else(|| type_named(name))
     }
 
-    fn check_select(&mut self, part: &Expression, select: &SelectExpr) -> Type {
-        if let Some(found) = qualified_name(part).and_then(|name| self.environment.variable(&name)) {
-            return found.clone();
+    fn check_select(&mut self, part: &Expression, select: &Select) -> Type {
+        let named = |name: String| self.environment.variable(&name).cloned().or_else(|| type_named(&name));
+        if let Some(found) = qualified_name(part).and_then(named) {
+            return found;
         }
         let target = self.check(&select.operand);
-        let field = self.select(part.id, &target, &select.field);
+        let field = self.select(part.offset, &target, &select.field);
         if select.test { Type::Bool } else { field }
     }
 
     /// The type of a field; of an optional's field it is optional too.
-    fn select(&mut self, id: u64, target: &Type, field: &str) -> Type {
+    fn select(&mut self, id: u32, target: &Type, field: &str) -> Type {
         match self.resolved_once(target) {
             Type::Optional(inner) => match self.select(id, &inner, field) {
                 found @ (Type::Optional(_) | Type::Error) => found,
@@ -101,7 +109,7 @@ impl<'a> Checker<'a> {
             Type::Map(_, value) => self.resolved_once(&value),
             Type::Named(name) => match self.environment.field(&name, field) {
                 Some(found) => found,
-                None => self.fault(id, format!("undefined field '{field}'")),
+                None => self.error(id, format!("undefined field '{field}'")),
             },
             Type::Error => Type::Error,
             found @ Type::Param(_) => {
@@ -110,57 +118,65 @@ impl<'a> Checker<'a> {
             }
             Type::Dyn | Type::Any => Type::Dyn,
             other => {
-                let shown = self.resolved(&other).in_faults();
-                self.fault(id, format!("type '{shown}' does not support field selection"))
+                let shown = self.resolved(&other).in_errors();
+                self.error(id, format!("type '{shown}' does not support field selection"))
             }
         }
     }
 
-    fn check_call(&mut self, id: u64, call: &CallExpr) -> Type {
-        if let Some(found) = self.check_macro(id, call) {
-            return found;
-        }
-        if let ("_?._", [target, field]) = (call.func_name.as_str(), call.args.as_slice()) {
+    fn check_call(&mut self, id: u32, call: &Call) -> Type {
+        if let ("_?._", [target, field]) = (call.function.as_str(), call.args.as_slice()) {
             return self.check_optional_select(id, target, field);
-        }
-        if matches!(call.func_name.as_str(), "_&&_" | "_||_") {
-            return self.check_logical(&call.args);
         }
         let Some(target) = &call.target else {
             self.check_literal(call);
+            self.check_pattern(call);
             let arguments: Vec<Type> = call.args.iter().map(|argument| self.check(argument)).collect();
-            return match self.function(&call.func_name) {
-                Some(overloads) => self.resolve(id, &call.func_name, overloads, arguments, false),
-                None => self.undeclared(id, &call.func_name),
+            return match self.function(&call.function) {
+                Some(overloads) => self.resolve(id, &call.function, overloads, arguments, false),
+                None => self.undeclared(id, &call.function),
             };
         };
-        let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{}", call.func_name));
+        self.check_pattern(call);
+        let qualified = qualified_name(target).map(|prefix| format!("{prefix}.{}", call.function));
         if let Some((name, overloads)) = qualified.and_then(|name| Some((name.clone(), self.function(&name)?))) {
             let arguments = call.args.iter().map(|argument| self.check(argument)).collect();
             return self.resolve(id, &name, overloads, arguments, false);
         }
         let mut arguments = vec![self.check(target)];
         arguments.extend(call.args.iter().map(|argument| self.check(argument)));
-        match self.function(&call.func_name) {
-            Some(overloads) => self.resolve(id, &call.func_name, overloads, arguments, true),
-            None => self.undeclared(id, &call.func_name),
+        match self.function(&call.function) {
+            Some(overloads) => self.resolve(id, &call.function, overloads, arguments, true),
+            None => self.undeclared(id, &call.function),
         }
     }
 
     /// Durations and times that are written out must be some.
-    fn check_literal(&mut self, call: &CallExpr) {
+    fn check_literal(&mut self, call: &Call) {
         let [argument] = call.args.as_slice() else { return };
-        let Expr::Literal(LiteralValue::String(text)) = &argument.expr else {
+        let Expr::Literal(Literal::String(text)) = &argument.expr else {
             return;
         };
-        let is_good = match call.func_name.as_str() {
-            "duration" => Duration::parse(text.inner()).is_ok(),
-            "timestamp" => Time::parse(text.inner()).is_ok(),
+        let is_valid = match call.function.as_str() {
+            "duration" => Duration::parse(text).is_ok(),
+            "timestamp" => Time::parse(text).is_ok(),
             _ => return,
         };
-        if !is_good {
-            let fault = format!("invalid {} argument", call.func_name);
-            self.literal_faults.push((argument.id, fault));
+        if !is_valid {
+            let text = format!("invalid {} argument", call.function);
+            self.literal_errors.push((argument.offset, text));
+        }
+    }
+
+    /// So must the pattern of `matches`.
+    fn check_pattern(&mut self, call: &Call) {
+        let Some(pattern) = call.args.last().filter(|_| call.function == "matches") else {
+            return;
+        };
+        if let Expr::Literal(Literal::String(text)) = &pattern.expr
+            && library::compile_pattern(text).is_err()
+        {
+            self.literal_errors.push((pattern.offset, "invalid matches argument".to_owned()));
         }
     }
 
@@ -169,12 +185,12 @@ impl<'a> Checker<'a> {
         declarations::overloads(name).filter(|_| is_there)
     }
 
-    fn check_optional_select(&mut self, id: u64, target: &Expression, field: &Expression) -> Type {
+    fn check_optional_select(&mut self, id: u32, target: &Expression, field: &Expression) -> Type {
         let target = self.check(target);
-        let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
-            return self.fault(id, "unsupported optional field selection: _?._".to_owned());
+        let Expr::Literal(Literal::String(field)) = &field.expr else {
+            return self.error(id, "unsupported optional field selection: _?._".to_owned());
         };
-        match self.select(id, &target, field.inner()) {
+        match self.select(id, &target, field) {
             found @ (Type::Optional(_) | Type::Error) => found,
             found => found.optional(),
         }
@@ -185,19 +201,19 @@ impl<'a> Checker<'a> {
         let types: Vec<Type> = arguments.iter().map(|argument| self.check(argument)).collect();
         for (argument, found) in arguments.iter().zip(&types) {
             if !self.fits(found, &Type::Bool) {
-                result = self.mismatch(argument.id, &Type::Bool, found);
+                result = self.mismatch(argument.offset, &Type::Bool, found);
             }
         }
         result
     }
 
-    fn mismatch(&mut self, id: u64, expected: &Type, found: &Type) -> Type {
-        let (expected, found) = (self.resolved(expected).in_faults(), self.resolved(found).in_faults());
-        self.fault(id, format!("expected type '{expected}' but found '{found}'"))
+    fn mismatch(&mut self, id: u32, expected: &Type, found: &Type) -> Type {
+        let (expected, found) = (self.resolved(expected).in_errors(), self.resolved(found).in_errors());
+        self.error(id, format!("expected type '{expected}' but found '{found}'"))
     }
 
     /// The result of the first form that takes the arguments; unknown if several do and differ in it.
-    fn resolve(&mut self, id: u64, name: &str, overloads: &[Overload], arguments: Vec<Type>, is_member: bool) -> Type {
+    fn resolve(&mut self, id: u32, name: &str, overloads: &[Overload], arguments: Vec<Type>, is_member: bool) -> Type {
         let mut result: Option<Type> = None;
         for overload in overloads.iter().filter(|overload| overload.is_member == is_member) {
             let mut fresh = HashMap::new();
@@ -220,29 +236,29 @@ impl<'a> Checker<'a> {
         if let Some(result) = result {
             return result;
         }
-        let shown: Vec<String> = arguments.iter().map(|found| self.resolved(found).in_faults()).collect();
+        let shown: Vec<String> = arguments.iter().map(|found| self.resolved(found).in_errors()).collect();
         let signature = match (is_member, shown.split_first()) {
             (true, Some((target, rest))) => format!("{target}.({})", rest.join(", ")),
             _ => format!("({})", shown.join(", ")),
         };
         let text = format!("found no matching overload for '{name}' applied to '{signature}'");
-        self.fault(id, text)
+        self.error(id, text)
     }
 
-    fn check_list(&mut self, list: &ListExpr) -> Type {
+    fn check_list(&mut self, list: &List) -> Type {
         let mut item: Option<Type> = None;
         for (index, element) in list.elements.iter().enumerate() {
             let mut found = self.check(element);
-            if list.optional_indices.contains(&index) {
-                found = self.without_optional(element.id, found);
+            if list.optional.contains(&index) {
+                found = self.without_optional(element.offset, found);
             }
-            item = Some(self.joined(element.id, item, found));
+            item = Some(self.joined(element.offset, item, found));
         }
         item.unwrap_or_else(|| self.fresh()).list()
     }
 
     /// The type in an optional, of which an entry with a question mark must be.
-    fn without_optional(&mut self, id: u64, found: Type) -> Type {
+    fn without_optional(&mut self, id: u32, found: Type) -> Type {
         match self.resolved_once(&found) {
             Type::Optional(inner) => inner.as_ref().clone(),
             found if found.is_dyn_or_error() => found,
@@ -254,7 +270,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Entries of one list or map are of one type.
-    fn joined(&mut self, id: u64, earlier: Option<Type>, found: Type) -> Type {
+    fn joined(&mut self, id: u32, earlier: Option<Type>, found: Type) -> Type {
         let Some(earlier) = earlier else { return found };
         if self.fits(&earlier, &found) {
             return most_general(earlier, found);
@@ -263,48 +279,43 @@ impl<'a> Checker<'a> {
         earlier
     }
 
-    fn check_map(&mut self, entries: &[IdedEntryExpr]) -> Type {
+    fn check_map(&mut self, entries: &[MapEntry]) -> Type {
         let (mut key, mut value) = (None, None);
         for entry in entries {
-            let EntryExpr::MapEntry(entry) = &entry.expr else {
-                continue;
-            };
             let found = self.check(&entry.key);
-            key = Some(self.joined(entry.key.id, key, found));
+            key = Some(self.joined(entry.key.offset, key, found));
             let mut found = self.check(&entry.value);
             if entry.optional {
-                found = self.without_optional(entry.value.id, found);
+                found = self.without_optional(entry.value.offset, found);
             }
-            value = Some(self.joined(entry.value.id, value, found));
+            value = Some(self.joined(entry.value.offset, value, found));
         }
         let key = key.unwrap_or_else(|| self.fresh());
         let value = value.unwrap_or_else(|| self.fresh());
         Type::Map(Arc::new(key), Arc::new(value))
     }
 
-    fn check_struct(&mut self, id: u64, name: &str, entries: &[IdedEntryExpr]) -> Type {
+    fn check_struct(&mut self, id: u32, created: &Struct) -> Type {
+        let name = &created.name;
         if !self.environment.can_create(name) {
             return self.undeclared(id, name);
         }
-        for entry in entries {
-            let EntryExpr::StructField(field) = &entry.expr else {
-                continue;
-            };
+        for field in &created.fields {
             let mut found = self.check(&field.value);
             if field.optional {
-                found = self.without_optional(field.value.id, found);
+                found = self.without_optional(field.value.offset, found);
             }
-            match self.environment.field(name, &field.field) {
+            match self.environment.field(name, &field.name) {
                 None => {
-                    self.fault(entry.id, format!("undefined field '{}'", field.field));
+                    self.error(field.offset, format!("undefined field '{}'", field.name));
                 }
                 Some(expected) if !self.fits(&found, &expected) => {
-                    let (is, should) = (self.resolved(&found).in_faults(), expected.in_faults());
+                    let (is, should) = (self.resolved(&found).in_errors(), expected.in_errors());
                     let text = format!(
                         "expected type of field '{}' is '{should}' but provided type is '{is}'",
-                        field.field
+                        field.name
                     );
-                    self.fault(entry.id, text);
+                    self.error(field.offset, text);
                 }
                 Some(_) => {}
             }
@@ -312,33 +323,8 @@ impl<'a> Checker<'a> {
         Type::named(name)
     }
 
-    fn check_comprehension(&mut self, comprehension: &ComprehensionExpr) -> Type {
-        let range = self.check(&comprehension.iter_range);
-        let accumulated = self.check(&comprehension.accu_init);
-        let is_paired = comprehension.iter_var2.is_some();
-        let (first, second) = self.items_of(comprehension.iter_range.id, &range, is_paired);
-        let depth = self.scopes.len();
-        self.scopes.push((comprehension.accu_var.clone(), accumulated.clone()));
-        self.scopes.push((comprehension.iter_var.clone(), first));
-        if let Some(name) = &comprehension.iter_var2 {
-            self.scopes.push((name.clone(), second));
-        }
-        let condition = self.check(&comprehension.loop_cond);
-        if !self.fits(&condition, &Type::Bool) {
-            self.mismatch(comprehension.loop_cond.id, &Type::Bool, &condition);
-        }
-        let step = self.check(&comprehension.loop_step);
-        if !self.fits(&step, &accumulated) {
-            self.mismatch(comprehension.loop_step.id, &accumulated, &step);
-        }
-        self.scopes.truncate(depth + 1);
-        let result = self.check(&comprehension.result);
-        self.scopes.truncate(depth);
-        self.resolved_keeping_open(&result)
-    }
-
     /// What a range gives out: items or keys, or both in pairs with what they stand for.
-    pub(crate) fn items_of(&mut self, id: u64, range: &Type, is_paired: bool) -> (Type, Type) {
+    pub(crate) fn items_of(&mut self, id: u32, range: &Type, is_paired: bool) -> (Type, Type) {
         match self.resolved_once(range) {
             Type::List(item) if is_paired => (Type::Int, item.as_ref().clone()),
             Type::List(item) => (item.as_ref().clone(), Type::Error),
@@ -349,30 +335,30 @@ impl<'a> Checker<'a> {
                 (Type::Dyn, Type::Dyn)
             }
             other => {
-                let shown = self.resolved(&other).in_faults();
+                let shown = self.resolved(&other).in_errors();
                 let text = format!(
                     "expression of type '{shown}' cannot be range of a comprehension (must be list, map, or dynamic)"
                 );
-                (self.fault(id, text), Type::Error)
+                (self.error(id, text), Type::Error)
             }
         }
     }
 }
 
-fn literal_type(literal: &LiteralValue) -> Type {
+fn literal_type(literal: &Literal) -> Type {
     match literal {
-        LiteralValue::Boolean(_) => Type::Bool,
-        LiteralValue::Bytes(_) => Type::Bytes,
-        LiteralValue::Double(_) => Type::Double,
-        LiteralValue::Int(_) => Type::Int,
-        LiteralValue::Null => Type::Null,
-        LiteralValue::String(_) => Type::String,
-        LiteralValue::UInt(_) => Type::Uint,
+        Literal::Bool(_) => Type::Bool,
+        Literal::Bytes(_) => Type::Bytes,
+        Literal::Double(_) => Type::Double,
+        Literal::Int(_) => Type::Int,
+        Literal::Null => Type::Null,
+        Literal::String(_) => Type::String,
+        Literal::Uint(_) => Type::Uint,
     }
 }
 
 /// Names of types are values too.
-fn type_named(name: &str) -> Option<Type> {
+pub(crate) fn type_named(name: &str) -> Option<Type> {
     let named = match name {
         "bool" | "bytes" | "double" | "int" | "string" | "uint" | "dyn" => Type::parse(name),
         "null_type" => Type::Null,
@@ -389,7 +375,7 @@ fn type_named(name: &str) -> Option<Type> {
 }
 
 /// The name that a short chain of fields may be: `authorizer.requestResource`.
-fn qualified_name(part: &Expression) -> Option<String> {
+pub(crate) fn qualified_name(part: &Expression) -> Option<String> {
     let mut names = Vec::new();
     let mut part = part;
     while names.len() < MOST_SEGMENTS {
