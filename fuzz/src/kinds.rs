@@ -73,22 +73,22 @@ pub(crate) fn put_through(info: &ResourceInfo, version: &ServedVersion, mut obje
     update(info, version, &object, &old);
     identify(info, &mut object);
     strategy.prepare_for_create(&context, &mut object);
-    let mut faults = strategy.validate(&context, &object);
+    let mut errors = strategy.validate(&context, &object);
     let path = Path::new("metadata");
     let name_check = strategy.name_check();
     let metadata = metadata(&object);
-    faults.extend(meta::validate_builtin_object_meta(
+    errors.extend(meta::validate_builtin_object_meta(
         metadata,
         info.namespaced,
         name_check,
         &path,
     ));
-    if faults.is_empty() {
+    if errors.is_empty() {
         strategy.canonicalize(&mut object);
         let _ = strategy.warnings(&object, None);
         is_servable(info, &object);
     } else {
-        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &faults);
+        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &errors);
         assert!(!error.message.is_empty());
     }
 }

@@ -21,7 +21,7 @@ pub use bootstrap::BootstrapPolicy;
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
-pub use token::{BearerTokens, TokenAuthenticator, TokenFault, TokenHolder, TokenUnion, common_audiences};
+pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
 pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenFault,
+    Authenticator, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenError,
     TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::profiling::Profiler;
@@ -164,13 +164,13 @@ struct Tokens {
 }
 
 impl TokenAuthenticator for Tokens {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         let audiences = common_audiences(&self.audiences, audiences);
         let user = self.file.load().user(token).cloned();
         let holder = user
             .filter(|_| !audiences.is_empty())
             .map(|user| TokenHolder { user, audiences });
-        Box::pin(std::future::ready(holder.ok_or(TokenFault::Unknown)))
+        Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }
 

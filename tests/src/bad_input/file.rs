@@ -322,15 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_files_name_their_line() {
+    fn errors_of_files_name_their_line() {
         for (text, place) in [
             ("GET / => 200 ok", "x.txt:1"),
             ("[a] GET /\nnonsense\n", "x.txt:2"),
             ("[a] GET /\n\nb => nonsense\n", "x.txt:3"),
             ("[a] GET /$OTHER\n\nb => 200 ok\n", "x.txt:3"),
         ] {
-            let fault = parse(text).expect_err("is not understood");
-            assert!(fault.starts_with(place), "{fault}");
+            let error = parse(text).expect_err("is not understood");
+            assert!(error.starts_with(place), "{error}");
         }
     }
 }

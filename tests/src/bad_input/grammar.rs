@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told() {
+    fn errors_are_told() {
         for text in ["${nobody}", "${repeat(\"a\")}", "${\"a}", "${hex(\"xy\")}", "${"] {
             assert!(expand(text, &BTreeMap::new()).is_err(), "{text}");
         }

@@ -53,7 +53,7 @@ impl Expected {
     }
 
     /// What is wrong with an answer, if anything.
-    pub fn fault(&self, came: &Came) -> Option<String> {
+    pub fn error(&self, came: &Came) -> Option<String> {
         let fits = self.code == came.code && self.form == came.form && came.text.contains(&self.part);
         (!fits).then(|| format!("wanted {self}, came {came}"))
     }
@@ -211,7 +211,7 @@ mod tests {
             ("closed", false),
         ] {
             let expected = Expected::parse(text).expect("is understood");
-            assert_eq!(expected.fault(&came).is_none(), fits, "{text}");
+            assert_eq!(expected.error(&came).is_none(), fits, "{text}");
             assert_eq!(expected.to_string(), text);
         }
     }

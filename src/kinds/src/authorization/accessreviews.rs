@@ -32,29 +32,29 @@ const PATH: &str = "/spec/nonResourceAttributes";
 
 /// What is wrong with a review.
 pub fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
     match (resource, path) {
         (Some(_), Some(path)) => {
             let why = "cannot be specified in combination with resourceAttributes";
             let at = Path::new("spec.nonResourceAttributes");
-            faults.push(Error::invalid(&at, &path_shown(path), why));
+            errors.push(Error::invalid(&at, &path_shown(path), why));
         }
         (None, None) => {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            faults.push(Error::invalid(&Path::new("spec.resourceAttributes"), &Value::Null, why));
+            errors.push(Error::invalid(&Path::new("spec.resourceAttributes"), &Value::Null, why));
         }
         _ => {}
     }
     let names_nobody = || text_at(review, "/spec/user").is_empty() && at(review, "/spec/groups").is_none();
     if subject != Subject::Own && names_nobody() {
         let why = "at least one of user or group must be specified";
-        faults.push(Error::invalid_str(&Path::new("spec.user"), "", why));
+        errors.push(Error::invalid_str(&Path::new("spec.user"), "", why));
     }
     for selector in [Selector::Fields, Selector::Labels] {
-        faults.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
+        errors.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
     }
-    faults.extend(validate_metadata(review, subject));
+    errors.extend(validate_metadata(review, subject));
     if subject == Subject::InNamespace {
         let namespace = text_at(review, "/metadata/namespace");
         if let Some(given) = resource
@@ -62,15 +62,15 @@ pub fn validate_subject_access_review(review: &Value, subject: Subject) -> Error
             .filter(|it| *it != namespace)
         {
             let at = Path::new("spec.resourceAttributes.namespace");
-            faults.push(Error::invalid_str(&at, given, "must match metadata.namespace"));
+            errors.push(Error::invalid_str(&at, given, "must match metadata.namespace"));
         }
         if let Some(path) = path {
             let at = Path::new("spec.nonResourceAttributes");
             let why = "disallowed on this kind of request";
-            faults.push(Error::invalid(&at, &path_shown(path), why));
+            errors.push(Error::invalid(&at, &path_shown(path), why));
         }
     }
-    faults
+    errors
 }
 
 /// kube-apiserver shows its own form of these attributes, whose names are not those of the API.
@@ -123,23 +123,23 @@ impl Selector {
         let whole = format!("spec.resourceAttributes.{}", self.name());
         let path = Path::new(&whole);
         let (raw, requirements) = (text(selector, "rawSelector"), items(selector, "requirements"));
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         match (raw.is_empty(), requirements.is_empty()) {
             (false, false) => {
                 let why = "may not specified at the same time as requirements";
-                faults.push(Error::invalid_str(&path.child("rawSelector"), raw, why));
+                errors.push(Error::invalid_str(&path.child("rawSelector"), raw, why));
             }
             (true, true) => {
                 let why = format!("when {whole} is specified, requirements or rawSelector is required");
-                faults.push(Error::required(&path.child("requirements"), &why));
+                errors.push(Error::required(&path.child("requirements"), &why));
             }
             _ => {}
         }
-        faults.extend(match self {
+        errors.extend(match self {
             Self::Fields => validate_field_requirements(requirements, &path.child("requirements")),
             Self::Labels => validate_label_requirements(requirements, &path.child("requirements")),
         });
-        faults
+        errors
     }
 
     /// How many requirements of how many are not understood; `None` if all are.

@@ -84,8 +84,8 @@ pub(super) fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str])
 
 /// A key of a config map or secret must be fit for a file name.
 pub(super) fn validate_config_map_key(path: &Path<'_>, key: &str, errors: &mut ErrorList) {
-    for fault in names::config_map_key(key) {
-        errors.push(Error::invalid_str(path, key, &fault));
+    for error in names::config_map_key(key) {
+        errors.push(Error::invalid_str(path, key, &error));
     }
 }
 

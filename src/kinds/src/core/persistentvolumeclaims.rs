@@ -189,7 +189,7 @@ pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     ["requests", "limits"].into_iter().filter_map(of_list).collect()
 }
 
-/// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
+/// The errors of a claim's spec, also of one in a template. `path` is where the spec stands.
 pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if items(spec, "accessModes").is_empty() {
@@ -404,11 +404,11 @@ fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut Er
     }
     let at = path.child("allocatedResources");
     for (name, value) in entries(status, "allocatedResources") {
-        let faults = validate_persistent_volume_claim_resource_key(name, &at);
-        if faults.is_empty() {
+        let messages = validate_persistent_volume_claim_resource_key(name, &at);
+        if messages.is_empty() {
             validate_basic_resource(value, &at.key(name), errors);
         }
-        errors.extend(faults);
+        errors.extend(messages);
     }
 }
 

@@ -87,9 +87,9 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
 
 /// A name is well-formed, and standard if it has no domain.
 pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let faults = names::qualified_name(name);
-    let is_well_formed = faults.is_empty();
-    push_invalid(path, name, faults, errors);
+    let messages = names::qualified_name(name);
+    let is_well_formed = messages.is_empty();
+    push_invalid(path, name, messages, errors);
     let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
     if is_well_formed && !name.contains('/') && !is_standard {
         errors.push(Error::invalid_str(
@@ -104,12 +104,12 @@ pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, er
 pub(crate) fn validate_container_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     validate_limit_range_resource_name(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
-    let fault = if !name.contains('/') {
+    let error = if !name.contains('/') {
         (!is_container).then_some("must be a standard resource for containers")
     } else {
         (!is_native(name) && !is_extended(name)).then_some("doesn't follow extended resource name standard")
     };
-    errors.extend(fault.map(|fault| Error::invalid_str(path, name, fault)));
+    errors.extend(error.map(|error| Error::invalid_str(path, name, error)));
 }
 
 fn is_quota_huge_pages(name: &str) -> bool {

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_quotas() {
+    fn errors_of_quotas() {
         trial().expect_errors(&[
             (
                 named(

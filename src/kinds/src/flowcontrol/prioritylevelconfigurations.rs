@@ -290,7 +290,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let queue = |queues: i64, hand: i64| {
             let queuing = json!({ "queues": queues, "handSize": hand });
             let limited = json!({ "limitResponse": { "type": "Queue", "queuing": queuing } });

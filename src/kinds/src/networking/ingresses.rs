@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
         trial().expect_errors(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),

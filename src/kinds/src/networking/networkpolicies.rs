@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
         let block =
             |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));

@@ -199,11 +199,11 @@ fn validate_container_ports(container: &Value, path: &Path<'_>, errors: &mut Err
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            let faults = names::port_name(name);
-            if faults.is_empty() && !seen.insert(name) {
+            let messages = names::port_name(name);
+            if messages.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&path.child("name"), &name.into()));
             }
-            push_invalid(&path.child("name"), name, faults, errors);
+            push_invalid(&path.child("name"), name, messages, errors);
         }
         match number(port, "containerPort").unwrap_or(0) {
             0 => errors.push(Error::required(&path.child("containerPort"), "")),

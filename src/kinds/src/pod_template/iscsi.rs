@@ -26,12 +26,12 @@ pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &
     require(source, path, "targetPortal", errors);
     if require(source, path, "iqn", errors) {
         let name = text(source, "iqn");
-        let fault = if has_prefix(name) {
+        let error = if has_prefix(name) {
             (!is_well_formed(name)).then_some(MALFORMED)
         } else {
             Some(if of_pod { OF_NO_SORT } else { MALFORMED })
         };
-        errors.extend(fault.map(|fault| Error::invalid_str(&path.child("iqn"), name, fault)));
+        errors.extend(error.map(|error| Error::invalid_str(&path.child("iqn"), name, error)));
     }
     validate_lun(source, path, errors);
     let authenticates = ["chapAuthDiscovery", "chapAuthSession"]
@@ -47,8 +47,8 @@ pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &
     if let Some(name) = source.get("initiatorName").and_then(Value::as_str) {
         let path = path.child("initiatorname");
         if !has_prefix(name) {
-            let fault = if of_pod { OF_NO_SORT } else { MALFORMED };
-            errors.push(Error::invalid_str(&path, name, fault));
+            let error = if of_pod { OF_NO_SORT } else { MALFORMED };
+            errors.push(Error::invalid_str(&path, name, error));
         } else if !is_well_formed(name) {
             errors.push(Error::invalid_str(&path, name, MALFORMED));
         }

@@ -47,7 +47,7 @@ pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;
 
-/// Faults of a template: labels, annotations and the spec. `path` is where the template stands.
+/// Errors of a template: labels, annotations and the spec. `path` is where the template stands.
 pub(crate) fn validate_pod_template_spec(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = |field: &str| {
         template

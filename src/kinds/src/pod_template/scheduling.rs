@@ -318,9 +318,9 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         }
         match operator {
             "Equal" | "" => {
-                let faults = names::label_value(value);
-                if !faults.is_empty() {
-                    errors.push(Error::invalid_str(&operator_path, value, &faults.join(";")));
+                let messages = names::label_value(value);
+                if !messages.is_empty() {
+                    errors.push(Error::invalid_str(&operator_path, value, &messages.join(";")));
                 }
             }
             "Exists" if !value.is_empty() => {

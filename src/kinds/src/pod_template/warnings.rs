@@ -167,8 +167,8 @@ fn warn_of_node_term(term: &Value, check_values: bool, path: &str, warnings: &mu
         }
         for (index, value) in items(expression, "values").iter().enumerate().filter(|_| check_values) {
             let value = value.as_str().unwrap_or_default();
-            let faults = names::label_value(value).into_iter();
-            warnings.extend(faults.map(|fault| format!("{at}.values[{index}]: {value} is invalid, {fault}")));
+            let errors = names::label_value(value).into_iter();
+            warnings.extend(errors.map(|error| format!("{at}.values[{index}]: {value} is invalid, {error}")));
         }
     }
 }

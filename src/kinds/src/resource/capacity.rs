@@ -12,7 +12,7 @@ use crate::{checks::quantity, values::items};
 
 const MAX_OPTIONS: usize = 10;
 
-/// Faults of the policy of a capacity of this `value`.
+/// Errors of the policy of a capacity of this `value`.
 pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let most = quantity(value.unwrap_or(&Value::Null));
     let (options, range) = (items(policy, "validValues"), policy.get("validRange"));

@@ -53,7 +53,7 @@ fn default_count(request: &mut Value) {
     }
 }
 
-/// Faults of a claim's `spec`.
+/// Errors of a claim's `spec`.
 pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
@@ -105,7 +105,7 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Faults of a name of a request, or of one of its alternatives.
+    /// Errors of a name of a request, or of one of its alternatives.
     pub(super) fn validate_request_name_ref(&self, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         if name.split('/').count() > 2 {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
@@ -119,7 +119,7 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Faults of the list `requests`.
+    /// Errors of the list `requests`.
     pub(super) fn validate_request_name_refs(&self, holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         validate_set(
             holder,

@@ -41,7 +41,7 @@ const ATTRIBUTE: Shape = Shape::Struct(&[
     ("VersionValues", "versions", Shape::Plain),
 ]);
 
-/// Faults of the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
+/// Errors of the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
 pub(super) fn validate_devices(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let is_demanding = items(spec, "devices")
         .iter()

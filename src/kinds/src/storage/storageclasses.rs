@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let topology = json!({ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "a"] }] });
         Trial::new("storage.k8s.io", "storageclasses", kind()).expect_errors(&[
             (json!({ "metadata": {}, "provisioner": "Ex.com/P" }), &[]),

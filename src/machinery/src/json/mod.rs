@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use encode::{encode, encode_into, encode_str};
 pub(crate) use number::{double, go_float, number};
-pub use strict::{StrictFault, strict_faults};
+pub use strict::{StrictError, strict_errors};
 
 /// How deeply objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
 /// recursive walk over a decoded tree may rely on it.

@@ -1,5 +1,5 @@
 //! Base64 as Go's `encoding/base64` reads it: line breaks are skipped, stray bits in the last character forgiven,
-//! and a fault is reported by the position that Go reports.
+//! and an error is reported by the position that Go reports.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 

@@ -32,18 +32,18 @@ pub struct Decoded {
 /// Holds `value` against the struct `ty`.
 ///
 /// # Errors
-/// The first fault in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
+/// The first error in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
 /// durations) comes before any value of a wrong JSON type, as Go stops there and then.
 pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder {
         table,
         unknown: Vec::new(),
-        fault: None,
+        error: None,
         stopped: false,
     };
     decoder.value(&Shape::Struct(ty), &mut value, &Place::root());
-    match decoder.fault {
-        Some(fault) => Err(fault),
+    match decoder.error {
+        Some(error) => Err(error),
         None => Ok(Decoded {
             value,
             unknown: decoder.unknown,
@@ -60,7 +60,7 @@ struct Found {
 pub(super) struct Decoder<'t> {
     table: &'t TypeTable,
     unknown: Vec<String>,
-    fault: Option<DecodeError>,
+    error: Option<DecodeError>,
     stopped: bool,
 }
 
@@ -136,41 +136,41 @@ impl Decoder<'_> {
         }
     }
 
-    /// Notes a fault and goes on looking, as a later one may stop everything and then is the one to report.
-    pub(super) fn note(&mut self, fault: DecodeError) {
-        self.fault.get_or_insert(fault);
+    /// Notes an error and goes on looking, as a later one may stop everything and then is the one to report.
+    pub(super) fn note(&mut self, error: DecodeError) {
+        self.error.get_or_insert(error);
     }
 
-    /// Reports a fault and nothing else.
-    pub(super) fn stop(&mut self, fault: DecodeError) {
+    /// Reports an error and nothing else.
+    pub(super) fn stop(&mut self, error: DecodeError) {
         if !self.stopped {
-            self.fault = Some(fault);
+            self.error = Some(error);
             self.stopped = true;
         }
     }
 
-    /// The fault of a value whose JSON type does not fit its shape.
+    /// The error of a value whose JSON type does not fit its shape.
     pub(super) fn mismatch(&self, value: &Value, shape: &Shape, place: &Place<'_>) -> DecodeError {
         let found = scalars::found(value, shape);
         let go_type = self.go_type_at(place, shape);
         let restored = scalars::restored(value, shape, &go_type);
-        self.fault(Found { found, restored }, go_type, place)
+        self.error(Found { found, restored }, go_type, place)
     }
 
-    /// The fault of a value that Go would have parsed as `shape` if its JSON type fitted.
+    /// The error of a value that Go would have parsed as `shape` if its JSON type fitted.
     pub(super) fn mismatch_within(&self, found: String, shape: &Shape, place: &Place<'_>) -> DecodeError {
         let go_type = self.go_type_at(place, shape);
         let restored = format!("json: cannot unmarshal {found} into Go value of type {go_type}");
-        self.fault(Found { found, restored }, go_type, place)
+        self.error(Found { found, restored }, go_type, place)
     }
 
-    /// The fault of something that is no byte among the bytes of a list.
+    /// The error of something that is no byte among the bytes of a list.
     pub(super) fn no_byte(&self, found: String, place: &Place<'_>) -> DecodeError {
         let restored = "unrecognized type: uint8".to_owned();
-        self.fault(Found { found, restored }, "uint8".to_owned(), place)
+        self.error(Found { found, restored }, "uint8".to_owned(), place)
     }
 
-    fn fault(&self, Found { found, restored }: Found, go_type: String, place: &Place<'_>) -> DecodeError {
+    fn error(&self, Found { found, restored }: Found, go_type: String, place: &Place<'_>) -> DecodeError {
         match place.innermost_field() {
             None => DecodeError::Root {
                 found,

@@ -20,7 +20,7 @@ pub enum DecodeError {
         path: String,
         /// What Go calls the type that was expected.
         go_type: String,
-        /// The same fault, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] tells it.
         restored: String,
     },
     /// The document as a whole is not an object.
@@ -30,7 +30,7 @@ pub enum DecodeError {
         found: String,
         /// What Go calls the type that was expected.
         go_type: String,
-        /// The same fault, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] tells it.
         restored: String,
     },
     /// Bytes that are not base64.
@@ -48,7 +48,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The fault in the words of Go's converter of trees, which restores an object that was never text: the result of a
+    /// The error in the words of Go's converter of trees, which restores an object that was never text: the result of a
     /// strategic merge.
     pub fn restored(&self) -> String {
         match self {

@@ -29,8 +29,8 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         }
         (Shape::IntOrString, other) => {
             if let Some(found) = not_int_or_string(other) {
-                let fault = decoder.mismatch_within(found, &Shape::Int32, place);
-                decoder.stop(fault);
+                let error = decoder.mismatch_within(found, &Shape::Int32, place);
+                decoder.stop(error);
             }
         }
         (Shape::Quantity, _) => quantity(decoder, value),
@@ -43,7 +43,7 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         (Shape::String(format), Value::String(text)) => match canonical(*format, text) {
             Ok(None) => {}
             Ok(Some(canonical)) => *value = canonical,
-            Err(fault) => decoder.stop(fault),
+            Err(error) => decoder.stop(error),
         },
         _ => wrong_type(decoder, shape, value, place),
     }
@@ -71,12 +71,12 @@ fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &P
     match shape {
         // These parse themselves, and Go stops at the first that fails.
         Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
-            let fault = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
-            decoder.stop(fault);
+            let error = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
+            decoder.stop(error);
         }
         _ => {
-            let fault = decoder.mismatch(value, shape, place);
-            decoder.note(fault);
+            let error = decoder.mismatch(value, shape, place);
+            decoder.note(error);
         }
     }
 }
@@ -167,7 +167,7 @@ fn quantity(decoder: &mut Decoder<'_>, value: &mut Value) {
                 *value = Value::String(canonical);
             }
         }
-        Err(fault) => decoder.stop(fault.into()),
+        Err(error) => decoder.stop(error.into()),
     }
 }
 
@@ -180,12 +180,12 @@ fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
             (Some(Ok(byte)), _) => bytes.push(byte),
             (_, Value::Null) => bytes.push(0),
             (_, Value::Number(number)) => {
-                let fault = decoder.no_byte(shown(number), place);
-                decoder.note(fault);
+                let error = decoder.no_byte(shown(number), place);
+                decoder.note(error);
             }
             (_, other) => {
-                let fault = decoder.no_byte(kind(other).to_owned(), place);
-                decoder.note(fault);
+                let error = decoder.no_byte(kind(other).to_owned(), place);
+                decoder.note(error);
             }
         }
     }

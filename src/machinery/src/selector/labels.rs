@@ -43,29 +43,29 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Checks and makes a requirement. All faults stand in the error, in the words of Kubernetes.
+    /// Checks and makes a requirement. All errors stand in the error, in the words of Kubernetes.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
         values.sort_unstable();
         values.dedup();
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         let key_path = Path::new("key");
-        faults.extend(key_fault(key, &key_path));
-        faults.extend(values_fault(operator, &values));
+        errors.extend(key_error(key, &key_path));
+        errors.extend(values_error(operator, &values));
         let values_path = Path::new("values");
         for (index, value) in values.iter().enumerate() {
             let texts = names::label_value(value);
             if !texts.is_empty() {
                 let at = values_path.index(index);
-                faults.push(Error::invalid_str(&at.key(key), value, &texts.join("; ")));
+                errors.push(Error::invalid_str(&at.key(key), value, &texts.join("; ")));
             }
         }
-        match faults.as_slice() {
+        match errors.as_slice() {
             [] => Ok(Self {
                 key: key.to_owned(),
                 operator,
                 values,
             }),
-            [fault] => Err(SelectorError(fault.to_string())),
+            [error] => Err(SelectorError(error.to_string())),
             several => {
                 let texts: Vec<String> = several.iter().map(Error::to_string).collect();
                 Err(SelectorError(format!("[{}]", texts.join(", "))))
@@ -112,12 +112,12 @@ impl Requirement {
     }
 }
 
-pub(super) fn key_fault(key: &str, path: &Path<'_>) -> Option<Error> {
+pub(super) fn key_error(key: &str, path: &Path<'_>) -> Option<Error> {
     let texts = names::qualified_name(key);
     (!texts.is_empty()).then(|| Error::invalid_str(path, key, &texts.join("; ")))
 }
 
-fn values_fault(operator: Operator, values: &[String]) -> Option<Error> {
+fn values_error(operator: Operator, values: &[String]) -> Option<Error> {
     let path = Path::new("values");
     let shown = Value::from(values.to_vec());
     let detail = match operator {

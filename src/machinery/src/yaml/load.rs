@@ -353,7 +353,7 @@ fn tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
     )))
 }
 
-/// Tells a fault as Go's library tells it: without context, and without the line if it is the first.
+/// Tells an error as Go's library tells it: without context, and without the line if it is the first.
 fn scan_error(error: &ScanError) -> YamlError {
     let info = error.info();
     let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {

@@ -367,7 +367,7 @@ fn hold(index: &Index, fence: Option<Fence>) -> Result<(), StorageError> {
     }
 }
 
-/// Separates an answer to the request from a fault of the database.
+/// Separates an answer to the request from an error of the database.
 fn definite<T>(result: Result<T, StorageError>) -> Result<Result<T, StorageError>, StorageError> {
     match result {
         Err(StorageError::Failed(why)) => Err(StorageError::Failed(why)),

@@ -1,18 +1,18 @@
 //! What a replica is told: flags, `TRIREME_…` variables, a file, and defaults, in this order of precedence.
 //!
-//! `main` calls [`read`] before anything else happens. It promises that all faults are reported together, each with
+//! `main` calls [`read`] before anything else happens. It promises that all errors are reported together, each with
 //! where it was said, what was said and what is allowed, and that settings which come out of it fit each other.
 //!
 //! ```text
 //! argv ──cli──► flags ─┐
-//! environment ─────────┼─layers──► text + origin ──reader──► Settings, or all Faults
+//! environment ─────────┼─layers──► text + origin ──reader──► Settings, or all Errors
 //! --config FILE ───────┤
 //! defaults (keys) ─────┘
 //! ```
 
 mod cli;
 mod controllers;
-mod faults;
+mod errors;
 mod keys;
 mod layers;
 mod pki_init;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use crate::cluster::{Access, Action};
 
 pub(crate) use controllers::Controllers;
-pub(crate) use faults::Faults;
+pub(crate) use errors::SettingsErrors;
 pub(crate) use pki_init::PkiInit;
 #[cfg(test)]
 pub(crate) use pki_init::ReplicaHosts;
@@ -251,7 +251,7 @@ pub(crate) enum LogFormat {
 }
 
 /// Reads the settings of this process.
-pub(crate) fn read() -> Result<Invocation, Faults> {
+pub(crate) fn read() -> Result<Invocation, SettingsErrors> {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let args: Vec<String> = std::env::args_os().map(lossy).collect();
     let env: Vec<(String, String)> = std::env::vars_os().map(|(k, v)| (lossy(k), lossy(v))).collect();
@@ -259,15 +259,15 @@ pub(crate) fn read() -> Result<Invocation, Faults> {
 }
 
 /// Reads settings from a command line (program name first) and an environment.
-pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, Faults> {
+pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, SettingsErrors> {
     match cli::read(args, env)? {
         cli::Asked::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
         cli::Asked::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
         cli::Asked::Version => Ok(Invocation::Version),
         cli::Asked::Help(text) => Ok(Invocation::Help(text)),
-        cli::Asked::Serve(flags, faults) => {
+        cli::Asked::Serve(flags, errors) => {
             let layers = layers::Layers::merge(&flags, env);
-            reader::settings(layers, faults).map(|settings| Invocation::Serve(Box::new(settings)))
+            reader::settings(layers, errors).map(|settings| Invocation::Serve(Box::new(settings)))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use trireme_machinery::names::{dns1123_label, dns1123_subdomain};
 
-use super::faults::{Fault, Faults};
+use super::errors::{SettingError, SettingsErrors};
 use super::values::{IpRange, list, port};
 
 /// A directory of this name is for what reads metrics.
@@ -118,10 +118,10 @@ pub(super) fn words(pki: &ArgMatches) -> Words {
 }
 
 /// What the words mean, or all that is wrong with them.
-pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
-    let mut faults = Vec::new();
-    let mut fault = |name: &str, value: &str, allowed: &str| {
-        faults.push(Fault {
+pub(super) fn read(words: &Words) -> Result<PkiInit, SettingsErrors> {
+    let mut errors = Vec::new();
+    let mut error = |name: &str, value: &str, allowed: &str| {
+        errors.push(SettingError {
             origin: format!("--{name}"),
             value: Some(value.to_owned()),
             allowed: allowed.to_owned(),
@@ -132,15 +132,15 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
     for text in &words.replicas {
         match replica(text).filter(|replica| names.insert(replica.name.clone())) {
             Some(replica) => replicas.push(replica),
-            None => fault("replica", text, REPLICA),
+            None => error("replica", text, REPLICA),
         }
     }
     let server_host = server_host(&words.server);
     if server_host.is_none() {
-        fault("server", &words.server, SERVER);
+        error("server", &words.server, SERVER);
     }
     if !dns1123_subdomain(&words.cluster_name).is_empty() {
-        fault(
+        error(
             "cluster-name",
             &words.cluster_name,
             "give a DNS name, such as trireme or blue.example",
@@ -148,14 +148,14 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
     }
     let range = IpRange::parse(&words.service_range);
     if range.is_none() {
-        fault(
+        error(
             "service-cluster-ip-range",
             &words.service_range,
             "give one range such as 10.96.0.0/12",
         );
     }
     match (server_host, range) {
-        (Some(server_host), Some(range)) if faults.is_empty() => Ok(PkiInit {
+        (Some(server_host), Some(range)) if errors.is_empty() => Ok(PkiInit {
             dir: PathBuf::from(&words.dir),
             replicas,
             server: words.server.trim_end_matches('/').to_owned(),
@@ -163,7 +163,7 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
             cluster_name: words.cluster_name.clone(),
             service_address: range.first_address(),
         }),
-        _ => Err(Faults(faults)),
+        _ => Err(SettingsErrors(errors)),
     }
 }
 

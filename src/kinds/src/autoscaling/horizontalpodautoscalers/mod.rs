@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let metric = |metric: Value| json!({ "metrics": [metric] });
         let cases: [(Value, &[&str]); 7] = [
             (json!({}), &[]),
@@ -235,7 +235,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (autoscaler(&patch), errors)));
     }
 
     #[test]

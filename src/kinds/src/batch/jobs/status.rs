@@ -1,4 +1,4 @@
-//! Faults of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
+//! Errors of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -82,7 +82,7 @@ impl Changes<'_> {
     }
 }
 
-/// Faults of a new status.
+/// Errors of a new status.
 pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let changes = Changes {
         new: Job::of(new),
@@ -99,7 +99,7 @@ pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut 
     validate_condition_transitions(changes, &path, errors);
 }
 
-/// A fault of the conditions, which are not shown.
+/// A error of the conditions, which are not shown.
 fn condition_error(path: &Path<'_>, detail: &str) -> Error {
     Error::invalid_shown(&path.child("conditions"), detail, "")
 }

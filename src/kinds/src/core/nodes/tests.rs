@@ -39,7 +39,7 @@ fn defaults_join_what_belongs_together() {
 }
 
 #[test]
-fn faulty_nodes_are_refused() {
+fn invalid_nodes_are_refused() {
     let cases: [(Value, &[&str]); 8] = [
         (json!({}), &[]),
         (

@@ -41,7 +41,7 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// Faults of the source: none, more than one, or one that is malformed. `name` is the volume's.
+/// Errors of the source: none, more than one, or one that is malformed. `name` is the volume's.
 pub(super) fn validate_persistent_volume_source(spec: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut is_given = false;
     for (kind, source) in SOURCES.into_iter().filter_map(|kind| Some((kind, spec.get(kind)?))) {

@@ -19,7 +19,7 @@ use crate::{
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The faults of the spec of a volume of this name.
+/// The errors of the spec of a volume of this name.
 pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_volume_modes(spec, path, &mut errors);
@@ -62,7 +62,7 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// The faults of a spec that describes a volume where it is attached.
+/// The errors of a spec that describes a volume where it is attached.
 pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let refused = [

@@ -157,12 +157,12 @@ impl Strategy for Pods {
             return Vec::new();
         }
         let mut texts = Vec::new();
-        let faults = names::dns1123_label(text_at(new, "/metadata/name"));
-        if !faults.is_empty() {
+        let errors = names::dns1123_label(text_at(new, "/metadata/name"));
+        if !errors.is_empty() {
             texts.push(format!(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
                  label is recommended: [{}]",
-                faults.join(" ")
+                errors.join(" ")
             ));
         }
         texts.extend(warnings(new, ""));

@@ -56,8 +56,8 @@ impl Command for TokenRequest {
             return Ok(());
         }
         let why = "must match the service account name if specified";
-        let fault = Error::invalid_str(&Path::new("metadata.name"), name, why);
-        Err(ApiError::invalid(&kind(), &target.name, &vec![fault]))
+        let error = Error::invalid_str(&Path::new("metadata.name"), name, why);
+        Err(ApiError::invalid(&kind(), &target.name, &vec![error]))
     }
 
     fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {

@@ -38,19 +38,19 @@ pub(super) struct Allocation {
     endpoints: LateObjects,
 }
 
-/// Faults of a wanted address that need no store to be found.
+/// Errors of a wanted address that need no store to be found.
 pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
     let outside = wanted_address(object, old)
         .flatten()
         .filter(|address| !range.contains(*address));
-    let faults = outside.into_iter().map(|address| {
+    let errors = outside.into_iter().map(|address| {
         let why = AllocateError::AddressOutside {
             address: address.to_string(),
             range: range.to_string(),
         };
         address_error(object, address, &why)
     });
-    faults.collect()
+    errors.collect()
 }
 
 /// What has to be reserved: nothing, any address, or a certain one.
@@ -66,19 +66,19 @@ fn address_error(object: &Value, address: IpAddr, why: &AllocateError) -> Error 
     Error::invalid(&Path::new("spec.clusterIPs"), shown_list(object, "clusterIPs"), &why)
 }
 
-fn invalid(object: &Value, fault: Error) -> ApiError {
+fn invalid(object: &Value, error: Error) -> ApiError {
     let kind = GroupKind {
         group: "".into(),
         kind: "Service".into(),
     };
-    ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![fault])
+    ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![error])
 }
 
-/// The answer if a certain thing was wanted: the client's fault, unless the store failed.
-fn refused(object: &Value, why: AllocateError, fault: impl FnOnce(&AllocateError) -> Error) -> ApiError {
+/// The answer if a certain thing was wanted: the client's error, unless the store failed.
+fn refused(object: &Value, why: AllocateError, failure: impl FnOnce(&AllocateError) -> Error) -> ApiError {
     match why {
         AllocateError::Store(error) => error,
-        why => invalid(object, fault(&why)),
+        why => invalid(object, failure(&why)),
     }
 }
 
@@ -146,10 +146,10 @@ impl Allocation {
         for (index, wanted) in ports::wanted(new, old) {
             let number = match wanted {
                 Wanted::Number(number) => {
-                    let fault = |why: &AllocateError| ports::node_port_error(index, number, why);
+                    let error = |why: &AllocateError| ports::node_port_error(index, number, why);
                     self.reserve_port(number, taken)
                         .await
-                        .map_err(|why| refused(new, why, fault))?;
+                        .map_err(|why| refused(new, why, error))?;
                     number
                 }
                 Wanted::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
@@ -183,10 +183,10 @@ impl Allocation {
             return Ok(());
         }
         let path = Path::new("spec.healthCheckNodePort");
-        let fault = |why: &AllocateError| Error::invalid(&path, &asked.into(), &why.to_string());
+        let error = |why: &AllocateError| Error::invalid(&path, &asked.into(), &why.to_string());
         self.reserve_port(asked, taken)
             .await
-            .map_err(|why| refused(new, why, fault))
+            .map_err(|why| refused(new, why, error))
     }
 
     async fn reserve_port(&self, number: i64, taken: &mut Vec<String>) -> Result<(), AllocateError> {

@@ -1,4 +1,4 @@
-//! Ports of services: their faults, and which node ports a service wants.
+//! Ports of services: their errors, and which node ports a service wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,7 @@ fn wanted_by_update(object: &Value, held: &[i64]) -> Vec<(usize, Wanted)> {
     plan
 }
 
-/// The first fault of the node ports that a reservation would find without asking the store.
+/// The first error of the node ports that a reservation would find without asking the store.
 pub(super) fn validate_node_port_allocation(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
     let mut taken = BTreeSet::new();
     for (index, wanted) in wanted(object, old) {
@@ -115,7 +115,7 @@ pub(super) fn node_port_error(index: usize, number: i64, why: &AllocateError) ->
     Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())
 }
 
-/// Faults of each port alone.
+/// Errors of each port alone.
 pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");
@@ -125,9 +125,9 @@ pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
         let path = path.index(index);
         validate_service_port_name(port, list.len() > 1, &path, &mut seen, &mut errors);
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
-        let faults = names::port_number(number);
+        let messages = names::port_number(number);
         errors.extend(
-            faults
+            messages
                 .iter()
                 .map(|why| Error::invalid(&path.child("port"), &number.into(), why)),
         );
@@ -146,8 +146,8 @@ pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
         ));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
             let path = path.child("appProtocol");
-            let faults = names::qualified_name(protocol);
-            errors.extend(faults.iter().map(|why| Error::invalid_str(&path, protocol, why)));
+            let messages = names::qualified_name(protocol);
+            errors.extend(messages.iter().map(|why| Error::invalid_str(&path, protocol, why)));
         }
     }
     errors
@@ -184,13 +184,13 @@ fn validate_target_port(target: &Value, path: &Path<'_>) -> ErrorList {
             .map(|why| Error::invalid_str(path, name, why))
             .collect(),
         number => {
-            let faults = names::port_number(number.as_i64().unwrap_or(0));
-            faults.iter().map(|why| Error::invalid(path, number, why)).collect()
+            let errors = names::port_number(number.as_i64().unwrap_or(0));
+            errors.iter().map(|why| Error::invalid(path, number, why)).collect()
         }
     }
 }
 
-/// Faults of node ports and of ports together.
+/// Errors of node ports and of ports together.
 pub(super) fn validate_node_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");

@@ -1,4 +1,4 @@
-//! Faults of an update of a service, beyond those of the new service.
+//! Errors of an update of a service, beyond those of the new service.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};

@@ -57,10 +57,10 @@ impl JsonPatch {
                 other => return Err(mistyped(&other, "value", "handlers.jsonPatchOp")),
             });
         }
-        let faults = json::strict_faults(body, decoded.duplicates, unknown);
+        let errors = json::strict_errors(body, decoded.duplicates, unknown);
         Ok(Self {
             operations,
-            strict_errors: faults.iter().map(|fault| format!("json patch {fault}")).collect(),
+            strict_errors: errors.iter().map(|error| format!("json patch {error}")).collect(),
         })
     }
 

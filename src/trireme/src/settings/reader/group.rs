@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{FILE, Reader, readable};
-use crate::settings::faults::Fault;
+use crate::settings::errors::SettingError;
 use crate::settings::values::{list, port};
 use crate::settings::{GroupSettings, PeerFiles};
 
 const ADDRESS: &str = "give HOST:PORT";
 
 impl Reader {
-    /// `None` for a replica that is alone, and for one whose settings are faulty.
+    /// `None` for a replica that is alone, and for one whose settings are invalid.
     pub(super) fn group(&mut self) -> Option<GroupSettings> {
         let name = self.value(
             "cluster-name",
@@ -76,7 +76,7 @@ impl Reader {
             ),
         ] {
             if !is_given(self, name) {
-                self.faults.push(Fault {
+                self.errors.push(SettingError {
                     origin: format!("--{name}"),
                     value: None,
                     allowed: format!("is not given: {why}"),
