@@ -136,7 +136,7 @@ fn settle(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
     assert_eq!(*object, once, "the kind's own defaults are final");
 }
 
-/// What was decoded is in the form in which it would be decoded again.
+/// A decoded object is in the form in which it would be decoded again.
 fn is_final(info: &ResourceInfo, version: &ServedVersion, object: &Value) {
     let again = schema::decode(info.types, version.type_id, object.clone());
     let again = again.expect("what was decoded once can be decoded again");

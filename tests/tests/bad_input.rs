@@ -10,7 +10,7 @@ use trireme_tests::http::Client;
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// How many cases there are of each category at least, so that none is lost.
+/// The number of cases there are of each category at least, so that none is lost.
 const CATEGORIES: &[(&str, usize)] = &[
     ("authentication", 91),
     ("content-types", 78),
@@ -41,7 +41,7 @@ const CATEGORIES: &[(&str, usize)] = &[
 /// No answer takes longer, in an unoptimised build on a busy machine; those to a future resource version take three
 /// seconds on purpose.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much memory the server may have gained after all of it. Most of it is what the allocator keeps.
+/// The memory that the server may have gained after all of it. Most of it is what the allocator keeps.
 const MORE_BYTES: u64 = 256 * 1024 * 1024;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -134,7 +134,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// What must be true of the server after everything that was thrown at it.
+/// Checks the server after everything that was thrown at it.
 fn aftermath(server: &mut Server, before: u64) -> Vec<String> {
     let mut errors = Vec::new();
     let ready = server.client().anonymous().get("/readyz");
@@ -222,7 +222,7 @@ fn paths(admin: &Client) -> BTreeSet<String> {
     paths
 }
 
-/// What everybody may read.
+/// Paths that every user may read.
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 

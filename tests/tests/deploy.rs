@@ -1,5 +1,5 @@
-//! What `deploy/` names is what a real server has: its settings and its metrics. Whether the whole of it works together is
-//! for `tests/compose.sh`, where there is a Docker engine.
+//! Tests that `deploy/` names things that a real server has: its settings and its metrics. Whether the whole of it
+//! works together is for `tests/compose.sh`, where there is a Docker engine.
 
 use std::collections::BTreeSet;
 use std::fs;

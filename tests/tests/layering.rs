@@ -191,7 +191,7 @@ fn libraries_are_named_where_they_belong_only() {
     assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
-/// What has no place in a room of pure functions.
+/// Libraries that have no place in a room of pure functions.
 const IMPURE: &[&str] = &[
     "tokio",
     "tokio-util",

@@ -27,7 +27,7 @@ pub(crate) enum Command {
         replica: ReplicaId,
         incarnation: Incarnation,
         duties: BTreeMap<String, u64>,
-        /// What the next tokens of these duties must be above.
+        /// Floors of the next tokens of these duties.
         #[serde(default)]
         floors: BTreeMap<String, u64>,
     },
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Remove { replica: ReplicaId },
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// It was done, or there was nothing to do.

@@ -170,7 +170,7 @@ fn commands() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// What must hold from one state to the next.
+/// Invariants from one state to the next.
 fn check_step(before: &GroupState, after: &GroupState, given: &mut BTreeMap<(String, u64), Holder>) {
     let former: BTreeMap<&str, u64> = before.leases.iter().map(|(duty, lease)| (duty, lease.token)).collect();
     for (duty, lease) in after.leases.iter() {

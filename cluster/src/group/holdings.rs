@@ -1,4 +1,4 @@
-//! What this replica holds: fed by the leader's answers, read by duties.
+//! Leases of this replica: fed by the leader's answers, read by duties.
 //!
 //! A lease is held from the leader's answer until ttl after the renewal that it answers was sent. A lease that the
 //! leader asks back is given up at once, and its token is never held again, whatever later answers say.
@@ -79,7 +79,7 @@ impl Holdings {
         self.answered.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether a leader with a quorum has answered within the ttl of a lease.
+    /// Returns true if a leader with a quorum has answered within the ttl of a lease.
     pub(crate) fn has_quorum(&self) -> bool {
         let now = self.clock.now();
         let answered = *self.answered();
@@ -120,14 +120,14 @@ impl Holdings {
         }
     }
 
-    /// What the next tokens of the duties in [`yields`](Self::yields) must be above.
+    /// Floors of the next tokens of the duties in [`yields`](Self::yields).
     pub(crate) fn floors(&self) -> BTreeMap<String, u64> {
         let slots = self.slots();
         let floors = slots.iter().filter(|(_, slot)| slot.is_yield_unheard && slot.floor > 0);
         floors.map(|(duty, slot)| ((*duty).to_owned(), slot.floor)).collect()
     }
 
-    /// What the leader should take back.
+    /// The leases that the leader should take back.
     pub(crate) fn yields(&self) -> BTreeMap<String, u64> {
         let slots = self.slots();
         let unheard = slots.iter().filter(|(_, slot)| slot.is_yield_unheard);
@@ -199,7 +199,7 @@ impl Holdings {
         slots.values().for_each(|slot| slot.end(now));
     }
 
-    /// How many leases are held.
+    /// The number of leases that are held.
     pub(crate) fn count(&self) -> usize {
         self.slots().values().filter(|slot| slot.token().is_some()).count()
     }

@@ -5,10 +5,10 @@ use trireme_registry::request::UserInfo;
 
 use crate::authenticator::BoxFuture;
 
-/// Who wants what.
+/// A user and the request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes<'a> {
-    /// Who.
+    /// The user.
     pub user: &'a UserInfo,
     /// `get`, `list`, `create`, …; for paths that are no resources the method in lower case.
     pub verb: &'a str,
@@ -16,7 +16,7 @@ pub struct Attributes<'a> {
     pub wanted: Wanted<'a>,
 }
 
-/// What a request is for.
+/// The object or path of a request.
 #[derive(Debug, Clone, Copy)]
 pub enum Wanted<'a> {
     /// Objects.
@@ -38,7 +38,7 @@ pub enum Wanted<'a> {
     Path(&'a str),
 }
 
-/// What an authorizer says.
+/// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It may happen; the text says by what, and may be empty.

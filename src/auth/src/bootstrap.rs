@@ -1,4 +1,4 @@
-//! What everybody may do before anybody has been given a right (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
+//! The rights that exist before anybody has granted one (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
 
 use trireme_machinery::field::quote;
 use trireme_registry::request::UserInfo;

@@ -1,4 +1,4 @@
-//! Who asks, and what they may do: authenticators and authorizers.
+//! Authenticators and authorizers: the user of a request and his rights.
 //!
 //! `edge` hands the credentials of each request to an [`Authenticator`] (usually a [`Union`] of several) and what the
 //! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in

@@ -35,9 +35,9 @@ use proven::Proven;
 const LEEWAY_SECONDS: u64 = 60;
 /// The facts about a token's binding that authorizers and audit logs see.
 const FACTS: &str = "authentication.kubernetes.io/";
-/// What is said of a token that has ended with an object.
+/// The error for a token whose object is gone.
 const INVALIDATED: &str = "service account token has been invalidated";
-/// What is said of a token whose claims are not as they must be.
+/// The error for a token with malformed claims.
 const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
 /// A key for tokens that cannot be used. Never shows the key.
@@ -53,7 +53,7 @@ pub struct TokenSigner {
     issuer: String,
 }
 
-/// What tokens are checked with.
+/// The keys and look-ups that tokens are checked with.
 pub(crate) struct PublicKey {
     key: DecodingKey,
     algorithm: Algorithm,
@@ -224,7 +224,7 @@ impl ServiceAccountTokens {
         Ok(decoded.map_err(|_| TokenError::Bad(INVALID_CLAIMS))?.claims)
     }
 
-    /// Whether claims are good now.
+    /// Returns true if claims are good now.
     fn judge_time(&self, claims: &Value) -> Result<(), TokenError> {
         let now = self.now_seconds();
         let time = |name: &str| {
@@ -306,7 +306,7 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// Whether an object that a token names is still there.
+    /// Returns true if an object that a token names is still there.
     async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), TokenError> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, claimed) = (text(&named["name"]), text(&named["uid"]));
@@ -327,8 +327,8 @@ impl ServiceAccountTokens {
         self.look(resource, namespace, &name, judge).await
     }
 
-    /// What is to be said of an object. What was seen once is looked for again before a token is refused: this replica may
-    /// not have seen the object yet.
+    /// Judges the object of a token. An object that was seen once is looked for again before a token is refused: this
+    /// replica may not have seen the object yet.
     async fn look(
         &self,
         resource: &str,
@@ -369,14 +369,14 @@ fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
     }
 }
 
-/// Who a token says has issued it.
+/// The issuer that a token names.
 fn unproven_issuer(token: &str) -> Option<String> {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     claims["iss"].as_str().map(str::to_owned)
 }
 
-/// Whom a token is for; one may stand alone.
+/// The audiences of a token; one may stand alone.
 fn audiences(claims: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match &claims["aud"] {
@@ -385,7 +385,7 @@ fn audiences(claims: &Value) -> Vec<String> {
     }
 }
 
-/// What is said of a token for an object whose name another has now.
+/// The error for a token of an object whose name another has now.
 fn of_another(resource: &str, uid: &str, claimed: &str) -> String {
     let (what, claim) = match resource {
         "serviceaccounts" => ("service account", "claim"),

@@ -14,7 +14,7 @@ use crate::{
     union::authenticated,
 };
 
-/// Whose a token is.
+/// The user of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenHolder {
     /// The user.
@@ -79,7 +79,7 @@ pub trait TokenAuthenticator: Send + Sync + 'static {
     fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>>;
 }
 
-/// What two lists of audiences have in common, in the order of the first.
+/// The intersection of two lists of audiences, in the order of the first.
 pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
     of.iter()
         .filter(|audience| wanted.contains(audience))

@@ -67,7 +67,7 @@ impl TokenFile {
         Ok(Self(users))
     }
 
-    /// Whose the token is.
+    /// The token's user.
     pub fn user(&self, token: &str) -> Option<&UserInfo> {
         // Every line is compared, so that the time taken does not tell where a match stands.
         let mut found = None;

@@ -22,7 +22,7 @@ use crate::{Reconciler, SERVER, Term};
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const FILE: &str = "client-ca-file";
-/// What a PEM block of a certificate is called.
+/// The label of a certificate's PEM block.
 const CERTIFICATE: &str = "CERTIFICATE";
 /// A CA is kept for so long after its end, as clocks differ.
 const SLACK: Duration = Duration::from_secs(300);

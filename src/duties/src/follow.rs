@@ -15,12 +15,12 @@ use trireme_registry::{
 
 use crate::controller::Change;
 
-/// How soon a watch that could not be opened is tried again.
+/// The delay before a watch that could not be opened is tried again.
 const REOPEN: Duration = Duration::from_millis(200);
 /// Watches are opened anew with every full pass, long before this.
 const AT_MOST: Duration = Duration::from_secs(24 * 3600);
 
-/// What a followed resource tells.
+/// An event of a followed resource.
 pub(crate) enum Told {
     /// These have changed.
     Changed(Vec<Change>),

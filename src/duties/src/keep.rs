@@ -32,12 +32,12 @@ use crate::{
     queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
 };
 
-/// How soon everything is told again when changes may have been missed.
+/// The delay of a full pass when changes may have been missed.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// A duty that looks at all that it keeps in one go.
 pub trait Reconciler: Send + Sync + 'static {
-    /// What the lease is for.
+    /// The duty that the lease is for.
     fn duty(&self) -> Duty;
 
     /// After what time to look again when nothing has happened.
@@ -95,12 +95,12 @@ pub struct Term {
 }
 
 impl Term {
-    /// What is held.
+    /// The leases that are held.
     pub fn lease(&self) -> HeldLease {
         self.lease
     }
 
-    /// What every write must carry.
+    /// The token that every write must carry.
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
@@ -206,7 +206,7 @@ async fn look<C: Controller>(duty: &C, key: &C::Key, term: &Term) -> Result<Look
     })
 }
 
-/// What is to be done during a term.
+/// The work during a tenure.
 struct Run<'d, C: Controller> {
     duty: &'d C,
     clock: &'d Clock,

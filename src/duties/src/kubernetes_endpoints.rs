@@ -14,11 +14,11 @@ use crate::{Reconciler, SERVER, Term};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
-/// How often a replica renews its address: it may fail to once.
+/// The interval at which a replica renews its address: one renewal may fail.
 const RENEW: Duration = Duration::from_secs(5);
-/// How soon it tries again if it could not.
+/// The delay after a failed renewal.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long an orderly end waits for the store.
+/// The time for which an orderly end waits for the store.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(2);
 
 /// This replica's address, announced for as long as it is not withdrawn.

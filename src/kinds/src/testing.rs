@@ -58,7 +58,7 @@ impl Trial {
         self
     }
 
-    /// What a body becomes: its type's form with all defaults, in the stored version.
+    /// The object that a body becomes: its type's form with all defaults, in the stored version.
     pub(crate) fn decode(&self, body: Value) -> Value {
         let types = data::type_table();
         let mut object = schema::decode(types, self.type_id, body)
@@ -158,7 +158,7 @@ impl Trial {
         }
     }
 
-    /// What a write is warned of.
+    /// The warnings of a write.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         self.strategy.warnings(new, old)
     }

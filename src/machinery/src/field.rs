@@ -92,7 +92,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What is wrong with a field; the closed set that clients see as `causes[].reason`.
+/// The type of a field's error; the closed set that clients see as `causes[].reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
     /// `FieldValueNotFound`
@@ -152,7 +152,7 @@ impl ErrorType {
 /// One error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error {
-    /// What is wrong.
+    /// The error's text.
     pub kind: ErrorType,
     /// Where, as text.
     pub field: String,

@@ -9,15 +9,15 @@ use trireme_edge::components::{Components, Health};
 
 use crate::probe::StoreProbe;
 
-/// Who answers probes at all does so in milliseconds.
+/// The time limit of a probe: a live component answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is said by a component is a word; more is not passed on.
+/// The longest answer of a component that is passed on.
 const MOST_CHARS: usize = 1024;
 const NAMES: [&str; 3] = ["controller-manager", "scheduler", "etcd-0"];
 
 /// The components of a control plane on one machine.
 pub(crate) struct OnThisMachine {
-    /// What is known of the store, be it etcd or not: readiness has that name for it, too.
+    /// The health of the store, be it etcd or not: readiness has that name for it, too.
     pub(crate) store: StoreProbe,
 }
 

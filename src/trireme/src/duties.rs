@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// A service that has reservations and is not stored yet is stored within this time, or its replica is gone.
 const MAKING_A_SERVICE: Duration = Duration::from_secs(300);
 
-/// What duties are made of.
+/// The parts that duties are built from.
 pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
     pub(crate) served: &'a Served,
@@ -28,11 +28,11 @@ pub(crate) struct Duties<'a> {
     pub(crate) hostname: String,
     /// Where all replicas say how they can be reached.
     pub(crate) announced: AnnouncedAddresses,
-    /// What refuses the writes of whoever did a duty before.
+    /// The fence against writes of the duty's holder before.
     pub(crate) fences: Fences,
-    /// Who gives out leases; without it this replica takes all of them.
+    /// The source of leases; without it this replica takes all of them.
     pub(crate) group: Option<&'a Group>,
-    /// What pods are told to trust, PEM.
+    /// The certificates that pods trust, PEM.
     pub(crate) root_ca: String,
     /// The CAs of clients' certificates, PEM.
     pub(crate) client_cas: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Duties<'a> {
 /// The lease of each duty that this replica would do.
 type Leases = Vec<(Duty, LeaseWatch)>;
 
-/// What has been started.
+/// The components that have been started.
 pub(crate) struct Started {
     /// This replica's address among those that pods are led to, if it has one.
     pub(crate) presence: Option<Presence>,

@@ -30,19 +30,19 @@ use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 
-/// What health depends on beside the resources.
+/// Conditions of health beside the resources.
 pub(crate) struct Watched {
-    /// Whether the store answers and the watch caches keep up.
+    /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
-    /// Whether a fresh store has what clients take for granted.
+    /// True if a fresh store has what clients take for granted.
     pub(crate) namespaces: FirstNamespaces,
-    /// Whether the end has begun.
+    /// True if the end has begun.
     pub(crate) lifecycle: Lifecycle,
-    /// How the replica stands in its group.
+    /// The standing of the replica in its group.
     pub(crate) replicas: Observed,
 }
 
-/// What shows who the server is and who its clients are.
+/// Certificates of the server and authorities of its clients.
 pub(crate) struct Keys<'a> {
     /// Certificates.
     pub(crate) pki: &'a Pki,
@@ -134,7 +134,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// Who knows tokens: those of the settings' file and those of service accounts.
+/// The authenticators of tokens: those of the settings' file and those of service accounts.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,

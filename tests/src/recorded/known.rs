@@ -38,7 +38,7 @@ impl KnownDifferences {
         Ok(Self(known))
     }
 
-    /// What is wrong after a file was replayed: failures that are not listed, and entries that should go.
+    /// Returns the errors after a file was replayed: failures that are not listed, and entries that should go.
     pub fn judge(&self, file: &str, replayed: &Replayed) -> Vec<String> {
         let is_known = |name: &str| self.0.contains_key(&(file.to_owned(), name.to_owned()));
         let mut errors = Vec::new();

@@ -13,7 +13,8 @@ pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
 /// A Secret with this label does not count: nobody has used it for long.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// Whether a token is one of these. Another issuer may have the same name: the claims of its tokens stand elsewhere.
+/// Returns true if a token is one of these. Another issuer may have the same name: the claims of its tokens stand
+/// elsewhere.
 pub(super) fn is_kept(claims: &Value) -> bool {
     claims["iss"] == ISSUER && claims.get("kubernetes.io").is_none()
 }

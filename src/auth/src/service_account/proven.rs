@@ -19,7 +19,7 @@ const GENERATION: usize = 4096;
 /// The SHA-256 of a token: what is remembered opens nothing.
 type Fingerprint = [u8; 32];
 
-/// What has been proved of tokens. When the younger half is full, it takes the place of the older one.
+/// Signatures that have been verified. When the younger half is full, it takes the place of the older one.
 #[derive(Default)]
 pub(super) struct Proven(Mutex<Halves>);
 

@@ -12,8 +12,8 @@ use trireme_registry::{Item, RegistryHandle, request::Freshness};
 use super::{FOREGROUND, Found, GarbageCollector, ORPHAN, Scene, Suspect};
 use crate::controller::Looked;
 
-/// How soon to look again at an owner that waits. A dependent that goes is heard of at once; this is for those that
-/// only stop blocking.
+/// The delay before an owner that waits is looked at again. A dependent that goes is heard of at once; this is for
+/// those that only stop blocking.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 impl GarbageCollector {

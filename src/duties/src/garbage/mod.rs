@@ -43,7 +43,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are to stay.
 const ORPHAN: &str = "orphan";
 
-/// How soon to look whether an owner's kind is served by now.
+/// The delay before an owner's kind is looked up again.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(30);
 
 /// The duty.
@@ -52,7 +52,7 @@ pub struct GarbageCollector {
     events: OwnObjects,
 }
 
-/// What is looked at.
+/// The object that is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Suspect {
     /// An object: has it still an owner, or does its deletion wait for dependents?
@@ -134,12 +134,12 @@ impl Found {
         self.objects.registry().info()
     }
 
-    /// Whether it is going and waits for its dependents.
+    /// Returns true if it is going and waits for its dependents.
     fn waits_for_dependents(&self) -> bool {
         self.item.is_terminating && self.tree.meta().has_finalizer(FOREGROUND)
     }
 
-    /// What a deletion says of its dependents when nobody asks for anything: what an earlier one said.
+    /// The propagation policy of a deletion that names none: that which an earlier one said.
     fn propagation(&self) -> Propagation {
         let meta = self.tree.meta();
         if meta.has_finalizer(ORPHAN) {
@@ -180,7 +180,7 @@ impl Found {
     }
 }
 
-/// What is gone needs no change.
+/// Takes an object that is gone for changed.
 fn unless_gone(done: Result<(), ApiError>) -> Result<(), ApiError> {
     match done {
         Err(error) if error.reason == Reason::NotFound => Ok(()),

@@ -1,4 +1,4 @@
-//! What has become of the owners that an object names.
+//! The state of the owners that an object names.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) struct Owners {
     all: Vec<(Value, Owner)>,
 }
 
-/// What a reference leads to.
+/// The object behind a reference.
 enum Owner {
     /// An object that stays, or goes without regard to its dependents.
     Staying,
@@ -24,13 +24,13 @@ enum Owner {
     Waiting(Found),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
-    /// What is of a kind that is not served. It cannot be told whether it is there.
+    /// The owner is of a kind that is not served. It cannot be told whether it is there.
     Unknown,
     /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
     Misplaced,
 }
 
-/// What is to be done with an object.
+/// The action for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
@@ -67,12 +67,12 @@ impl Owners {
         }
     }
 
-    /// Whether an owner is of a kind that is not served, which may change.
+    /// Returns true if an owner is of a kind that is not served, which may change.
     pub(super) fn some_unknown(&self) -> bool {
         self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
     }
 
-    /// Whether every owner is there and stays; also if there is none.
+    /// Returns true if every owner is there and stays; also if there is none.
     pub(super) fn all_stay(&self) -> bool {
         self.all.iter().all(|(_, owner)| matches!(owner, Owner::Staying))
     }

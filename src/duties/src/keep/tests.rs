@@ -7,7 +7,7 @@ use trireme_storage::{EmbeddedOptions, EmbeddedStore};
 
 use super::*;
 
-/// What a duty has done so far.
+/// The actions of a duty so far.
 #[derive(Debug, Default)]
 struct Done {
     /// The token of the run that is under way.

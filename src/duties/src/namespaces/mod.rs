@@ -22,7 +22,7 @@ use crate::{
 
 /// The finalizer in `spec.finalizers` that stands for this duty.
 const FINALIZER: &str = "kubernetes";
-/// How soon to look again at what is still there: others are working on it.
+/// The delay before objects that are still there are looked at again: others are working on it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The duty. Its keys are namespaces.

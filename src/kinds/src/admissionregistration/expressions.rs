@@ -35,7 +35,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What the expressions of one webhook or policy may speak of.
+/// Variables that the expressions of one webhook or policy may use.
 #[derive(Default)]
 pub(super) struct Scope {
     /// The policy has parameters.

@@ -17,7 +17,7 @@ use crate::{
 const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
 const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
 
-/// What a condition can be.
+/// The statuses of a condition.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The kind's parts.

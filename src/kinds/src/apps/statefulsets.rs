@@ -20,7 +20,7 @@ use crate::{
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
-/// What an update of the spec may change.
+/// Fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",

@@ -1,4 +1,4 @@
-//! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
+//! Parts that workloads share: selectors, templates of pods that run for ever, counters, columns.
 
 use std::num::IntErrorKind;
 
@@ -34,7 +34,7 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
     ),
 ];
 
-/// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
+/// The error of Go's `strconv.ParseInt` for text that is not a number of 64 bits.
 pub(super) fn parse_int_error(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
     let why = match error.kind() {
@@ -237,7 +237,7 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
         .unwrap_or_default()
 }
 
-/// Whether an object is new or an update made its generation grow.
+/// Returns true if an object is new or an update made its generation grow.
 pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
     let generation = |object: &Value| integer_at(object, "/metadata/generation");
     old.is_none_or(|old| generation(old) != generation(new))

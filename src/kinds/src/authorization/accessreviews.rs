@@ -9,7 +9,7 @@ use trireme_machinery::{
 
 use crate::values::{at, items, text, text_at};
 
-/// Whose access a review is about.
+/// The subject of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Of who asks: `SelfSubjectAccessReview`.
@@ -30,7 +30,8 @@ enum Selector {
 const RESOURCE: &str = "/spec/resourceAttributes";
 const PATH: &str = "/spec/nonResourceAttributes";
 
-/// What is wrong with a review.
+/// Validates a review (`ValidateSubjectAccessReview`, `ValidateSelfSubjectAccessReview`,
+/// `ValidateLocalSubjectAccessReview`).
 pub fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
     let mut errors = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
@@ -92,7 +93,7 @@ fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
     (!rest.is_empty()).then(|| Error::invalid(&Path::new("metadata"), &shown, why))
 }
 
-/// What is to be said of selectors that could not be understood, wholly or in part: access was judged without that.
+/// The evaluation error about selectors that could not be parsed, wholly or in part: access was judged without that.
 pub fn ignored_selectors(review: &Value) -> Vec<String> {
     let Some(resource) = at(review, RESOURCE) else {
         return Vec::new();
@@ -142,7 +143,7 @@ impl Selector {
         errors
     }
 
-    /// How many requirements of how many are not understood; `None` if all are.
+    /// Counts the requirements that are not understood, and all; `None` if all are.
     fn ignored(self, resource: &Value) -> Option<(usize, usize)> {
         let selector = resource.get(self.name())?;
         let raw = text(selector, "rawSelector");

@@ -210,7 +210,7 @@ impl Part for Approval {
     }
 }
 
-/// Errors of a status, and of conditions that are gone although they may not go.
+/// Validates a status, and of conditions that are gone although they may not go.
 fn validate_certificate_signing_request_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_conditions(new, &mut errors);
@@ -318,7 +318,7 @@ fn validate_name_parts(path: &Path<'_>, name: &str, check: fn(&str) -> Vec<Strin
     }
 }
 
-/// What was decided stays as it was told, unless the number of decisions changes, which is refused later.
+/// Keeps the decisions as they were stored, unless the number of decisions changes, which is refused later.
 fn keep_decisions(new: &mut Value, old: &Value) {
     for decision in DECISIONS {
         let is_one = |condition: &&Value| text(condition, "type") == decision;

@@ -1,4 +1,4 @@
-//! What Go's `crypto/x509` says of requests and certificates that it cannot read.
+//! The texts of Go's `crypto/x509` for requests and certificates that it cannot read.
 
 use x509_parser::{
     certificate::X509Certificate, certification_request::X509CertificationRequest, error::X509Error,

@@ -10,7 +10,7 @@ use crate::{
     values::{items, text},
 };
 
-/// What shows component statuses: their columns and fields. There is no registry of them.
+/// Columns and fields of component statuses. There is no registry of them.
 pub fn component_statuses() -> ResourceInfo {
     not_stored("", "componentstatuses", kind())
 }

@@ -38,7 +38,7 @@ pub(crate) fn kind(ttl: Duration) -> Kind {
     kind
 }
 
-/// What selectors of `events.k8s.io` call the stored fields, and the one of the core group that reads otherwise than
+/// Names of the stored fields in selectors of `events.k8s.io`, and the one of the core group that reads otherwise than
 /// what stands at its path.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![
@@ -87,7 +87,7 @@ fn first_set<'a>(first: &'a str, second: &'a str) -> &'a str {
     if first.is_empty() { second } else { first }
 }
 
-/// How `events.k8s.io/v1` differs from what is stored.
+/// The conversion between `events.k8s.io/v1` and the stored form.
 pub(crate) static EVENTS_V1: EventsV1 = EventsV1;
 
 /// The conversion of `events.k8s.io/v1`.

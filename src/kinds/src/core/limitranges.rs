@@ -73,7 +73,7 @@ impl Strategy for LimitRanges {
     }
 }
 
-/// What has no limit gets the maximum; what has no request gets the limit, or the minimum.
+/// Sets an absent default limit to the maximum, and an absent default request to the limit or the minimum.
 fn default_limit(limit: &mut Value) {
     for (list, source) in [
         ("default", "max"),
@@ -225,7 +225,7 @@ fn validate_limit_request_ratio(
     }
 }
 
-/// How many times the minimum goes into the maximum.
+/// The ratio of the maximum to the minimum.
 fn max_ratio(max: Quantity, min: Quantity) -> Option<f64> {
     let ratio = as_float(max.milli_value()) / as_float(min.milli_value());
     ratio.is_finite().then_some(ratio)

@@ -69,18 +69,19 @@ pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is pages of one size.
+/// Returns true if a resource is pages of one size.
 pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Whether a name is that of a resource which Kubernetes does not know; as part of a quota it must be well-formed too.
+/// Returns true if a name is that of a resource which Kubernetes does not know; as part of a quota it must be
+/// well-formed too.
 pub(crate) fn is_extended(name: &str) -> bool {
     let is_own = !is_native(name) && !name.starts_with("requests.");
     is_own && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether a container may get more of a resource than it asks for.
+/// Returns true if a container may get more of a resource than it asks for.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
@@ -116,7 +117,7 @@ fn is_quota_huge_pages(name: &str) -> bool {
     is_huge_pages(name) || name.strip_prefix("requests.").is_some_and(is_huge_pages)
 }
 
-/// Whether quotas know a resource by a name of its own.
+/// Returns true if quotas know a resource by a name of its own.
 pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
     QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name)
 }

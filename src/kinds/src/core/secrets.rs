@@ -167,7 +167,7 @@ fn validate_docker_config(data: Option<&Value>, key: &str, path: &Path<'_>, erro
     ));
 }
 
-/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find or cannot read. That they belong
+/// The error of Go's `tls.X509KeyPair` for a certificate and a key that it does not find or cannot read. That they belong
 /// together is not looked at.
 fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
     let (certificate, key) = (String::from_utf8_lossy(certificate), String::from_utf8_lossy(key));
@@ -186,7 +186,7 @@ fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
     }
 }
 
-/// What the first wanted block holds, or the kinds of those that there are.
+/// Returns the content of the first block of that kind, or the kinds of the blocks that there are.
 fn first_block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
     let mut skipped = Vec::new();
     for (kind, content) in blocks(text) {

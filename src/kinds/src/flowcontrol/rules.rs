@@ -23,7 +23,7 @@ const VERBS: [&str; 9] = [
     "watch",
 ];
 
-/// Errors of a rule.
+/// Validates a rule.
 pub(super) fn validate_flow_schema_policy_rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let subjects_path = path.child("subjects");
     let subjects = items(rule, "subjects");

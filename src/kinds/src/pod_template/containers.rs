@@ -154,7 +154,7 @@ pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, erro
     }
 }
 
-/// What pods, and not templates, ask of images.
+/// Validates images of pods, which have a rule more than those of templates (`validateContainerOnlyForPod`).
 pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let image = text(container, "image");
     if image.trim() != image {
@@ -163,7 +163,7 @@ pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>
     }
 }
 
-/// Whether an init container stays beside the others.
+/// Returns true if an init container stays beside the others.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }

@@ -13,10 +13,10 @@ const MAX_NAME: usize = 64;
 const MALFORMED: &str = "must be valid format";
 const OF_NO_SORT: &str = "must be valid format starting with iqn, eui, or naa";
 
-/// What is said of a volume whose name and portal are too long together for an initiator of its own.
+/// The warning about a volume whose name and portal are too long together for an initiator of its own.
 pub(crate) const ISCSI_NAME_TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Whether a volume's name and portal are too long together for an initiator of its own.
+/// Returns true if a volume's name and portal are too long together for an initiator of its own.
 pub(crate) fn is_iscsi_name_too_long(volume: &str, portal: &str) -> bool {
     volume.len() + 1 + portal.len() > MAX_NAME
 }

@@ -74,7 +74,7 @@ pub(crate) fn source_path(kind: &str) -> &str {
     }
 }
 
-/// Errors of one source of a pod's or a persistent volume.
+/// Validates one source of a pod's or a persistent volume.
 pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
         require(source, path, field, errors);

@@ -35,7 +35,7 @@ pub(super) struct Pod<'a> {
     pub(super) grace_period: i64,
 }
 
-/// Errors of a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
+/// Validates a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
 pub(crate) fn validate_pod_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let pod = Pod {
         spec,
@@ -111,7 +111,7 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_preemption_policy(spec, path, errors);
 }
 
-/// What a pod does to pods of less priority, if it is said.
+/// Validates `preemptionPolicy`, if it is set.
 pub(crate) fn validate_preemption_policy(fields: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if fields.get("preemptionPolicy").is_some() {
         require_one_of(

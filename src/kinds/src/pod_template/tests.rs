@@ -1,4 +1,4 @@
-//! What a user sees of templates.
+//! Tests of templates through their strategies.
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};

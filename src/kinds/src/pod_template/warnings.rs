@@ -151,7 +151,7 @@ fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// What is to be said of a label of nodes that is on its way out.
+/// The warning about a deprecated label of nodes.
 pub(crate) fn node_label_advice(key: &str) -> Option<&'static str> {
     let found = NODE_LABELS.iter().find(|(label, _)| *label == key);
     found.map(|(_, advice)| *advice)

@@ -1,4 +1,4 @@
-//! What a scheduler and drivers write into a claim's status (`validateResourceClaimStatusUpdate`).
+//! Validation of a claim's status, which schedulers and drivers write (`validateResourceClaimStatusUpdate`).
 
 use std::{collections::HashSet, fmt};
 
@@ -64,7 +64,7 @@ impl fmt::Display for SharedDeviceId {
     }
 }
 
-/// Errors of a new status beside the old one.
+/// Validates a new status beside the old one.
 pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");

@@ -107,7 +107,7 @@ impl Strategy for StorageClasses {
     }
 }
 
-/// Who provisions: a qualified name in any case.
+/// Validates the provisioner: a qualified name in any case (`validateProvisioner`).
 pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));

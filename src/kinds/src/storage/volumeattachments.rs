@@ -107,7 +107,7 @@ impl Strategy for VolumeAttachments {
     }
 }
 
-/// What is wrong with an attachment, old or new.
+/// Validates an attachment, old or new (`ValidateVolumeAttachment`).
 fn validate_volume_attachment(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let none = Value::Null;

@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What strict decoding finds in a document that can be decoded.
+/// An error of strict decoding, in a document that can be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StrictError {
     /// The path of a key that an object has twice.

@@ -1,4 +1,4 @@
-//! What the decoder accepts, refuses and replaces.
+//! Tests of the input that the decoder accepts, refuses and replaces.
 
 use proptest::prelude::*;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What metadata is refused, and how it is changed.
+//! Tests of the validation and the changes of metadata.
 
 use serde_json::{Value, json};
 

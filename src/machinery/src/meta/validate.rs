@@ -1,4 +1,4 @@
-//! What metadata must be, with the texts and in the order of `k8s.io/apimachinery/pkg/api/validation`.
+//! Validation of metadata, with the texts and in the order of `k8s.io/apimachinery/pkg/api/validation`.
 
 use super::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Meta, OwnerReference};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
     selector::validate_labels,
 };
 
-/// How many bytes an object's annotations may have, keys and values together.
+/// The number of bytes an object's annotations may have, keys and values together.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const FIELD_MANAGER_MAX_BYTES: usize = 128;
 const SUBRESOURCE_MAX_BYTES: usize = 256;
@@ -149,7 +149,7 @@ pub fn validate_finalizers(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// Whether a finalizer without a domain is one that Kubernetes itself knows.
+/// Returns true if a finalizer without a domain is one that Kubernetes itself knows.
 pub fn is_standard_finalizer(name: &str) -> bool {
     matches!(name, "kubernetes" | FINALIZER_ORPHAN | FINALIZER_FOREGROUND)
 }

@@ -1,4 +1,4 @@
-//! What an update may change in metadata, with the texts and in the order of
+//! Validation of changes of metadata, with the texts and in the order of
 //! `k8s.io/apimachinery/pkg/api/validation`.
 
 use serde_json::Value;

@@ -122,12 +122,12 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// Whether an address that is already stored may stay.
+/// Returns true if an address that is already stored may stay.
 pub fn is_legacy_ip(value: &str) -> bool {
     parse_ip_sloppy(value).is_some()
 }
 
-/// Whether a block that is already stored may stay.
+/// Returns true if a block that is already stored may stay.
 pub fn is_legacy_cidr(value: &str) -> bool {
     parse_cidr_sloppy(value).is_some()
 }

@@ -1,4 +1,4 @@
-//! What names are refused, case by case.
+//! Tests of the names that are refused, case by case.
 
 use super::*;
 

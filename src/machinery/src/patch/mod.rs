@@ -18,13 +18,13 @@ use crate::{ApiError, ErrorDetails, Reason};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatchError {
-    /// What sort of error it is.
+    /// The sort of the error.
     pub kind: PatchErrorKind,
-    /// What is wrong.
+    /// The error's text.
     pub message: String,
 }
 
-/// What a client is told of an error in a patch.
+/// The answer to a client for an error in a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchErrorKind {
     /// The patch cannot be read, or breaks a rule of its format: 400 with the message. Where kube-apiserver lets a
@@ -52,7 +52,7 @@ impl PatchError {
     }
 }
 
-/// What the client is told.
+/// The message to the client.
 impl From<PatchError> for ApiError {
     fn from(error: PatchError) -> Self {
         match error.kind {

@@ -49,7 +49,7 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     Ok(value)
 }
 
-/// How deeply a value nests.
+/// The depth to which a value nests.
 fn height(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(height).max().unwrap_or_default(),

@@ -26,7 +26,7 @@ pub(super) struct Place<'t> {
     pub(super) field: &'t Field,
 }
 
-/// What a tag stands for.
+/// The meaning of a tag.
 enum Meaning<'t> {
     Field(&'t Field),
     /// A struct that Go embeds and JSON shows inline, by the path of its tags.
@@ -223,7 +223,7 @@ fn fields_of<'o>(object: &'o mut Object, name: &str) -> &'o mut Object {
     slot.as_object_mut().expect("a field always has the shape of its type")
 }
 
-/// What `tag` is in the struct, or in the part of it that has the path `path`.
+/// The field with this `tag` in the struct, or in the part of it that has the path `path`.
 fn meaning(owner: &TypeDef, path: u32, tag: u32) -> Option<Meaning<'_>> {
     if tag > LARGEST_PATH_TAG {
         return None;
@@ -239,7 +239,7 @@ fn meaning(owner: &TypeDef, path: u32, tag: u32) -> Option<Meaning<'_>> {
     embeds.then_some(Meaning::Embedded(path))
 }
 
-/// Whether a field's path begins with `path` and goes on.
+/// Returns true if a field's path begins with `path` and goes on.
 fn is_within(mut tag: u32, path: u32) -> bool {
     while tag > path {
         tag >>= BITS_A_PATH_TAG;

@@ -15,7 +15,7 @@ pub(super) fn canonical(text: &str) -> Result<Option<String>, usize> {
     Ok((canonical != text).then_some(canonical))
 }
 
-/// Whether Go would decode and encode the text to itself: full quanta, and padding only at the end over zero bits.
+/// Returns true if Go would decode and encode the text to itself: full quanta, and padding only at the end over zero bits.
 fn is_canonical(text: &[u8]) -> bool {
     let body = match text {
         [body @ .., b'=', b'='] => body,

@@ -19,7 +19,7 @@ use crate::Object;
 /// After so many, further unknown fields are dropped in silence, so that a hostile body cannot make a long answer.
 const MAX_UNKNOWN: usize = 100;
 
-/// What became of a value.
+/// The result of decoding a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The value in the form in which the server keeps it.
@@ -51,7 +51,7 @@ pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded
     }
 }
 
-/// What was found in the place of something else, as Go's two decoders tell it.
+/// The value found in the place of another, as Go's two decoders tell it.
 struct Found {
     found: String,
     restored: String,
@@ -95,7 +95,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether the field stays.
+    /// Returns true if the field stays.
     fn field(&mut self, owner: TypeId, field: &Field, value: &mut Value, place: &Place<'_>) -> bool {
         if value.is_null() {
             return false;
@@ -187,7 +187,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// What Go calls the type of this shape at this place, where it may have a name of its own.
+    /// Go's name for the type of this shape at this place, where it may have a name of its own.
     fn go_type_at(&self, place: &Place<'_>, shape: &Shape) -> String {
         let named = place.innermost_field().and_then(|(owner, field, depth)| {
             let name = self.table.go_type_of(owner, &field.name)?;

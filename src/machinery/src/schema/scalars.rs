@@ -49,7 +49,7 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
     }
 }
 
-/// What Go calls the type of a leaf.
+/// Go's name for the type of a leaf.
 pub(super) fn go_type(shape: &Shape) -> &'static str {
     match shape {
         Shape::Boolean => "bool",
@@ -81,7 +81,7 @@ fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &P
     }
 }
 
-/// What Go's decoder says that it found in the place of this shape.
+/// Go's decoder's name for the value that it found in the place of this shape.
 pub(super) fn found(value: &Value, shape: &Shape) -> String {
     match (shape, value) {
         (Shape::Int32 | Shape::Int64, Value::Number(number)) => shown(number),
@@ -89,7 +89,7 @@ pub(super) fn found(value: &Value, shape: &Shape) -> String {
     }
 }
 
-/// What Go's converter of trees says of a value in the place of this shape.
+/// The error of Go's converter of trees for a value in the place of this shape.
 pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
     let found = match value {
         Value::Number(number) if number.is_i64() => "int64",
@@ -113,7 +113,7 @@ pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
     }
 }
 
-/// What Go's decoder calls the type of a JSON value.
+/// Go's decoder's name for the type of a JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,4 +1,4 @@
-//! What a label selector asks for, and whether labels meet it.
+//! Label selectors and their evaluation.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{
     names,
 };
 
-/// How a requirement compares.
+/// The operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `k=v`
@@ -83,12 +83,12 @@ impl Requirement {
         self.operator
     }
 
-    /// What is compared with, sorted; empty for `Exists` and `DoesNotExist`.
+    /// The values to compare with, sorted; empty for `Exists` and `DoesNotExist`.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether a label with this value, or the lack of one, meets the requirement.
+    /// Returns true if a label with this value, or the lack of one, meets the requirement.
     pub fn matches_value(&self, value: Option<&str>) -> bool {
         match (self.operator, value) {
             (Operator::Exists, value) => value.is_some(),
@@ -197,12 +197,12 @@ impl LabelSelector {
         parse::requirements(text).map(Self::new)
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Whether no object can be selected.
+    /// Returns true if no object can be selected.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
@@ -221,12 +221,12 @@ impl LabelSelector {
         self.requirements.iter().find(exact)?.values.first().map(String::as_str)
     }
 
-    /// Whether labels are selected that `value_of` looks up.
+    /// Returns true if labels are selected that `value_of` looks up.
     pub fn matches_with<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|r| r.matches_value(value_of(&r.key)))
     }
 
-    /// Whether the labels, as they stand in `metadata.labels`, are selected.
+    /// Returns true if the labels, as they stand in `metadata.labels`, are selected.
     pub fn matches(&self, labels: Option<&Object>) -> bool {
         self.matches_with(|key| labels?.get(key)?.as_str())
     }

@@ -95,7 +95,7 @@ fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path:
     validate_terms(expression, tolerate_values, path, errors);
 }
 
-/// Whether there are values if and only if the operator takes some.
+/// Returns true if there are values if and only if the operator takes some.
 fn validate_count(expression: &Expression<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     match expression.operator {

@@ -1,4 +1,4 @@
-//! What selectors select, and which are refused.
+//! Tests of the matches and errors of selectors.
 
 use serde_json::{Value, json};
 

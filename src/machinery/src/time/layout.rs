@@ -11,7 +11,7 @@ pub enum TimeError {
     Malformed {
         /// The whole text.
         text: String,
-        /// What it should look like.
+        /// The expected layout.
         layout: &'static str,
         /// The text from the error on.
         rest: String,
@@ -23,7 +23,7 @@ pub enum TimeError {
     OutOfRange {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
 }

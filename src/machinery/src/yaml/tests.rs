@@ -1,4 +1,4 @@
-//! What documents mean, and how they are written.
+//! Tests of reading and writing documents.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

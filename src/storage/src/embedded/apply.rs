@@ -1,4 +1,4 @@
-//! What each request does to the state and the tables, inside the writer's open transaction.
+//! Application of requests to the state and the tables, inside the writer's open transaction.
 
 use std::{sync::Arc, time::Duration};
 
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// What the writer knows of the newest state, ahead of the disk only while a transaction is open.
+/// The newest state, ahead of the disk only while a transaction is open.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) revision: Revision,
@@ -112,7 +112,7 @@ pub(super) struct Batch<'t> {
     leases: Table<'t, i64, u64>,
     meta: Table<'t, &'static str, i64>,
     pub(super) events: Vec<Event>,
-    /// Whether anything must be committed.
+    /// True if anything must be committed.
     pub(super) dirty: bool,
     now: Instant,
 }

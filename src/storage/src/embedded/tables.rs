@@ -1,4 +1,4 @@
-//! What is on disk: four tables and the encoding of a log record.
+//! The format on disk: four tables and the encoding of a log record.
 //!
 //! ```text
 //! log     (revision, n)    -> record   every change, in order; n counts within one revision

@@ -40,7 +40,7 @@ use crate::{Event, KeyValue, Revision, StorageError};
 const BATCH_JOBS: usize = 512;
 /// Bounds the memory of a batch and the length of its commit.
 const BATCH_BYTES: usize = 8 << 20;
-/// How long the writer waits for the next request when the last batch was larger than this one: the
+/// The time for which the writer waits for the next request when the last batch was larger than this one: the
 /// callers just answered are about to ask again, and a commit is worth far more than this.
 const LINGER: Duration = Duration::from_micros(200);
 /// Log records swept per commit after a compaction: a few milliseconds of work between batches.
@@ -53,7 +53,7 @@ const RECENT_BYTES: usize = 8 << 20;
 /// An empty store's revision, as in etcd: the first write gets the next one.
 const FIRST_REVISION: Revision = 1;
 
-/// What the store has done since it was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// How long the writer may sleep; `None` is until a request comes.
+    /// The time for which the writer may sleep; `None` is until a request comes.
     fn idle_time(&self) -> Option<Duration> {
         if self.broken.is_some() {
             return None;

@@ -46,7 +46,7 @@ const REST: Duration = Duration::from_secs(5);
 /// Answers that may be large get so many times the usual time.
 const LARGE: u32 = 4;
 
-/// What is asked, for metrics and for patience.
+/// The operation of a request, for metrics and time limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) name: &'static str,
@@ -233,7 +233,7 @@ fn next_member(rests: &mut [Instant], failed: usize, now: Instant) -> usize {
     others.min_by_key(until).unwrap_or(failed)
 }
 
-/// How long a request waits for an attempt, and before the next.
+/// Time limits of a request: for one attempt, and before the next.
 struct Patience {
     usual: Duration,
     silent: u32,

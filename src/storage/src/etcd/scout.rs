@@ -50,7 +50,7 @@ headed!(
     CompactionResponse
 );
 
-/// What is known of elections.
+/// Knowledge about elections.
 pub(super) struct Scout {
     term: AtomicU64,
     /// Grows when all attempts that are under way are overtaken.

@@ -139,7 +139,7 @@ impl Slot {
         self.revision
     }
 
-    /// What the slot hangs on.
+    /// The lease of the idempotency keys.
     pub(super) fn lease(&self) -> LeaseId {
         self.session.lease
     }

@@ -55,7 +55,7 @@ pub(super) struct Write<'a> {
     pub(super) then: Then,
 }
 
-/// What a write does.
+/// The operation of a write.
 pub(super) enum Then {
     Put(TxnOp),
     Delete,
@@ -66,13 +66,13 @@ pub(super) enum Then {
 struct Reply {
     /// etcd's revision after the transaction.
     revision: Revision,
-    /// What was found if the comparison failed.
+    /// The state of the key if the comparison failed.
     refused: Option<Found>,
     /// Attempts before the answered one are open.
     repeated: bool,
 }
 
-/// What the else branch has read.
+/// The answers of the else branch.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     key: Option<KeyValue>,

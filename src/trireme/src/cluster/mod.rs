@@ -19,7 +19,7 @@ const PATH: &str = "/debug/replicas";
 /// A change of members first has leases yielded and then catches a newcomer up: some seconds each.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is asked of the group.
+/// A request to the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Show it.
@@ -104,7 +104,7 @@ fn member(view: &View, name: &str) -> Result<String, CommandError> {
     }
 }
 
-/// What the replica answers if it does what is asked; else why not.
+/// Sends the request and returns the replica's answer, or its reason for refusing.
 async fn ask(target: &Target, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CommandError> {
     let (code, body) = client::send(target, method, path, body, PATIENCE).await?;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -40,13 +40,13 @@ pub(crate) struct Pki {
     pub(crate) serving_certificate: PathBuf,
     /// Its key, PKCS#8 PEM.
     pub(crate) serving_key: PathBuf,
-    /// What signs service-account tokens unless the settings name another key, PKCS#8 PEM.
+    /// The key that signs service-account tokens unless the settings name another key, PKCS#8 PEM.
     pub(crate) service_account_key: PathBuf,
-    /// What a user points `KUBECONFIG` at.
+    /// The kubeconfig for the user.
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// What the certificates must say.
+/// The names that the certificates must have.
 #[derive(Debug, Clone)]
 pub(crate) struct Wanted<'a> {
     /// Where the files live.

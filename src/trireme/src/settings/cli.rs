@@ -11,7 +11,7 @@ use super::layers::nearest;
 use super::pki_init;
 use crate::cluster::{Access, Action};
 
-/// What the command line asks for.
+/// The command of the command line.
 #[derive(Debug)]
 pub(super) enum Asked {
     /// `trireme serve`, with the flags as given and what is wrong with them so far.

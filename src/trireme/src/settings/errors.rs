@@ -9,7 +9,7 @@ pub(crate) struct SettingError {
     pub(crate) origin: String,
     /// The value as given, if one was.
     pub(crate) value: Option<String>,
-    /// What is allowed, as a sentence without a full stop.
+    /// The allowed values, as a sentence without a full stop.
     pub(crate) allowed: String,
 }
 

@@ -11,7 +11,7 @@ use super::keys::{self, KEYS, PREFIX};
 /// All settings as given, before they are read as values.
 pub(super) struct Layers {
     values: Map<String, Value>,
-    /// What is already known to be wrong: unknown keys, an unreadable file.
+    /// Errors that were found already: unknown keys, an unreadable file.
     pub(super) errors: Vec<SettingError>,
 }
 
@@ -50,7 +50,7 @@ impl Layers {
         Self { values, errors }
     }
 
-    /// What was given for a key; an empty text counts as nothing given.
+    /// The text given for a key; an empty text counts as nothing given.
     pub(super) fn given(&self, name: &'static str) -> Option<Given> {
         let value = self.values.get(name)?;
         let origin = value.origin().map_or_else(|| format!("--{name}"), str::to_owned);

@@ -18,7 +18,7 @@ const SERVER: &str = "give the URL that clients use, https://HOST[:PORT], such a
 const AFTER_HELP: &str = "DIR/NAME holds all that the replica NAME needs. A second call keeps what is there, adds replicas that are new, and \
      renews what is soon over.";
 
-/// What `trireme pki init` was asked to make.
+/// The files that `trireme pki init` was asked to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PkiInit {
     /// Where the files go.
@@ -117,7 +117,7 @@ pub(super) fn words(pki: &ArgMatches) -> Words {
     }
 }
 
-/// What the words mean, or all that is wrong with them.
+/// Reads the arguments, or returns all their errors.
 pub(super) fn read(words: &Words) -> Result<PkiInit, SettingsErrors> {
     let mut errors = Vec::new();
     let mut error = |name: &str, value: &str, allowed: &str| {

@@ -49,7 +49,7 @@ pub(crate) fn kind() -> Kind {
     ])
 }
 
-/// What is measured and what is wanted, of the first metrics.
+/// Prints current and target values of the first metrics.
 fn targets(object: &Value) -> String {
     let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
     let statuses = object

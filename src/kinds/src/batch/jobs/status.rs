@@ -50,7 +50,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Whether a status has a condition that is true.
+/// Returns true if a status has a condition that is true.
 pub(super) fn is_true(status: &Value, condition: &str) -> bool {
     has_condition(status, condition, "True")
 }
@@ -61,7 +61,7 @@ fn has_condition(status: &Value, condition: &str, value: &str) -> bool {
         .any(|item| text(item, "type") == condition && text(item, "status") == value)
 }
 
-/// What a write changes.
+/// The status and spec before and after a write.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
     new: Job<'a>,
@@ -82,7 +82,7 @@ impl Changes<'_> {
     }
 }
 
-/// Errors of a new status.
+/// Validates a new status.
 pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let changes = Changes {
         new: Job::of(new),

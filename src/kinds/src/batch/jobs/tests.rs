@@ -1,4 +1,4 @@
-//! What jobs become and what is refused.
+//! Tests of the defaults and the validation of jobs.
 
 use serde_json::{Value, json};
 

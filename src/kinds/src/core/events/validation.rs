@@ -15,7 +15,7 @@ const MAX_WORD: usize = 128;
 /// The longest message.
 const MAX_NOTE: usize = 1024;
 
-/// Errors of a new event; `is_core` says that the request is in the core group's version.
+/// Validates a new event; `is_core` says that the request is in the core group's version.
 pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(event, is_core);
     if is_core {
@@ -54,7 +54,7 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     errors
 }
 
-/// Errors of a change.
+/// Validates a change.
 pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(new, is_core);
     if is_core {
@@ -112,7 +112,7 @@ fn validate_v1_event_series(event: &Value) -> ErrorList {
     errors
 }
 
-/// What all clients must keep to. Events with a time are of the newer form and held to more.
+/// Validates the rules for all clients. Events with a time are of the newer form and held to more.
 fn legacy_validate_event(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let namespace = text_at(event, "/metadata/namespace");

@@ -1,4 +1,4 @@
-//! What nodes come to and what is refused.
+//! Tests of the defaults and the validation of nodes.
 
 use serde_json::{Value, json};
 use trireme_registry::Strategy as _;

@@ -42,7 +42,8 @@ pub(super) fn validate_node(node: &Value) -> ErrorList {
     errors
 }
 
-/// What may not change; Kubernetes repeats most of [`validate_node`] here, and clients see every repetition as a cause.
+/// Validates the fields that may not change; Kubernetes repeats most of [`validate_node`] here, and clients see every
+/// repetition as a cause.
 pub(super) fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = validate_node_specific_annotations(new);
     errors.extend(validate_node_resources(new));

@@ -1,4 +1,4 @@
-//! What a user sees of claims.
+//! Tests of claims through their strategy.
 
 use super::*;
 use crate::testing::{Trial, merged, named};

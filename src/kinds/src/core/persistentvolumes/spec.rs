@@ -144,7 +144,7 @@ fn validate_volume_attributes_class_name(spec: &Value, path: &Path<'_>, errors: 
     }
 }
 
-/// Whether a path leads to the root, whatever dots and slashes it has.
+/// Returns true if a path leads to the root, whatever dots and slashes it has.
 fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
 }
@@ -161,7 +161,7 @@ fn validate_volume_node_affinity(spec: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// What is deprecated in a spec.
+/// Warnings about deprecated fields of a spec.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {

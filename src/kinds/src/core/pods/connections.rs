@@ -37,7 +37,7 @@ impl Connection for Log {
 
 /// `/exec`, `/attach` and `/portforward`: they need a node.
 pub(super) struct Stream {
-    /// Whether it is about one of the pod's containers.
+    /// True if it is about one of the pod's containers.
     pub(super) of_container: bool,
 }
 

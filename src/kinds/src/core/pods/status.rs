@@ -72,7 +72,7 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     }
 }
 
-/// Errors of a change of the status.
+/// Validates a change of the status.
 pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));

@@ -1,4 +1,4 @@
-//! What an update of a pod may change: very little.
+//! Validation of an update of a pod, which may change little.
 
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -17,7 +17,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Errors of the change, beyond those of the new pod by itself.
+/// Validates the change, beyond those of the new pod by itself.
 pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));

@@ -38,7 +38,7 @@ pub(super) struct Allocation {
     endpoints: LateObjects,
 }
 
-/// Errors of a wanted address that need no store to be found.
+/// Validates a wanted address that need no store to be found.
 pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
     let outside = wanted_address(object, old)
         .flatten()
@@ -53,7 +53,7 @@ pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, r
     errors.collect()
 }
 
-/// What has to be reserved: nothing, any address, or a certain one.
+/// The address to reserve: none, any address, or a certain one.
 fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>> {
     if !has_address(object) || old.is_some_and(|old| !is_external_name(old)) {
         return None;

@@ -160,7 +160,7 @@ fn is_selectorless_headless(object: &Value) -> bool {
     cluster_ips(object).first() == Some(&NONE) && entries(spec(object), "selector").next().is_none()
 }
 
-/// Who makes the endpoints by hand may make them in both families.
+/// Sets the policy of services without selector, whose endpoints are made by hand and may have both families.
 fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> Vec<String> {
     if families.is_empty() {
         families.push(family.to_owned());
@@ -176,7 +176,7 @@ fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> V
     families
 }
 
-/// Errors of a change of addresses or families between services that both have them.
+/// Validates a change of addresses or families between services that both have them.
 pub(super) fn validate_upgrade_downgrade(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(new) || is_external_name(old) {

@@ -66,7 +66,7 @@ impl Services {
         }
     }
 
-    /// What keeps a service from getting its addresses and ports; nothing else is told if there is such an error.
+    /// Validates the addresses and ports that a service asks for; if this fails no other error is reported.
     fn validate_allocation(&self, object: &Value, old: Option<&Value>) -> ErrorList {
         let mut errors = families::settle(&mut object.clone(), old, self.family());
         if errors.is_empty() {

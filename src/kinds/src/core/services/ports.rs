@@ -115,7 +115,7 @@ pub(super) fn node_port_error(index: usize, number: i64, why: &AllocateError) ->
     Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())
 }
 
-/// Errors of each port alone.
+/// Validates each port alone.
 pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");
@@ -190,7 +190,7 @@ fn validate_target_port(target: &Value, path: &Path<'_>) -> ErrorList {
     }
 }
 
-/// Errors of node ports and of ports together.
+/// Validates node ports and of ports together.
 pub(super) fn validate_node_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");

@@ -1,4 +1,4 @@
-//! What services come to, what is refused, and what is reserved.
+//! Tests of the defaults, validation and reservations of services.
 
 use serde_json::{Value, json};
 use trireme_registry::{

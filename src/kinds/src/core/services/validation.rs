@@ -141,7 +141,7 @@ fn validate_session_affinity(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Errors of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
+/// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
 pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(object) {
@@ -358,7 +358,7 @@ fn validate_load_balancer_fields(object: &Value, errors: &mut ErrorList) {
     errors.extend(validate_load_balancer_class_field(object));
 }
 
-/// Errors of `loadBalancerClass`.
+/// Validates `loadBalancerClass`.
 pub(super) fn validate_load_balancer_class_field(object: &Value) -> ErrorList {
     let path = Path::new("spec.loadBalancerClass");
     let Some(class) = spec(object).get("loadBalancerClass").and_then(Value::as_str) else {
@@ -410,7 +410,7 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
     validate_choice(object, "trafficDistribution", &known, false, errors);
 }
 
-/// Errors of a status; addresses that were there before may stay.
+/// Validates a status; addresses that were there before may stay.
 pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.loadBalancer.ingress");

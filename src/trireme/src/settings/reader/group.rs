@@ -43,7 +43,7 @@ impl Reader {
         })
     }
 
-    /// Whether no group is asked for; says what is missing if one is, and what is too much if none is.
+    /// Returns true if no group is asked for; says what is missing if one is, and what is too much if none is.
     fn is_alone(&mut self) -> bool {
         let is_given = |reader: &Self, name| reader.layers.given(name).is_some();
         let is_alone = !is_given(self, "cluster-peers") && !is_given(self, "cluster-advertise");
