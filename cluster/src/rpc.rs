@@ -9,7 +9,7 @@ use openraft::raft::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::core::{Facts, Incarnation, ReplicaId};
+use crate::core::{Incarnation, ReplicaDescription, ReplicaId};
 use crate::raft::RaftTypes;
 
 /// A request and whom it is for. Addresses stay when disks are lost; ids do not.
@@ -56,7 +56,7 @@ pub(crate) enum Request {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Renewal {
     pub(crate) replica: ReplicaId,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ReplicaDescription,
     /// Leases that it acts on no more, by their tokens.
     #[serde(default)]
     pub(crate) yields: BTreeMap<String, u64>,

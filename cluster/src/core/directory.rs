@@ -39,7 +39,7 @@ pub struct Incarnation(pub u64);
 
 /// The description that a replica gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Facts {
+pub(crate) struct ReplicaDescription {
     pub(crate) incarnation: Incarnation,
     /// Where its peers reach it, `host:port`.
     pub(crate) address: String,
@@ -64,7 +64,7 @@ pub(crate) enum Standing {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replica {
-    pub(crate) facts: Facts,
+    pub(crate) facts: ReplicaDescription,
     pub(crate) standing: Standing,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Entry {
 }
 
 impl Directory {
-    pub(crate) fn enter(&mut self, id: ReplicaId, facts: Facts) -> Entry {
+    pub(crate) fn enter(&mut self, id: ReplicaId, facts: ReplicaDescription) -> Entry {
         if self.removed.contains(&id) {
             return Entry::Removed;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::directory::{Facts, Incarnation, ReplicaId, Standing};
+use super::directory::{Incarnation, ReplicaDescription, ReplicaId, Standing};
 use super::fence::{Renewals, Timing};
 use super::leases::Holder;
 use super::{Command, GroupState, Outcome};
@@ -15,7 +15,7 @@ const DUTIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 fn enter(replica: u64, incarnation: u64) -> Command {
     Command::Enter {
         replica: ReplicaId(replica),
-        facts: Facts {
+        facts: ReplicaDescription {
             incarnation: Incarnation(incarnation),
             address: format!("replica-{replica}:1"),
             version: "1".to_owned(),

@@ -20,7 +20,7 @@ use crate::tenure::{LeaseWatch, Tenure};
 pub(crate) struct Holdings {
     clock: Clock,
     timing: Timing,
-    slots: Mutex<BTreeMap<&'static str, Slot>>,
+    slots: Mutex<BTreeMap<&'static str, DutyHolding>>,
     /// No tenure begins any more. Written while the slots are locked.
     is_closed: AtomicBool,
     /// When the last renewal was sent that a leader with a quorum has answered.
@@ -29,7 +29,7 @@ pub(crate) struct Holdings {
     pub(crate) news: Notify,
 }
 
-struct Slot {
+struct DutyHolding {
     duty: Duty,
     tenure: watch::Sender<Option<Tenure>>,
     /// The greatest token that was given up.
@@ -40,7 +40,7 @@ struct Slot {
     floor: u64,
 }
 
-impl Slot {
+impl DutyHolding {
     fn token(&self) -> Option<u64> {
         self.tenure.borrow().as_ref().map(|tenure| tenure.lease().token.0)
     }
@@ -69,7 +69,7 @@ impl Holdings {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, DutyHolding>> {
         // Each slot is whole at any time; a panic of another holder does not change that.
         self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -89,7 +89,7 @@ impl Holdings {
     /// Offers to do `duty`.
     pub(crate) fn watch(&self, duty: Duty) -> LeaseWatch {
         let mut slots = self.slots();
-        let slot = slots.entry(duty.name()).or_insert_with(|| Slot {
+        let slot = slots.entry(duty.name()).or_insert_with(|| DutyHolding {
             duty,
             tenure: watch::Sender::new(None),
             yielded: 0,
@@ -166,7 +166,7 @@ impl Holdings {
         }
     }
 
-    fn hold(&self, slot: &Slot, token: u64, until: Instant, now: Instant) {
+    fn hold(&self, slot: &DutyHolding, token: u64, until: Instant, now: Instant) {
         if slot.token() == Some(token) {
             // No news for those who watch.
             slot.tenure.borrow().iter().for_each(|tenure| tenure.set_end(until));

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Group;
-use crate::core::Facts;
+use crate::core::ReplicaDescription;
 use crate::raft::timing;
 use crate::rpc::{Answer, Envelope, Renewal, Request};
 use crate::store::Applied;
@@ -52,7 +52,7 @@ impl Group {
         let sent = self.0.clock.now();
         let renewal = Renewal {
             replica: self.id(),
-            facts: Facts {
+            facts: ReplicaDescription {
                 incarnation: self.0.identity.incarnation,
                 address: self.0.config.advertise.clone(),
                 version: self.0.config.version.clone(),

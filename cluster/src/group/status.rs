@@ -6,7 +6,7 @@ use openraft::ServerState;
 use serde::Serialize;
 
 use super::{Group, RaftMetrics};
-use crate::core::directory::Standing as InDirectory;
+use crate::core::directory::GroupObservation as InDirectory;
 use crate::core::{Incarnation, ReplicaId};
 use crate::raft::timing;
 
@@ -66,7 +66,7 @@ pub struct DutyStatus {
 
 /// The state of the group at the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct GroupObservation {
     leader: Option<ReplicaId>,
     has_quorum: bool,
     is_faulty: bool,
@@ -120,13 +120,13 @@ impl Group {
     }
 
     /// Logs what has changed in how the group stands since `before`; gives how it stands now.
-    pub(crate) fn tell_changes(&self, before: Standing) -> Standing {
+    pub(crate) fn tell_changes(&self, before: GroupObservation) -> GroupObservation {
         let metrics = self.0.raft.metrics();
         let metrics = metrics.borrow();
         let has_quorum = self.0.holdings.has_quorum();
         let leader = metrics.current_leader.filter(|_| has_quorum);
         let is_faulty = metrics.running_state.is_err();
-        let now = Standing {
+        let now = GroupObservation {
             leader: leader.or(before.leader),
             has_quorum,
             is_faulty,

@@ -16,7 +16,7 @@ mod union;
 mod x509;
 
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
-pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
+pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 pub use bootstrap::BootstrapPolicy;
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};

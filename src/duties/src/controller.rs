@@ -7,7 +7,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{EventKind, Item, RegistryHandle, ResourceInfo};
 
-use crate::keep::Term;
+use crate::keep::LeaseTenure;
 pub use crate::queue::QueueKey;
 
 /// A state of the cluster that somebody has to bring about and keep, object by object.
@@ -45,7 +45,11 @@ pub trait Controller: Send + Sync + 'static {
     fn concerned(&self, change: &Change) -> Vec<Self::Key>;
 
     /// Brings the state about. Only the holder of the lease can call it.
-    fn run<'a>(&'a self, key: &'a Self::Key, term: &'a Term) -> BoxFuture<'a, Result<Looked<Self::Key>, ApiError>>;
+    fn run<'a>(
+        &'a self,
+        key: &'a Self::Key,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Self::Key>, ApiError>>;
 }
 
 /// An object of a watched resource that is there or has changed.
@@ -61,14 +65,14 @@ pub struct Change {
 
 /// The result of reconciling a key.
 #[derive(Debug)]
-pub struct Looked<K> {
+pub struct ReconcileResult<K> {
     /// After what time to look at the key again, if nothing happens to it before.
     pub(crate) again: Option<Duration>,
     /// Other keys to look at.
     pub(crate) others: Vec<K>,
 }
 
-impl<K> Looked<K> {
+impl<K> ReconcileResult<K> {
     /// All is as it should be.
     pub fn done() -> Self {
         Self {

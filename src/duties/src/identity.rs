@@ -15,7 +15,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{OwnObjects, RegistryHandle, request::DeleteOptions, subresource::parse};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "kube-system";
 const COMPONENT_LABEL: &str = "apiserver.kubernetes.io/identity";
@@ -118,7 +118,7 @@ impl ExpiredIdentities {
         }
     }
 
-    async fn remove(&self, term: &Term) -> Result<(), ApiError> {
+    async fn remove(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let leases = self.leases.under(term.fence());
         for item in leases.in_namespace(NAMESPACE).await? {
             let lease = parse(&item)?;
@@ -160,7 +160,7 @@ impl Reconciler for ExpiredIdentities {
         Duration::from_secs(600)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.remove(term))
     }
 }

@@ -10,7 +10,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{AnnouncedAddresses, OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -94,7 +94,7 @@ impl KubernetesEndpoints {
         }
     }
 
-    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
+    async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let mut addresses = self.announced.all().await?;
         addresses.retain(|address| address.is_ipv4() == self.is_v4);
         // Whoever asks is served by somebody: rather an outdated address than none.
@@ -182,7 +182,7 @@ impl Reconciler for KubernetesEndpoints {
         Duration::from_secs(3)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.keep(term))
     }
 }

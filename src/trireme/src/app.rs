@@ -266,7 +266,7 @@ impl App {
 }
 
 fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
-    pki::ensure(&pki::Wanted {
+    pki::ensure(&pki::PkiRequest {
         data_dir: &settings.data_dir,
         bind_address: settings.bind_address,
         port: settings.secure_port,

@@ -9,7 +9,7 @@ use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration,
     FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence,
-    RepairReservations, Reservations, RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
+    RepairReservations, Reservations, RootCaPublisher, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
@@ -73,14 +73,20 @@ impl Duties<'_> {
         let clock = self.system.clock().clone();
         let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
         Ok(vec![
-            self.keep(Whole(trust)),
-            self.keep(Whole(self.repair_reservations()?)),
-            self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?))),
-            self.keep(Whole(SystemPriorityClasses::new(classes))),
-            self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone()))),
-            self.keep(Whole(FlowStatus::new(schemas, levels))),
-            self.keep(Whole(DefaultServiceRange::new(ranges, vec![range.to_string()]))),
-            self.keep(Whole(services)),
+            self.keep(SingleKeyController(trust)),
+            self.keep(SingleKeyController(self.repair_reservations()?)),
+            self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
+            self.keep(SingleKeyController(SystemPriorityClasses::new(classes))),
+            self.keep(SingleKeyController(FlowConfiguration::new(
+                schemas.clone(),
+                levels.clone(),
+            ))),
+            self.keep(SingleKeyController(FlowStatus::new(schemas, levels))),
+            self.keep(SingleKeyController(DefaultServiceRange::new(
+                ranges,
+                vec![range.to_string()],
+            ))),
+            self.keep(SingleKeyController(services)),
         ])
     }
 
@@ -100,7 +106,7 @@ impl Duties<'_> {
     fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
-        begun.push(self.keep(Whole(ExpiredIdentities::new(leases))));
+        begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
             return Ok(None);
@@ -109,7 +115,7 @@ impl Duties<'_> {
         let (announced, port) = (self.announced.clone(), self.settings.secure_port);
         let presence = Presence::announce(self.system, announced.clone(), address);
         let endpoints = self.core("endpoints")?;
-        begun.push(self.keep(Whole(KubernetesEndpoints::new(
+        begun.push(self.keep(SingleKeyController(KubernetesEndpoints::new(
             endpoints, slices, announced, address, port,
         ))));
         Ok(Some(presence))

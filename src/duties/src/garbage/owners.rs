@@ -9,7 +9,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Item, RegistryHandle, RouteTable, item::ItemKey, request::Freshness, subresource::parse};
 
-use super::{Found, Scene, Suspect};
+use super::{FoundObject, GarbageContext, Suspect};
 
 /// An object's owner references, each with what it leads to.
 pub(super) struct Owners {
@@ -21,7 +21,7 @@ enum Owner {
     /// An object that stays, or goes without regard to its dependents.
     Staying,
     /// An object that is going and waits for its dependents.
-    Waiting(Found),
+    Waiting(FoundObject),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
     /// The owner is of a kind that is not served. It cannot be told whether it is there.
@@ -45,7 +45,11 @@ pub(super) enum Verdict {
 
 impl Owners {
     /// Looks the owners up.
-    pub(super) async fn of(found: &Found, scene: &Scene<'_>, freshness: Freshness) -> Result<Self, ApiError> {
+    pub(super) async fn of(
+        found: &FoundObject,
+        scene: &GarbageContext<'_>,
+        freshness: Freshness,
+    ) -> Result<Self, ApiError> {
         let mut all = Vec::new();
         for reference in found.tree.meta().owner_references() {
             let owner = look_up(found.item.namespace(), reference, scene, freshness).await?;
@@ -85,7 +89,7 @@ impl Owners {
     }
 
     /// The owners that wait for their dependents.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Found> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &FoundObject> {
         self.all.iter().filter_map(|(_, owner)| match owner {
             Owner::Waiting(found) => Some(found),
             _ => None,
@@ -110,7 +114,7 @@ pub(super) fn registry_of<'r>(routes: &'r RouteTable, reference: OwnerReference<
 async fn look_up(
     namespace: &str,
     reference: OwnerReference<'_>,
-    scene: &Scene<'_>,
+    scene: &GarbageContext<'_>,
     freshness: Freshness,
 ) -> Result<Owner, ApiError> {
     let Some(registry) = registry_of(scene.routes, reference) else {

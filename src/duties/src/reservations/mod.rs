@@ -26,7 +26,7 @@ use trireme_registry::{
 };
 
 use self::suspects::{Reserved, Suspects};
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 /// Whoever makes the `IPAddress` objects of services puts this label on them; others are users' own.
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
@@ -76,7 +76,7 @@ impl RepairReservations {
         }
     }
 
-    async fn repair(&self, term: &Term) -> Result<(), ApiError> {
+    async fn repair(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         // In this order: what is reserved before the services are looked at and is not theirs then is being given to one,
         // was just given back by one, or is left over.
         let addresses = self.addresses.all().await?;
@@ -202,7 +202,7 @@ impl Reconciler for RepairReservations {
         Duration::from_secs(180)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.repair(term))
     }
 }

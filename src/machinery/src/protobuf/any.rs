@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     ProtobufError,
-    message::{Messages, Place},
+    message::{Messages, OwnedField},
     wire::Reader,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// The value of a field whose shape is `Any`.
 pub(super) fn value(
     messages: &Messages<'_>,
-    place: Place<'_>,
+    place: OwnedField<'_>,
     bytes: &[u8],
     depth: usize,
 ) -> Result<Value, ProtobufError> {

@@ -7,7 +7,7 @@ use super::{
     base64_go,
     decode::Decoder,
     decode_error::DecodeError,
-    place::Place,
+    decode_path::DecodePath,
     types::{Shape, StringFormat},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Brings a leaf, or a value where something else should be, into its final form.
-pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Value, place: &Place<'_>) {
+pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Value, place: &DecodePath<'_>) {
     match (shape, &*value) {
         (Shape::Boolean, Value::Bool(_)) | (Shape::String(StringFormat::Plain), Value::String(_)) => {}
         (Shape::Int32, Value::Number(number)) if fits_i32(number) => {}
@@ -67,7 +67,7 @@ pub(super) fn go_type(shape: &Shape) -> &'static str {
     }
 }
 
-fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &Place<'_>) {
+fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &DecodePath<'_>) {
     match shape {
         // These parse themselves, and Go stops at the first that fails.
         Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
@@ -172,7 +172,7 @@ fn quantity(decoder: &mut Decoder<'_>, value: &mut Value) {
 }
 
 /// Go also takes a list of numbers where bytes should be.
-fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
+fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &DecodePath<'_>) {
     let Value::Array(items) = &*value else { return };
     let mut bytes = Vec::with_capacity(items.len());
     for item in items {

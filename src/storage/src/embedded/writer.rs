@@ -26,7 +26,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     EmbeddedOptions,
-    apply::{Answer, Batch, Job, State},
+    apply::{Batch, Job, PendingReply, State},
     file::{damaged, redb_error},
     leases::Leases,
     snapshot::{Commit, Index, Live, Snapshot},
@@ -171,7 +171,7 @@ impl Writer {
         let base = self.state.revision;
         let result = self.transact(jobs, &mut answers, started);
         let changed = match result {
-            Ok(None) => return answers.into_iter().for_each(Answer::send),
+            Ok(None) => return answers.into_iter().for_each(PendingReply::send),
             Ok(Some(events)) => {
                 self.remember(base, events);
                 self.snapshot()
@@ -182,7 +182,7 @@ impl Writer {
             Ok(snapshot) => {
                 published.send_replace(Arc::new(snapshot));
                 self.count(base, requests, started.elapsed());
-                answers.into_iter().for_each(Answer::send);
+                answers.into_iter().for_each(PendingReply::send);
             }
             Err(error) => {
                 let why = format!("{}: {error}; open the store again", self.path.display());
@@ -197,7 +197,7 @@ impl Writer {
     fn transact(
         &mut self,
         jobs: Vec<Job>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<PendingReply>,
         now: Instant,
     ) -> Result<Option<Vec<Event>>, StorageError> {
         let transaction = self.database.begin_write().map_err(redb_error)?;
@@ -277,9 +277,11 @@ impl Writer {
         let failed = || StorageError::Failed(why.clone());
         for job in jobs {
             match job {
-                Job::Put { reply, .. } | Job::Delete { reply, .. } => Answer::Write(reply, Err(failed())).send(),
-                Job::Grant { reply, .. } => Answer::Lease(reply, Err(failed())).send(),
-                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => Answer::Done(reply, Err(failed())).send(),
+                Job::Put { reply, .. } | Job::Delete { reply, .. } => PendingReply::Write(reply, Err(failed())).send(),
+                Job::Grant { reply, .. } => PendingReply::Lease(reply, Err(failed())).send(),
+                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => {
+                    PendingReply::Done(reply, Err(failed())).send()
+                }
                 Job::Stop => {}
             }
         }

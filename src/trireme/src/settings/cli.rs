@@ -13,13 +13,13 @@ use crate::cluster::{Access, Action};
 
 /// The command of the command line.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum ParsedCommand {
     /// `trireme serve`, with the flags as given and what is wrong with them so far.
     Serve(Vec<(String, String)>, Vec<SettingError>),
     /// `trireme cluster …`.
     Cluster(Action, Access),
     /// `trireme pki init`.
-    PkiInit(pki_init::Words),
+    PkiInit(pki_init::PkiInitArgs),
     /// `trireme version`.
     Version,
     /// Help, to print as it is.
@@ -27,24 +27,24 @@ pub(super) enum Asked {
 }
 
 /// Reads the command line. Fails only if no command can be made out.
-pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<Asked, SettingsErrors> {
+pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<ParsedCommand, SettingsErrors> {
     let (known, errors) = match args.get(1).map(String::as_str) {
         Some("serve") => drop_unknown_flags(args),
         _ => (args.to_vec(), Vec::new()),
     };
     match command().try_get_matches_from(known) {
         Ok(matches) => match matches.subcommand() {
-            Some(("version", _)) => Ok(Asked::Version),
+            Some(("version", _)) => Ok(ParsedCommand::Version),
             Some((cluster::NAME, given)) => {
                 let (action, access) = cluster::read(given, env);
-                Ok(Asked::Cluster(action, access))
+                Ok(ParsedCommand::Cluster(action, access))
             }
-            Some(("pki", pki)) => Ok(Asked::PkiInit(pki_init::words(pki))),
-            Some((_, serve)) => Ok(Asked::Serve(flags(serve), errors)),
-            None => Ok(Asked::Help(command().render_help().to_string())),
+            Some(("pki", pki)) => Ok(ParsedCommand::PkiInit(pki_init::words(pki))),
+            Some((_, serve)) => Ok(ParsedCommand::Serve(flags(serve), errors)),
+            None => Ok(ParsedCommand::Help(command().render_help().to_string())),
         },
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            Ok(Asked::Help(error.to_string()))
+            Ok(ParsedCommand::Help(error.to_string()))
         }
         Err(error) => {
             let mut errors = errors;

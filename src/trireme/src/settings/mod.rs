@@ -261,11 +261,11 @@ pub(crate) fn read() -> Result<Invocation, SettingsErrors> {
 /// Reads settings from a command line (program name first) and an environment.
 pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, SettingsErrors> {
     match cli::read(args, env)? {
-        cli::Asked::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
-        cli::Asked::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
-        cli::Asked::Version => Ok(Invocation::Version),
-        cli::Asked::Help(text) => Ok(Invocation::Help(text)),
-        cli::Asked::Serve(flags, errors) => {
+        cli::ParsedCommand::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
+        cli::ParsedCommand::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
+        cli::ParsedCommand::Version => Ok(Invocation::Version),
+        cli::ParsedCommand::Help(text) => Ok(Invocation::Help(text)),
+        cli::ParsedCommand::Serve(flags, errors) => {
             let layers = layers::Layers::merge(&flags, env);
             reader::settings(layers, errors).map(|settings| Invocation::Serve(Box::new(settings)))
         }

@@ -46,7 +46,7 @@ pub(crate) struct ReplicaHosts {
 
 /// The command line's values as text.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct PkiInitArgs {
     dir: String,
     replicas: Vec<String>,
     server: String,
@@ -102,13 +102,13 @@ pub(super) fn command() -> Command {
 }
 
 /// Takes the values out of the command line.
-pub(super) fn words(pki: &ArgMatches) -> Words {
+pub(super) fn words(pki: &ArgMatches) -> PkiInitArgs {
     let (_, init) = pki
         .subcommand()
         .expect("clap asks for a subcommand, and init is the only one");
     let all = |name| init.get_many::<String>(name).into_iter().flatten().cloned();
     let one = |name| all(name).next().unwrap_or_default();
-    Words {
+    PkiInitArgs {
         dir: one("dir"),
         replicas: all("replica").collect(),
         server: one("server"),
@@ -118,7 +118,7 @@ pub(super) fn words(pki: &ArgMatches) -> Words {
 }
 
 /// Reads the arguments, or returns all their errors.
-pub(super) fn read(words: &Words) -> Result<PkiInit, SettingsErrors> {
+pub(super) fn read(words: &PkiInitArgs) -> Result<PkiInit, SettingsErrors> {
     let mut errors = Vec::new();
     let mut error = |name: &str, value: &str, allowed: &str| {
         errors.push(SettingError {

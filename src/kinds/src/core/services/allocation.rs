@@ -20,7 +20,7 @@ use super::{
         NONE, cluster_ips, has_address, health_check_port, is_external_name, may_have_node_ports,
         needs_health_check_port, node_ports, shown_list,
     },
-    ports::{self, Wanted},
+    ports::{self, NodePortRequest},
 };
 use crate::{
     builtin::Settings,
@@ -145,15 +145,15 @@ impl Allocation {
     ) -> Result<(), ApiError> {
         for (index, wanted) in ports::wanted(new, old) {
             let number = match wanted {
-                Wanted::Number(number) => {
+                NodePortRequest::Number(number) => {
                     let error = |why: &AllocateError| ports::node_port_error(index, number, why);
                     self.reserve_port(number, taken)
                         .await
                         .map_err(|why| refused(new, why, error))?;
                     number
                 }
-                Wanted::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
-                Wanted::SameAs(first) => new
+                NodePortRequest::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
+                NodePortRequest::SameAs(first) => new
                     .pointer(&format!("/spec/ports/{first}"))
                     .map_or(0, super::fields::node_port),
             };

@@ -9,7 +9,7 @@ use trireme_registry::{
 
 use super::{
     Services, allocation, columns, defaults,
-    ports::{self, Wanted},
+    ports::{self, NodePortRequest},
     warnings,
 };
 
@@ -351,10 +351,17 @@ fn ports_of_one_number_share_their_node_port() {
     ]}));
     assert_eq!(
         ports::wanted(&object, None),
-        [(0, Wanted::Any), (1, Wanted::SameAs(0)), (2, Wanted::Number(30001))]
+        [
+            (0, NodePortRequest::Any),
+            (1, NodePortRequest::SameAs(0)),
+            (2, NodePortRequest::Number(30001))
+        ]
     );
     let old = service(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]}));
-    assert_eq!(ports::wanted(&object, Some(&old)), [(0, Wanted::Any), (1, Wanted::Any)]);
+    assert_eq!(
+        ports::wanted(&object, Some(&old)),
+        [(0, NodePortRequest::Any), (1, NodePortRequest::Any)]
+    );
     let plain = service(json!({"ports": [{"port": 80}]}));
     assert_eq!(ports::wanted(&plain, None), []);
 }
