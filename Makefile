@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz verify fix bench chaos images tools
+.PHONY: run test fuzz flaky verify fix bench chaos images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -41,6 +41,13 @@ FUZZ_SECONDS ?= 60
 fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)
 
+# Finds tests that fail now and then, by repetition: make flaky FLAKY_SECONDS=3600 PACKAGES="trireme-actors trireme-registry".
+FLAKY_SECONDS ?= 1800
+PACKAGES ?=
+flaky:
+	scripts/install-tools build test
+	scripts/flaky $(FLAKY_SECONDS) $(PACKAGES)
+
 fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
@@ -49,7 +56,7 @@ fix:
 bench:
 	scripts/install-tools build test
 	cargo build --release --locked -p trireme -p trireme-bench
-	cargo build --release --locked -p trireme-edge --example floor
+	cargo build --release --locked -p trireme-http --example floor
 	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
 
 # Breaks a group of replicas under load, one thing after the other, and checks what was promised: up to 30 minutes with a

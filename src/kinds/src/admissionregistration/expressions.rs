@@ -1,10 +1,8 @@
 //! Expressions of webhooks and policies: what they may speak of, and what they must evaluate to.
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::{self, AdmissionVariables, Environment, Type},
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::{self as cel, AdmissionVariables, Environment, Type};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use crate::{
     checks::push_invalid,

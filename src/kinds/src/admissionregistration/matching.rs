@@ -1,8 +1,8 @@
 //! The requests that a webhook or policy matches: rules, selectors, conditions.
 
 use serde_json::Value;
+use trireme_cel::Environment;
 use trireme_machinery::{
-    cel::Environment,
     field::{Error, ErrorList, Path},
     names,
 };

@@ -1,10 +1,8 @@
 //! Mutations of a MutatingAdmissionPolicy.
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::Environment,
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::Environment;
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::expressions::validate_cel_condition;
 use crate::values::{items, text};

@@ -3,10 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::{self, Environment},
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::{self as cel, Environment};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::lists::validate_slice;
 use crate::{pod_template::validate_csi_driver_name, values::text};
