@@ -31,7 +31,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Raft did not start on what is in the directory.
@@ -39,16 +39,16 @@ pub enum StartError {
     Raft(String),
 }
 
-/// What differs between a replica and a simulated one.
+/// The differences between a replica and a simulated one.
 pub(crate) struct Parts {
     pub(crate) file: RaftFile,
     pub(crate) identity: Identity,
     pub(crate) wire: Arc<dyn Wire>,
     /// The same wire, if it is one of TLS.
     pub(crate) tls: Option<TlsWire>,
-    /// How long this replica counts on a renewal.
+    /// The time for which this replica counts on a renewal.
     pub(crate) as_holder: Timing,
-    /// How long it grants one as the leader. The same, except where a test breaks it.
+    /// The time for which it grants one as the leader. The same, except where a test breaks it.
     pub(crate) as_leader: Timing,
 }
 

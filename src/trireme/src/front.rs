@@ -34,19 +34,19 @@ use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 
-/// What health depends on beside the resources.
+/// Conditions of health beside the resources.
 pub(crate) struct Watched {
-    /// Whether the store answers and the watch caches keep up.
+    /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
-    /// Whether a fresh store has what clients take for granted.
+    /// True if a fresh store has what clients take for granted.
     pub(crate) namespaces: FirstNamespaces,
-    /// Whether the end has begun.
+    /// True if the end has begun.
     pub(crate) lifecycle: Lifecycle,
-    /// How the replica stands in its group.
+    /// The standing of the replica in its group.
     pub(crate) replicas: Observed,
 }
 
-/// What shows who the server is and who its clients are.
+/// Certificates of the server and authorities of its clients.
 pub(crate) struct Keys<'a> {
     /// Certificates.
     pub(crate) pki: &'a Pki,
@@ -161,7 +161,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// Who knows tokens: those of the settings' file and those of service accounts.
+/// The authenticators of tokens: those of the settings' file and those of service accounts.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -191,13 +191,13 @@ struct Tokens {
 }
 
 impl TokenAuthenticator for Tokens {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         let audiences = common_audiences(&self.audiences, audiences);
         let user = self.file.load().user(token).cloned();
         let holder = user
             .filter(|_| !audiences.is_empty())
             .map(|user| TokenHolder { user, audiences });
-        Box::pin(std::future::ready(holder.ok_or(TokenFault::Unknown)))
+        Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }
 

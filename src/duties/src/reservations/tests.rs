@@ -11,7 +11,7 @@ use trireme_registry::{DirectorHandle, Fences, LateObjects, Registries, StoreWat
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
-use crate::{Whole, acquire_alone, keep};
+use crate::{SingleKeyController, acquire_alone, keep};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -86,7 +86,7 @@ impl Cluster {
         });
         let fences = Fences::new(Arc::clone(&self.store), "/registry");
         let lease = acquire_alone(&kit.system, &fences, duty.duty());
-        keep(&kit.system, fences, lease, Whole(duty));
+        keep(&kit.system, fences, lease, SingleKeyController(duty));
     }
 
     async fn create_service(&self, name: &str, address: &str, port: u16) {

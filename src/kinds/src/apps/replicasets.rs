@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("apps", "replicasets", kind());
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
@@ -138,7 +138,7 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_errors(&cases.map(|(patch, faults)| (replica_set(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (replica_set(&patch), errors)));
         let old = trial.create(replica_set(&json!({}))).expect("the replica set is valid");
         trial.expect_status_errors(
             &old,

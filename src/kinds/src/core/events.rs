@@ -39,7 +39,7 @@ pub(crate) fn kind(ttl: Duration) -> Kind {
     kind
 }
 
-/// What selectors of `events.k8s.io` call the stored fields, and the one of the core group that reads otherwise than
+/// Names of the stored fields in selectors of `events.k8s.io`, and the one of the core group that reads otherwise than
 /// what stands at its path.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         trial().expect_errors(&[
             (named("a", json!({ "template": testing::template() })), &[]),
             (named("a", json!({})), &["spec.selector: Required value", "spec.template: Required value"]),

@@ -54,7 +54,7 @@ pub(crate) fn kind() -> Kind {
         .conversion(GroupVersion::new("autoscaling", "v1"), V1)
 }
 
-/// What is measured and what is wanted, of the first metrics.
+/// Prints current and target values of the first metrics.
 fn targets(object: &Value) -> String {
     let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
     let statuses = object
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let metric = |metric: Value| json!({ "metrics": [metric] });
         let cases: [(Value, &[&str]); 7] = [
             (json!({}), &[]),
@@ -240,7 +240,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (autoscaler(&patch), errors)));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use super::types::{Field, TypeId};
 
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
-    parent: Option<&'a Place<'a>>,
+pub(super) struct DecodePath<'a> {
+    parent: Option<&'a DecodePath<'a>>,
     step: Step<'a>,
 }
 
@@ -17,39 +17,39 @@ enum Step<'a> {
     Index(usize),
 }
 
-impl<'a> Place<'a> {
-    pub(super) const fn root() -> Place<'static> {
-        Place {
+impl<'a> DecodePath<'a> {
+    pub(super) const fn root() -> DecodePath<'static> {
+        DecodePath {
             parent: None,
             step: Step::Root,
         }
     }
 
-    const fn step<'b>(&'b self, step: Step<'b>) -> Place<'b>
+    const fn step<'b>(&'b self, step: Step<'b>) -> DecodePath<'b>
     where
         'a: 'b,
     {
-        Place {
+        DecodePath {
             parent: Some(self),
             step,
         }
     }
 
-    pub(super) const fn field<'b>(&'b self, owner: TypeId, field: &'b Field) -> Place<'b>
+    pub(super) const fn field<'b>(&'b self, owner: TypeId, field: &'b Field) -> DecodePath<'b>
     where
         'a: 'b,
     {
         self.step(Step::Field(owner, field))
     }
 
-    pub(super) const fn key<'b>(&'b self, key: &'b str) -> Place<'b>
+    pub(super) const fn key<'b>(&'b self, key: &'b str) -> DecodePath<'b>
     where
         'a: 'b,
     {
         self.step(Step::Key(key))
     }
 
-    pub(super) const fn index<'b>(&'b self, index: usize) -> Place<'b>
+    pub(super) const fn index<'b>(&'b self, index: usize) -> DecodePath<'b>
     where
         'a: 'b,
     {
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
 
     /// The fields' names joined by dots, without list items and map keys: `spec.containers.ports`.
     pub(super) fn field_path(&self) -> String {
-        let mut out = self.parent.map(Place::field_path).unwrap_or_default();
+        let mut out = self.parent.map(DecodePath::field_path).unwrap_or_default();
         if let Step::Field(_, field) = self.step {
             join(&mut out, &field.name);
         }
@@ -87,7 +87,7 @@ impl<'a> Place<'a> {
     }
 
     fn full_path(&self) -> String {
-        let mut out = self.parent.map(Place::full_path).unwrap_or_default();
+        let mut out = self.parent.map(DecodePath::full_path).unwrap_or_default();
         match self.step {
             Step::Root => {}
             Step::Field(_, field) => join(&mut out, &field.name),

@@ -50,15 +50,15 @@ headed!(
     CompactionResponse
 );
 
-/// What is known of elections.
-pub(super) struct Scout {
+/// Knowledge about elections.
+pub(super) struct LeaderProbe {
     term: AtomicU64,
     /// Grows when all attempts that are under way are overtaken.
     turn: watch::Sender<u64>,
     out: Mutex<()>,
 }
 
-impl Default for Scout {
+impl Default for LeaderProbe {
     fn default() -> Self {
         Self {
             term: AtomicU64::new(0),
@@ -68,7 +68,7 @@ impl Default for Scout {
     }
 }
 
-impl Scout {
+impl LeaderProbe {
     /// Takes note of an answer.
     pub(super) fn heard(&self, answer: &impl Headed) {
         let term = answer.head().map_or(0, ResponseHeader::raft_term);
