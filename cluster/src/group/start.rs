@@ -9,7 +9,7 @@ use trireme_actors::{Clock, Tasks};
 use super::holdings::Holdings;
 use super::referee::Referee;
 use super::service::PeerService;
-use super::status::Standing;
+use super::status::GroupObservation;
 use super::{Group, GroupConfig, Inner};
 use crate::core::fence::Timing;
 use crate::raft::network::Network;
@@ -141,7 +141,7 @@ impl Group {
         let group = self.clone();
         let _ = tasks.spawn_named("lease-sweep", async move { group.sweep_forever().await });
         let group = self.clone();
-        let mut standing = Standing::default();
+        let mut standing = GroupObservation::default();
         let _ = tasks.every("lease-lapse", timing::SWEEP_PERIOD, move || {
             group.0.holdings.lapse();
             standing = group.tell_changes(standing);

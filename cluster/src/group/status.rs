@@ -6,7 +6,7 @@ use openraft::ServerState;
 use serde::Serialize;
 
 use super::{Group, RaftMetrics};
-use crate::core::directory::GroupObservation as InDirectory;
+use crate::core::directory::Standing as InDirectory;
 use crate::core::{Incarnation, ReplicaId};
 use crate::raft::timing;
 
