@@ -339,8 +339,7 @@ async fn an_idle_connection_expires() {
         };
         let response = client.send(hello()).await.expect("an answer");
         text(response).await;
-        clock.wait_for_sleepers(1).await;
-        clock.advance(ClientSettings::default().idle_timeout);
+        clock.elapse(ClientSettings::default().idle_timeout).await;
         // It ends by itself, not only when the next call looks.
         while client.snapshot().iter().any(|endpoint| endpoint.open_connections > 0) {
             tokio::task::yield_now().await;
