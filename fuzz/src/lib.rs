@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 mod input;
 mod world;
 
+pub mod cel;
 pub mod credentials;
 pub mod json;
 pub mod kinds;
@@ -44,7 +45,8 @@ fn time_on_core() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
+    ("cel", cel::check),
     ("credentials", credentials::check),
     ("json", json::check),
     ("kinds", kinds::check),

@@ -43,7 +43,16 @@ const ROOMS: &[(&str, &[&str])] = &[
     // Looks at parsers from inside: the features `testing` of these rooms show them.
     (
         "fuzz",
-        &["actors", "machinery", "storage", "registry", "kinds", "auth", "edge"],
+        &[
+            "actors",
+            "machinery",
+            "cel",
+            "storage",
+            "registry",
+            "kinds",
+            "auth",
+            "edge",
+        ],
     ),
 ];
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    authorizer::{AuthorizerRef, Authorizer, Check},
+    authorizer::{Authorizer, AuthorizerRef, Check},
     check,
     environment::Environment,
     error::{CompileError, Issue},
@@ -27,7 +27,9 @@ pub struct Program {
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Program").field("output", &self.output).finish_non_exhaustive()
+        f.debug_struct("Program")
+            .field("output", &self.output)
+            .finish_non_exhaustive()
     }
 }
 

@@ -66,7 +66,9 @@ impl Checker<'_> {
     /// The type of a part in which names stand for values.
     pub(crate) fn with_variables(&mut self, variables: &[(&str, Type)], body: &Expression) -> Type {
         let depth = self.scopes.len();
-        let named = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+        let named = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()));
         self.scopes.extend(named);
         let found = self.check(body);
         self.scopes.truncate(depth);

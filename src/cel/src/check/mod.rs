@@ -176,7 +176,8 @@ impl<'a> Checker<'a> {
         if let Expr::Literal(Literal::String(text)) = &pattern.expr
             && library::compile_pattern(text).is_err()
         {
-            self.literal_errors.push((pattern.offset, "invalid matches argument".to_owned()));
+            self.literal_errors
+                .push((pattern.offset, "invalid matches argument".to_owned()));
         }
     }
 

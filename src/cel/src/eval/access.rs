@@ -21,7 +21,8 @@ impl<'v> Evaluation<'v, '_> {
 
     pub(super) fn has(&mut self, select: &'v SelectNode) -> Outcome<'v> {
         let operand = self.eval(&select.operand)?;
-        self.field(&operand, &select.field).map(|found| Value::Bool(found.is_some()))
+        self.field(&operand, &select.field)
+            .map(|found| Value::Bool(found.is_some()))
     }
 
     fn field(&self, operand: &Value<'v>, field: &str) -> Result<Option<Value<'v>>, EvalError> {
@@ -40,7 +41,9 @@ impl<'v> Evaluation<'v, '_> {
         let found = self.item(&operand, &index)?;
         match (&operand, node.optional) {
             (Value::Optional(_), _) | (_, true) => Ok(into_optional(found)),
-            (Value::List(_), _) => found.ok_or_else(|| EvalError::failed(format!("index out of bounds: {}", display(&index)))),
+            (Value::List(_), _) => {
+                found.ok_or_else(|| EvalError::failed(format!("index out of bounds: {}", display(&index))))
+            }
             _ => found.ok_or_else(|| no_such_key(&display(&index))),
         }
     }

@@ -85,7 +85,8 @@ impl<'v> Evaluation<'v, '_> {
             match self.holds(&fold.body, &step?) {
                 Ok(value) if value == deciding => {
                     let looks_again = steps.peek().is_some();
-                    self.meter.charge(RESULT_COST + if looks_again { condition_cost } else { 0 })?;
+                    self.meter
+                        .charge(RESULT_COST + if looks_again { condition_cost } else { 0 })?;
                     return Ok(Value::Bool(deciding));
                 }
                 Ok(_) => {}
@@ -126,7 +127,11 @@ impl<'v> Evaluation<'v, '_> {
 
     fn transform_list(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> Outcome<'v> {
         // A list of a constant is a constant.
-        let of_list = if matches!(fold.body, Node::Constant(_)) { 0 } else { ITEM_LIST_COST };
+        let of_list = if matches!(fold.body, Node::Constant(_)) {
+            0
+        } else {
+            ITEM_LIST_COST
+        };
         let mut items = Vec::new();
         for step in steps {
             self.meter.work(1)?;
@@ -181,7 +186,10 @@ impl<'v> Evaluation<'v, '_> {
 fn insert<'v>(fields: &mut Fields<'v>, key: Option<Key<'v>>, value: Value<'v>) -> Result<(), EvalError> {
     let key = key.ok_or_else(|| EvalError::fixed("unsupported key type"))?;
     if fields.entries.contains_key(&key) {
-        let text = format!("insert failed: key {} already exists", crate::library::display(&key.value()));
+        let text = format!(
+            "insert failed: key {} already exists",
+            crate::library::display(&key.value())
+        );
         return Err(EvalError::failed(text));
     }
     fields.entries.insert(key, value);

@@ -211,7 +211,9 @@ impl<'v> Evaluation<'v, '_> {
                 value = without_optional(inner, "field")?;
             }
             if let Some(value) = value {
-                fields.entries.insert(Key::String(Text::Shared(Arc::clone(name))), value);
+                fields
+                    .entries
+                    .insert(Key::String(Text::Shared(Arc::clone(name))), value);
             }
         }
         self.meter.charge(STRUCT_COST)?;

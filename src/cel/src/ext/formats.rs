@@ -51,7 +51,11 @@ fn uuid(text: &str) -> Vec<String> {
     let plain = text.replace('-', "");
     let is_uuid = plain.len() == 32
         && plain.bytes().all(|byte| byte.is_ascii_hexdigit())
-        && (text.len() == 32 || text.bytes().enumerate().all(|(at, byte)| (byte == b'-') == matches!(at, 8 | 13 | 18 | 23)));
+        && (text.len() == 32
+            || text
+                .bytes()
+                .enumerate()
+                .all(|(at, byte)| (byte == b'-') == matches!(at, 8 | 13 | 18 | 23)));
     error_unless(is_uuid, "does not match the UUID format")
 }
 

@@ -37,7 +37,8 @@ impl Image {
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || "couldn't parse image reference: invalid reference format".to_owned();
         let (first, rest) = text.split_once('/').unwrap_or(("", text));
-        let is_domain = first.contains(['.', ':']) || first == "localhost" || first.chars().any(|c| c.is_ascii_uppercase());
+        let is_domain =
+            first.contains(['.', ':']) || first == "localhost" || first.chars().any(|c| c.is_ascii_uppercase());
         let full = match (first, is_domain) {
             ("", _) => format!("{DEFAULT_DOMAIN}/library/{rest}"),
             ("index.docker.io", _) => format!("{DEFAULT_DOMAIN}/{rest}"),
@@ -63,7 +64,11 @@ impl Image {
 
     /// The digest, or the tag if there is none.
     pub fn identifier(&self) -> &str {
-        if self.digest.is_empty() { &self.tag } else { &self.digest }
+        if self.digest.is_empty() {
+            &self.tag
+        } else {
+            &self.digest
+        }
     }
 }
 

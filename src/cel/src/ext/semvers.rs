@@ -20,18 +20,28 @@ impl Version {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
         }
-        let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
-        let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
+        let (rest, build) = text
+            .split_once('+')
+            .map_or((text, None), |(rest, build)| (rest, Some(build)));
+        let (core, pre) = rest
+            .split_once('-')
+            .map_or((rest, None), |(core, pre)| (core, Some(pre)));
         let parts: Vec<&str> = core.split('.').collect();
-        let [major, minor, patch] = <[&str; 3]>::try_from(parts)
-            .map_err(|_| "No Major.Minor.Patch elements found".to_owned())?;
-        let numbers = [number(major, "major")?, number(minor, "minor")?, number(patch, "patch")?];
+        let [major, minor, patch] =
+            <[&str; 3]>::try_from(parts).map_err(|_| "No Major.Minor.Patch elements found".to_owned())?;
+        let numbers = [
+            number(major, "major")?,
+            number(minor, "minor")?,
+            number(patch, "patch")?,
+        ];
         let identifiers = |text: Option<&str>| -> Vec<String> {
-            text.into_iter().flat_map(|text| text.split('.')).map(str::to_owned).collect()
+            text.into_iter()
+                .flat_map(|text| text.split('.'))
+                .map(str::to_owned)
+                .collect()
         };
-        let is_identifier = |part: &String| {
-            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-        };
+        let is_identifier =
+            |part: &String| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         let (pre, builds) = (identifiers(pre), identifiers(build));
         if let Some(wrong) = pre.iter().find(|part| !is_identifier(part)) {
             return Err(match wrong.is_empty() {
@@ -41,7 +51,9 @@ impl Version {
         }
         let has_zeros = |part: &&String| part.len() > 1 && part.starts_with('0') && is_numeric(part);
         if let Some(wrong) = pre.iter().find(has_zeros) {
-            return Err(format!("Numeric PreRelease version must not contain leading zeroes {wrong:?}"));
+            return Err(format!(
+                "Numeric PreRelease version must not contain leading zeroes {wrong:?}"
+            ));
         }
         if let Some(wrong) = builds.iter().find(|part| !is_identifier(part)) {
             return Err(match wrong.is_empty() {

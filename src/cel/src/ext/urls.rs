@@ -61,7 +61,9 @@ impl Url {
     /// The host without its port and brackets.
     pub fn hostname(&self) -> &str {
         let host = split_port(&self.host).0;
-        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+        host.strip_prefix('[')
+            .and_then(|host| host.strip_suffix(']'))
+            .unwrap_or(host)
     }
 
     /// The port, empty if there is none.
@@ -72,7 +74,11 @@ impl Url {
     /// The parameters with their values; those that are malformed are left out.
     pub fn query(&self) -> BTreeMap<String, Vec<String>> {
         let mut parameters: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
+        for pair in self
+            .query
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.contains(';'))
+        {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             if let (Some(key), Some(value)) = (decoded(key), decoded(value)) {
                 parameters.entry(key).or_default().push(value);
@@ -94,7 +100,12 @@ fn split_scheme(text: &str) -> Result<(&str, &str), String> {
             'a'..='z' | 'A'..='Z' => {}
             '0'..='9' | '+' | '-' | '.' if at > 0 => {}
             ':' if at == 0 => return Err("missing protocol scheme".to_owned()),
-            ':' => return Ok((text.get(..at).unwrap_or_default(), text.get(at + 1..).unwrap_or_default())),
+            ':' => {
+                return Ok((
+                    text.get(..at).unwrap_or_default(),
+                    text.get(at + 1..).unwrap_or_default(),
+                ));
+            }
             _ => break,
         }
     }
@@ -133,9 +144,10 @@ fn check_port(text: &str) -> Result<(), String> {
 
 fn split_port(host: &str) -> (&str, &str) {
     match host.rfind(':') {
-        Some(at) if !host.get(at..).unwrap_or_default().contains(']') => {
-            (host.get(..at).unwrap_or_default(), host.get(at + 1..).unwrap_or_default())
-        }
+        Some(at) if !host.get(at..).unwrap_or_default().contains(']') => (
+            host.get(..at).unwrap_or_default(),
+            host.get(at + 1..).unwrap_or_default(),
+        ),
         _ => (host, ""),
     }
 }

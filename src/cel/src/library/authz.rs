@@ -36,15 +36,25 @@ pub(super) const TABLE: &[Row] = &[
             _ => None,
         })
     }),
-    ("subresource", MEMBER, Cost::Fixed(1), |args, _| with_part("subresource", args, |check, text| check.subresource = text.to_owned())),
-    ("namespace", MEMBER, Cost::Fixed(1), |args, _| with_part("namespace", args, |check, text| check.namespace = text.to_owned())),
-    ("name", MEMBER, Cost::Fixed(1), |args, _| with_part("name", args, |check, text| check.name = text.to_owned())),
-    ("fieldSelector", MEMBER, Cost::OfSecond, |args, _| with_part("fieldSelector", args, |check, text| {
-        check.field_selector = Some(FieldSelector::parse(text).map_err(|error| error.to_string()));
-    })),
-    ("labelSelector", MEMBER, Cost::OfSecond, |args, _| with_part("labelSelector", args, |check, text| {
-        check.label_selector = Some(LabelSelector::parse(text).map_err(|error| error.to_string()));
-    })),
+    ("subresource", MEMBER, Cost::Fixed(1), |args, _| {
+        with_part("subresource", args, |check, text| check.subresource = text.to_owned())
+    }),
+    ("namespace", MEMBER, Cost::Fixed(1), |args, _| {
+        with_part("namespace", args, |check, text| check.namespace = text.to_owned())
+    }),
+    ("name", MEMBER, Cost::Fixed(1), |args, _| {
+        with_part("name", args, |check, text| check.name = text.to_owned())
+    }),
+    ("fieldSelector", MEMBER, Cost::OfSecond, |args, _| {
+        with_part("fieldSelector", args, |check, text| {
+            check.field_selector = Some(FieldSelector::parse(text).map_err(|error| error.to_string()));
+        })
+    }),
+    ("labelSelector", MEMBER, Cost::OfSecond, |args, _| {
+        with_part("labelSelector", args, |check, text| {
+            check.label_selector = Some(LabelSelector::parse(text).map_err(|error| error.to_string()));
+        })
+    }),
     ("check", MEMBER, Cost::Fixed(CHECK_COST), |args, _| match args {
         [Value::Opaque(Opaque::Authority(authority)), Value::String(verb)] => {
             let check = Check {
@@ -56,7 +66,9 @@ pub(super) const TABLE: &[Row] = &[
         }
         _ => no_overload("check", args),
     }),
-    ("allowed", MEMBER, Cost::Fixed(1), |args, _| of_decision("allowed", args, |decision| Value::Bool(decision.allowed))),
+    ("allowed", MEMBER, Cost::Fixed(1), |args, _| {
+        of_decision("allowed", args, |decision| Value::Bool(decision.allowed))
+    }),
     ("reason", MEMBER, Cost::Fixed(1), |args, _| {
         of_decision("reason", args, |decision| Value::text(decision.reason.as_str()))
     }),
@@ -64,7 +76,9 @@ pub(super) const TABLE: &[Row] = &[
         of_decision("errored", args, |decision| Value::Bool(decision.error.is_some()))
     }),
     ("error", MEMBER, Cost::Fixed(1), |args, _| {
-        of_decision("error", args, |decision| Value::text(decision.error.clone().unwrap_or_default()))
+        of_decision("error", args, |decision| {
+            Value::text(decision.error.clone().unwrap_or_default())
+        })
     }),
 ];
 
@@ -104,7 +118,12 @@ fn with_part<'v>(name: &str, args: &[Value<'v>], set: fn(&mut ResourceCheck, &st
 }
 
 fn service_account<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
-    let [Value::Opaque(Opaque::Authority(authority)), Value::String(namespace), Value::String(name)] = args else {
+    let [
+        Value::Opaque(Opaque::Authority(authority)),
+        Value::String(namespace),
+        Value::String(name),
+    ] = args
+    else {
         return no_overload("serviceAccount", args);
     };
     if !names::dns1123_subdomain(name.as_str()).is_empty() {

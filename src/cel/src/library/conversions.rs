@@ -5,11 +5,16 @@ use trireme_machinery::{
     time::{Duration, Time},
 };
 
-use super::{Context, Cost, GLOBAL, Outcome, Row, display, no_overload, operators::TIMESTAMP_OVERFLOW, operators::TIMESTAMP_SECONDS};
+use super::{
+    Context, Cost, GLOBAL, Outcome, Row, display, no_overload, operators::TIMESTAMP_OVERFLOW,
+    operators::TIMESTAMP_SECONDS,
+};
 use crate::{meter::EvalError, value::Value};
 
 pub(super) const TABLE: &[Row] = &[
-    ("dyn", GLOBAL, Cost::Fixed(1), |args, _| args.first().cloned().ok_or(EvalError::fixed("no such overload"))),
+    ("dyn", GLOBAL, Cost::Fixed(1), |args, _| {
+        args.first().cloned().ok_or(EvalError::fixed("no such overload"))
+    }),
     ("type", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [value] => Ok(Value::Type(value.kind().into())),
         _ => no_overload("type", args),
@@ -87,7 +92,11 @@ fn to_int<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the guard has seen that it fits")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the guard has seen that it fits"
+)]
 fn to_uint<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     match args {
         [Value::Uint(value)] => Ok(Value::Uint(*value)),
@@ -118,7 +127,9 @@ fn to_string<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'
         [Value::String(_)] => Ok(args[0].clone()),
         [Value::Bytes(bytes)] => {
             // The call itself is charged with 1 already.
-            context.meter.charge((bytes.len() as u64).div_ceil(10).saturating_sub(1))?;
+            context
+                .meter
+                .charge((bytes.len() as u64).div_ceil(10).saturating_sub(1))?;
             match std::str::from_utf8(bytes) {
                 Ok(text) => Ok(Value::text(text)),
                 Err(_) => Err(EvalError::fixed("invalid UTF-8 in bytes, cannot convert to string")),
@@ -141,9 +152,7 @@ fn to_timestamp<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> 
     let time = match args {
         [Value::Timestamp(time)] => *time,
         [Value::Int(seconds)] => Time::from_unix(*seconds, 0),
-        [Value::String(text)] => {
-            Time::parse(text.as_str()).map_err(|error| EvalError::failed(error.to_string()))?
-        }
+        [Value::String(text)] => Time::parse(text.as_str()).map_err(|error| EvalError::failed(error.to_string()))?,
         _ => return no_overload("timestamp", args),
     };
     match TIMESTAMP_SECONDS.contains(&time.unix_seconds()) {

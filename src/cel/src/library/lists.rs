@@ -12,8 +12,12 @@ use crate::{
 
 pub(super) const TABLE: &[Row] = &[
     ("isSorted", MEMBER, Cost::Elements, is_sorted),
-    ("min", MEMBER, Cost::Elements, |args, _| extreme("min", args, Ordering::Less)),
-    ("max", MEMBER, Cost::Elements, |args, _| extreme("max", args, Ordering::Greater)),
+    ("min", MEMBER, Cost::Elements, |args, _| {
+        extreme("min", args, Ordering::Less)
+    }),
+    ("max", MEMBER, Cost::Elements, |args, _| {
+        extreme("max", args, Ordering::Greater)
+    }),
     ("sum", MEMBER, Cost::Elements, sum),
     ("sets.contains", GLOBAL, Cost::Pairs(1), |args, context| match args {
         [Value::List(a), Value::List(b)] => Ok(Value::Bool(contains(a, b, context)?)),
@@ -88,7 +92,10 @@ fn sum<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
     let add = super::find("_+_", GLOBAL).ok_or(NO_SUCH_OVERLOAD)?;
     let mut total: Option<Value<'v>> = None;
     for item in list.iter() {
-        let is_number = matches!(item, Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_));
+        let is_number = matches!(
+            item,
+            Value::Int(_) | Value::Uint(_) | Value::Double(_) | Value::Duration(_)
+        );
         total = match total {
             _ if !is_number => return Err(NO_SUCH_OVERLOAD),
             None => Some(item),

@@ -106,8 +106,17 @@ impl Function {
 
     /// Tells functions whose calls on constants are constants.
     pub(crate) fn is_conversion(&self) -> bool {
-        const CONVERSIONS: [&str; 9] =
-            ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint"];
+        const CONVERSIONS: [&str; 9] = [
+            "bool",
+            "bytes",
+            "double",
+            "duration",
+            "dyn",
+            "int",
+            "string",
+            "timestamp",
+            "uint",
+        ];
         !self.is_member && CONVERSIONS.contains(&self.name)
     }
 }
@@ -115,5 +124,8 @@ impl Function {
 /// The error of arguments that no form of a function takes.
 fn no_overload<'v>(name: &str, args: &[Value<'_>]) -> Outcome<'v> {
     let kinds: Vec<String> = args.iter().map(Value::kind_name).collect();
-    Err(EvalError::failed(format!("no such overload: {name}({})", kinds.join(", "))))
+    Err(EvalError::failed(format!(
+        "no such overload: {name}({})",
+        kinds.join(", ")
+    )))
 }

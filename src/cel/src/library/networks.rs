@@ -13,7 +13,9 @@ pub(super) const TABLE: &[Row] = &[
         [Value::String(text)] => address(text.as_str()).map(|address| Value::Opaque(Opaque::Ip(address))),
         _ => no_overload("ip", args),
     }),
-    ("ip", MEMBER, Cost::Fixed(1), |args, _| of_cidr("ip", args, |cidr| Value::Opaque(Opaque::Ip(cidr.address)))),
+    ("ip", MEMBER, Cost::Fixed(1), |args, _| {
+        of_cidr("ip", args, |cidr| Value::Opaque(Opaque::Ip(cidr.address)))
+    }),
     ("isIP", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => Ok(Value::Bool(address(text.as_str()).is_ok())),
         _ => no_overload("isIP", args),
@@ -24,20 +26,30 @@ pub(super) const TABLE: &[Row] = &[
         }
         _ => no_overload("ip.isCanonical", args),
     }),
-    ("family", MEMBER, Cost::Fixed(1), |args, _| of_ip("family", args, |ip| Value::Int(if ip.is_ipv4() { 4 } else { 6 }))),
-    ("isUnspecified", MEMBER, Cost::Fixed(1), |args, _| of_ip("isUnspecified", args, |ip| Value::Bool(ip.is_unspecified()))),
-    ("isLoopback", MEMBER, Cost::Fixed(1), |args, _| of_ip("isLoopback", args, |ip| Value::Bool(ip.is_loopback()))),
-    ("isLinkLocalMulticast", MEMBER, Cost::Fixed(1), |args, _| of_ip("isLinkLocalMulticast", args, |ip| {
-        Value::Bool(is_link_local_multicast(ip))
-    })),
-    ("isLinkLocalUnicast", MEMBER, Cost::Fixed(1), |args, _| of_ip("isLinkLocalUnicast", args, |ip| {
-        Value::Bool(is_link_local_unicast(ip))
-    })),
-    ("isGlobalUnicast", MEMBER, Cost::Fixed(1), |args, _| of_ip("isGlobalUnicast", args, |ip| {
-        let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-        let is_special = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local_unicast(ip);
-        Value::Bool(!is_broadcast && !is_special)
-    })),
+    ("family", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("family", args, |ip| Value::Int(if ip.is_ipv4() { 4 } else { 6 }))
+    }),
+    ("isUnspecified", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("isUnspecified", args, |ip| Value::Bool(ip.is_unspecified()))
+    }),
+    ("isLoopback", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("isLoopback", args, |ip| Value::Bool(ip.is_loopback()))
+    }),
+    ("isLinkLocalMulticast", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("isLinkLocalMulticast", args, |ip| {
+            Value::Bool(is_link_local_multicast(ip))
+        })
+    }),
+    ("isLinkLocalUnicast", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("isLinkLocalUnicast", args, |ip| Value::Bool(is_link_local_unicast(ip)))
+    }),
+    ("isGlobalUnicast", MEMBER, Cost::Fixed(1), |args, _| {
+        of_ip("isGlobalUnicast", args, |ip| {
+            let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+            let is_special = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local_unicast(ip);
+            Value::Bool(!is_broadcast && !is_special)
+        })
+    }),
     ("cidr", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => cidr(text.as_str()).map(|cidr| Value::Opaque(Opaque::Cidr(cidr))),
         _ => no_overload("cidr", args),
@@ -46,27 +58,43 @@ pub(super) const TABLE: &[Row] = &[
         [Value::String(text)] => Ok(Value::Bool(cidr(text.as_str()).is_ok())),
         _ => no_overload("isCIDR", args),
     }),
-    ("prefixLength", MEMBER, Cost::Fixed(1), |args, _| of_cidr("prefixLength", args, |cidr| Value::Int(i64::from(cidr.prefix)))),
-    ("masked", MEMBER, Cost::Fixed(1), |args, _| of_cidr("masked", args, |cidr| {
-        let address = masked(cidr.address, cidr.prefix);
-        Value::Opaque(Opaque::Cidr(Cidr { address, ..*cidr }))
-    })),
-    ("containsIP", MEMBER, Cost::Containment { of_block: false }, |args, _| match args {
-        [Value::Opaque(Opaque::Cidr(block)), Value::Opaque(Opaque::Ip(ip))] => Ok(Value::Bool(contains(block, *ip))),
-        [Value::Opaque(Opaque::Cidr(block)), Value::String(text)] => {
-            Ok(Value::Bool(contains(block, address(text.as_str())?)))
-        }
-        _ => no_overload("containsIP", args),
+    ("prefixLength", MEMBER, Cost::Fixed(1), |args, _| {
+        of_cidr("prefixLength", args, |cidr| Value::Int(i64::from(cidr.prefix)))
     }),
-    ("containsCIDR", MEMBER, Cost::Containment { of_block: true }, |args, _| {
-        let (block, inner) = match args {
-            [Value::Opaque(Opaque::Cidr(block)), Value::Opaque(Opaque::Cidr(inner))] => (block, *inner),
-            [Value::Opaque(Opaque::Cidr(block)), Value::String(text)] => (block, cidr(text.as_str())?),
-            _ => return no_overload("containsCIDR", args),
-        };
-        let is_within = contains(block, masked(inner.address, inner.prefix)) && block.prefix <= inner.prefix;
-        Ok(Value::Bool(is_within))
+    ("masked", MEMBER, Cost::Fixed(1), |args, _| {
+        of_cidr("masked", args, |cidr| {
+            let address = masked(cidr.address, cidr.prefix);
+            Value::Opaque(Opaque::Cidr(Cidr { address, ..*cidr }))
+        })
     }),
+    (
+        "containsIP",
+        MEMBER,
+        Cost::Containment { of_block: false },
+        |args, _| match args {
+            [Value::Opaque(Opaque::Cidr(block)), Value::Opaque(Opaque::Ip(ip))] => {
+                Ok(Value::Bool(contains(block, *ip)))
+            }
+            [Value::Opaque(Opaque::Cidr(block)), Value::String(text)] => {
+                Ok(Value::Bool(contains(block, address(text.as_str())?)))
+            }
+            _ => no_overload("containsIP", args),
+        },
+    ),
+    (
+        "containsCIDR",
+        MEMBER,
+        Cost::Containment { of_block: true },
+        |args, _| {
+            let (block, inner) = match args {
+                [Value::Opaque(Opaque::Cidr(block)), Value::Opaque(Opaque::Cidr(inner))] => (block, *inner),
+                [Value::Opaque(Opaque::Cidr(block)), Value::String(text)] => (block, cidr(text.as_str())?),
+                _ => return no_overload("containsCIDR", args),
+            };
+            let is_within = contains(block, masked(inner.address, inner.prefix)) && block.prefix <= inner.prefix;
+            Ok(Value::Bool(is_within))
+        },
+    ),
 ];
 
 fn of_ip<'v>(name: &str, args: &[Value<'v>], result: fn(IpAddr) -> Value<'v>) -> Outcome<'v> {
@@ -108,10 +136,16 @@ fn cidr(text: &str) -> Result<Cidr, EvalError> {
     let (ip, length) = text.rsplit_once('/').ok_or_else(|| failed("no '/'"))?;
     let ip: IpAddr = ip.parse().map_err(|_| failed("unable to parse IP"))?;
     if matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some()) {
-        return Err(EvalError::failed(format!("IPv4-mapped IPv6 address {text:?} is not allowed")));
+        return Err(EvalError::failed(format!(
+            "IPv4-mapped IPv6 address {text:?} is not allowed"
+        )));
     }
     let is_plain = length.bytes().all(|byte| byte.is_ascii_digit()) && (length == "0" || !length.starts_with('0'));
-    let prefix: u8 = length.parse().ok().filter(|_| is_plain).ok_or_else(|| failed("bad bits after slash"))?;
+    let prefix: u8 = length
+        .parse()
+        .ok()
+        .filter(|_| is_plain)
+        .ok_or_else(|| failed("bad bits after slash"))?;
     let most = if ip.is_ipv4() { 32 } else { 128 };
     match prefix <= most {
         true => Ok(Cidr { address: ip, prefix }),

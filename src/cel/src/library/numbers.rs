@@ -22,18 +22,25 @@ pub(super) const TABLE: &[Row] = &[
         [Value::String(text)] => Ok(Value::Bool(Quantity::parse(text.as_str()).is_ok())),
         _ => no_overload("isQuantity", args),
     }),
-    ("sign", MEMBER, Cost::Fixed(1), |args, _| of_quantity("sign", args, |value| {
-        Ok(Value::Int(i64::from(value.signum())))
-    })),
-    ("isInteger", MEMBER, Cost::Fixed(1), |args, _| of_quantity("isInteger", args, |value| {
-        Ok(Value::Bool(value.as_integer().is_some()))
-    })),
-    ("asInteger", MEMBER, Cost::Fixed(1), |args, _| of_quantity("asInteger", args, |value| {
-        value.as_integer().map(Value::Int).ok_or(EvalError::fixed("cannot convert value to integer"))
-    })),
-    ("asApproximateFloat", MEMBER, Cost::Fixed(1), |args, _| of_quantity("asApproximateFloat", args, |value| {
-        Ok(Value::Double(approximate(value)))
-    })),
+    ("sign", MEMBER, Cost::Fixed(1), |args, _| {
+        of_quantity("sign", args, |value| Ok(Value::Int(i64::from(value.signum()))))
+    }),
+    ("isInteger", MEMBER, Cost::Fixed(1), |args, _| {
+        of_quantity("isInteger", args, |value| Ok(Value::Bool(value.as_integer().is_some())))
+    }),
+    ("asInteger", MEMBER, Cost::Fixed(1), |args, _| {
+        of_quantity("asInteger", args, |value| {
+            value
+                .as_integer()
+                .map(Value::Int)
+                .ok_or(EvalError::fixed("cannot convert value to integer"))
+        })
+    }),
+    ("asApproximateFloat", MEMBER, Cost::Fixed(1), |args, _| {
+        of_quantity("asApproximateFloat", args, |value| {
+            Ok(Value::Double(approximate(value)))
+        })
+    }),
     ("add", MEMBER, Cost::Fixed(1), |args, _| sum("add", args, |a, b| a + b)),
     ("sub", MEMBER, Cost::Fixed(1), |args, _| sum("sub", args, |a, b| a - b)),
     ("isGreaterThan", MEMBER, Cost::Fixed(1), |args, _| {
@@ -46,7 +53,9 @@ pub(super) const TABLE: &[Row] = &[
         Ok(Value::Int(order("compareTo", args)? as i64))
     }),
     ("semver", GLOBAL, Cost::Traversal(1), |args, _| match version(args) {
-        Some(found) => found.map(|found| Value::Opaque(Opaque::Semver(found.into()))).map_err(EvalError::failed),
+        Some(found) => found
+            .map(|found| Value::Opaque(Opaque::Semver(found.into())))
+            .map_err(EvalError::failed),
         None => no_overload("semver", args),
     }),
     ("isSemver", GLOBAL, Cost::Traversal(1), |args, _| match version(args) {

@@ -11,12 +11,24 @@ use crate::{
 pub(super) const TABLE: &[Row] = &[
     ("!_", GLOBAL, Cost::Fixed(1), not),
     ("-_", GLOBAL, Cost::Fixed(1), negate),
-    ("_==_", GLOBAL, Cost::Smaller, |args, context| Ok(Value::Bool(are_equal(args, context)?))),
-    ("_!=_", GLOBAL, Cost::Smaller, |args, context| Ok(Value::Bool(!are_equal(args, context)?))),
-    ("_<_", GLOBAL, Cost::Smaller, |args, _| compare(args, std::cmp::Ordering::is_lt)),
-    ("_<=_", GLOBAL, Cost::Smaller, |args, _| compare(args, std::cmp::Ordering::is_le)),
-    ("_>_", GLOBAL, Cost::Smaller, |args, _| compare(args, std::cmp::Ordering::is_gt)),
-    ("_>=_", GLOBAL, Cost::Smaller, |args, _| compare(args, std::cmp::Ordering::is_ge)),
+    ("_==_", GLOBAL, Cost::Smaller, |args, context| {
+        Ok(Value::Bool(are_equal(args, context)?))
+    }),
+    ("_!=_", GLOBAL, Cost::Smaller, |args, context| {
+        Ok(Value::Bool(!are_equal(args, context)?))
+    }),
+    ("_<_", GLOBAL, Cost::Smaller, |args, _| {
+        compare(args, std::cmp::Ordering::is_lt)
+    }),
+    ("_<=_", GLOBAL, Cost::Smaller, |args, _| {
+        compare(args, std::cmp::Ordering::is_le)
+    }),
+    ("_>_", GLOBAL, Cost::Smaller, |args, _| {
+        compare(args, std::cmp::Ordering::is_gt)
+    }),
+    ("_>=_", GLOBAL, Cost::Smaller, |args, _| {
+        compare(args, std::cmp::Ordering::is_ge)
+    }),
     ("_+_", GLOBAL, Cost::Sum, add),
     ("_-_", GLOBAL, Cost::Fixed(1), subtract),
     ("_*_", GLOBAL, Cost::Fixed(1), multiply),
@@ -61,8 +73,13 @@ fn are_equal<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Result<bo
 fn compare<'v>(args: &[Value<'v>], holds: fn(std::cmp::Ordering) -> bool) -> Outcome<'v> {
     let [a, b] = args else { return Err(NO_SUCH_OVERLOAD) };
     match (a, b) {
-        (Value::Double(x), _) | (_, Value::Double(x)) if x.is_nan() => Err(EvalError::fixed("NaN values cannot be ordered")),
-        _ => a.order(b).map(|order| Value::Bool(holds(order))).ok_or(NO_SUCH_OVERLOAD),
+        (Value::Double(x), _) | (_, Value::Double(x)) if x.is_nan() => {
+            Err(EvalError::fixed("NaN values cannot be ordered"))
+        }
+        _ => a
+            .order(b)
+            .map(|order| Value::Bool(holds(order)))
+            .ok_or(NO_SUCH_OVERLOAD),
     }
 }
 

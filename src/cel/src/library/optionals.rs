@@ -8,12 +8,19 @@ pub(super) const TABLE: &[Row] = &[
         [value] => Ok(value.clone().some()),
         _ => no_overload("optional.of", args),
     }),
-    ("optional.ofNonZeroValue", GLOBAL, Cost::Fixed(1), |args, _| match args {
-        [value] if value.is_zero() => Ok(Value::Optional(None)),
-        [value] => Ok(value.clone().some()),
-        _ => no_overload("optional.ofNonZeroValue", args),
+    (
+        "optional.ofNonZeroValue",
+        GLOBAL,
+        Cost::Fixed(1),
+        |args, _| match args {
+            [value] if value.is_zero() => Ok(Value::Optional(None)),
+            [value] => Ok(value.clone().some()),
+            _ => no_overload("optional.ofNonZeroValue", args),
+        },
+    ),
+    ("optional.none", GLOBAL, Cost::Fixed(1), |_, _| {
+        Ok(Value::Optional(None))
     }),
-    ("optional.none", GLOBAL, Cost::Fixed(1), |_, _| Ok(Value::Optional(None))),
     ("hasValue", MEMBER, Cost::Fixed(1), |args, _| match args {
         [Value::Optional(value)] => Ok(Value::Bool(value.is_some())),
         _ => no_overload("hasValue", args),

@@ -37,9 +37,9 @@ const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
 fn matches<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
     match args {
-        [Value::String(text), Value::String(pattern)] => {
-            with_pattern(pattern.as_str(), context, |regex| Value::Bool(regex.is_match(text.as_str())))
-        }
+        [Value::String(text), Value::String(pattern)] => with_pattern(pattern.as_str(), context, |regex| {
+            Value::Bool(regex.is_match(text.as_str()))
+        }),
         _ => no_overload("matches", args),
     }
 }

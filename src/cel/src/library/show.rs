@@ -27,7 +27,10 @@ pub(crate) fn display(value: &Value<'_>) -> String {
 /// Billionths as a decimal number without zeros at its end.
 fn decimal(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
-    let (whole, rest) = (nanos.unsigned_abs() / 1_000_000_000, nanos.unsigned_abs() % 1_000_000_000);
+    let (whole, rest) = (
+        nanos.unsigned_abs() / 1_000_000_000,
+        nanos.unsigned_abs() % 1_000_000_000,
+    );
     match rest {
         0 => format!("{sign}{whole}"),
         rest => format!("{sign}{whole}.{}", format!("{rest:09}").trim_end_matches('0')),

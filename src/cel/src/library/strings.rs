@@ -9,12 +9,22 @@ use crate::{
 mod formatting;
 
 pub(super) const TABLE: &[Row] = &[
-    ("contains", MEMBER, Cost::Product, |args, _| truth("contains", args, |text, other| text.contains(other))),
-    ("startsWith", MEMBER, Cost::Traversal(1), |args, _| truth("startsWith", args, |text, other| text.starts_with(other))),
-    ("endsWith", MEMBER, Cost::Traversal(1), |args, _| truth("endsWith", args, |text, other| text.ends_with(other))),
+    ("contains", MEMBER, Cost::Product, |args, _| {
+        truth("contains", args, |text, other| text.contains(other))
+    }),
+    ("startsWith", MEMBER, Cost::Traversal(1), |args, _| {
+        truth("startsWith", args, |text, other| text.starts_with(other))
+    }),
+    ("endsWith", MEMBER, Cost::Traversal(1), |args, _| {
+        truth("endsWith", args, |text, other| text.ends_with(other))
+    }),
     ("charAt", MEMBER, Cost::Fixed(1), char_at),
-    ("indexOf", MEMBER, Cost::Elements, |args, context| position("indexOf", args, context, false)),
-    ("lastIndexOf", MEMBER, Cost::Elements, |args, context| position("lastIndexOf", args, context, true)),
+    ("indexOf", MEMBER, Cost::Elements, |args, context| {
+        position("indexOf", args, context, false)
+    }),
+    ("lastIndexOf", MEMBER, Cost::Elements, |args, context| {
+        position("lastIndexOf", args, context, true)
+    }),
     ("join", MEMBER, Cost::Fixed(0), join),
     ("strings.quote", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [Value::String(text)] => {
@@ -24,7 +34,9 @@ pub(super) const TABLE: &[Row] = &[
         _ => no_overload("strings.quote", args),
     }),
     ("format", MEMBER, Cost::Fixed(1), |args, context| match args {
-        [Value::String(text), Value::List(values)] => formatting::format(text.as_str(), values, context).map(Value::text),
+        [Value::String(text), Value::List(values)] => {
+            formatting::format(text.as_str(), values, context).map(Value::text)
+        }
         _ => no_overload("format", args),
     }),
     ("replace", MEMBER, Cost::Traversal(2), replace),
@@ -66,8 +78,8 @@ fn out_of_range(index: i64) -> EvalError {
 /// The byte at which a character begins; the end counts as one.
 fn byte_of(text: &str, index: i64) -> Result<usize, EvalError> {
     let characters = usize::try_from(index).map_err(|_| out_of_range(index))?;
-    let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-    starts.skip(characters).next().ok_or_else(|| out_of_range(index))
+    let mut starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    starts.nth(characters).ok_or_else(|| out_of_range(index))
 }
 
 fn char_at<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
@@ -104,16 +116,22 @@ fn position<'v>(name: &str, args: &[Value<'v>], context: &mut Context<'v, '_>, l
             let (text, part) = (text.as_str(), part.as_str());
             let from = byte_of(text, *offset)?;
             let at = match last {
-                true => text.char_indices().map(|(at, _)| at).chain([text.len()]).take_while(|at| *at <= from).filter(|at| {
-                    text.get(*at..).is_some_and(|rest| rest.starts_with(part))
-                }).last(),
+                true => text
+                    .char_indices()
+                    .map(|(at, _)| at)
+                    .chain([text.len()])
+                    .take_while(|at| *at <= from)
+                    .filter(|at| text.get(*at..).is_some_and(|rest| rest.starts_with(part)))
+                    .last(),
                 false => text.get(from..).and_then(|rest| rest.find(part)).map(|at| at + from),
             };
             at.map(|at| text.get(..at).unwrap_or_default().chars().count())
         }
         _ => return no_overload(name, args),
     };
-    Ok(Value::Int(position.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))))
+    Ok(Value::Int(
+        position.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX)),
+    ))
 }
 
 fn join<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
@@ -140,7 +158,12 @@ fn join<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
 fn replace<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     let (text, from, to, limit) = match args {
         [Value::String(text), Value::String(from), Value::String(to)] => (text, from, to, -1),
-        [Value::String(text), Value::String(from), Value::String(to), Value::Int(limit)] => (text, from, to, *limit),
+        [
+            Value::String(text),
+            Value::String(from),
+            Value::String(to),
+            Value::Int(limit),
+        ] => (text, from, to, *limit),
         _ => return no_overload("replace", args),
     };
     let (text, from, to) = (text.as_str(), from.as_str(), to.as_str());

@@ -7,18 +7,46 @@ use super::{Cost, MEMBER, Outcome, Row, no_overload};
 use crate::{meter::EvalError, value::Value};
 
 pub(super) const TABLE: &[Row] = &[
-    ("getFullYear", MEMBER, Cost::Fixed(1), |args, _| part("getFullYear", args, |at| i64::from(at.year()), None)),
-    ("getMonth", MEMBER, Cost::Fixed(1), |args, _| part("getMonth", args, |at| i64::from(at.month()) - 1, None)),
-    ("getDayOfYear", MEMBER, Cost::Fixed(1), |args, _| part("getDayOfYear", args, |at| i64::from(at.day_of_year()) - 1, None)),
-    ("getDayOfMonth", MEMBER, Cost::Fixed(1), |args, _| part("getDayOfMonth", args, |at| i64::from(at.day()) - 1, None)),
-    ("getDate", MEMBER, Cost::Fixed(1), |args, _| part("getDate", args, |at| i64::from(at.day()), None)),
-    ("getDayOfWeek", MEMBER, Cost::Fixed(1), |args, _| part("getDayOfWeek", args, |at| {
-        i64::from(at.weekday().since(Weekday::Sunday))
-    }, None)),
-    ("getHours", MEMBER, Cost::Fixed(1), |args, _| part("getHours", args, |at| i64::from(at.hour()), Some(3_600_000_000_000))),
-    ("getMinutes", MEMBER, Cost::Fixed(1), |args, _| part("getMinutes", args, |at| i64::from(at.minute()), Some(60_000_000_000))),
-    ("getSeconds", MEMBER, Cost::Fixed(1), |args, _| part("getSeconds", args, |at| i64::from(at.second()), Some(1_000_000_000))),
-    ("getMilliseconds", MEMBER, Cost::Fixed(1), |args, _| part("getMilliseconds", args, |at| i64::from(at.millisecond()), Some(1_000_000))),
+    ("getFullYear", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getFullYear", args, |at| i64::from(at.year()), None)
+    }),
+    ("getMonth", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getMonth", args, |at| i64::from(at.month()) - 1, None)
+    }),
+    ("getDayOfYear", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getDayOfYear", args, |at| i64::from(at.day_of_year()) - 1, None)
+    }),
+    ("getDayOfMonth", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getDayOfMonth", args, |at| i64::from(at.day()) - 1, None)
+    }),
+    ("getDate", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getDate", args, |at| i64::from(at.day()), None)
+    }),
+    ("getDayOfWeek", MEMBER, Cost::Fixed(1), |args, _| {
+        part(
+            "getDayOfWeek",
+            args,
+            |at| i64::from(at.weekday().since(Weekday::Sunday)),
+            None,
+        )
+    }),
+    ("getHours", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getHours", args, |at| i64::from(at.hour()), Some(3_600_000_000_000))
+    }),
+    ("getMinutes", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getMinutes", args, |at| i64::from(at.minute()), Some(60_000_000_000))
+    }),
+    ("getSeconds", MEMBER, Cost::Fixed(1), |args, _| {
+        part("getSeconds", args, |at| i64::from(at.second()), Some(1_000_000_000))
+    }),
+    ("getMilliseconds", MEMBER, Cost::Fixed(1), |args, _| {
+        part(
+            "getMilliseconds",
+            args,
+            |at| i64::from(at.millisecond()),
+            Some(1_000_000),
+        )
+    }),
 ];
 
 /// A part of a time in a zone; of a duration, how often so many nanoseconds are in it.

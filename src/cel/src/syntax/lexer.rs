@@ -114,7 +114,7 @@ impl<'s> Lexer<'s> {
     }
 
     fn digits(&mut self, is_digit: fn(&u8) -> bool) -> usize {
-        let len = self.rest().bytes().take_while(|byte| is_digit(byte)).count();
+        let len = self.rest().bytes().take_while(is_digit).count();
         self.at += len;
         len
     }
@@ -166,7 +166,11 @@ impl<'s> Lexer<'s> {
         let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         let mark = quote.to_string();
         let triple = mark.repeat(3);
-        let (open, is_long) = if quoted.starts_with(&triple) { (triple, true) } else { (mark, false) };
+        let (open, is_long) = if quoted.starts_with(&triple) {
+            (triple, true)
+        } else {
+            (mark, false)
+        };
         let body = quoted.get(open.len()..)?;
         let Some(len) = end_of_text(body, &open, is_long, marks.contains('r')) else {
             return Some(None);

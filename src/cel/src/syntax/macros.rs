@@ -17,12 +17,7 @@ pub(crate) fn of_nothing(offset: u32, name: String, mut args: Vec<Expression>) -
 }
 
 /// A function called on something.
-pub(crate) fn on_target(
-    parser: &Parser<'_>,
-    target: Expression,
-    name: &str,
-    args: Vec<Expression>,
-) -> Outcome<Expr> {
+pub(crate) fn on_target(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
     if let Some((fold, has_second, has_filter)) = comprehension(name, args.len()) {
         return fold_of(target, fold, (has_second, has_filter), args);
     }
@@ -40,12 +35,7 @@ pub(crate) fn on_target(
     }
 }
 
-fn bind_or_call(
-    parser: &Parser<'_>,
-    target: Expression,
-    name: &str,
-    args: Vec<Expression>,
-) -> Outcome<Expr> {
+fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
     let is_binding = parser.has_bindings && name == "bind" && target.expr == Expr::Ident("cel".to_owned());
     let args = match <[Expression; 3]>::try_from(args) {
         Ok([variable, value, body]) if is_binding => {

@@ -17,8 +17,23 @@ const MAX_TREE_DEPTH: u16 = 400;
 
 /// Words that cannot name a variable.
 const RESERVED: [&str; 17] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 /// Why a source is no expression.
@@ -44,7 +59,8 @@ pub(crate) type Outcome<T> = Result<T, SyntaxError>;
 /// # Errors
 /// If the source is none, or goes too deep.
 pub(crate) fn parse(source: &str, has_bindings: bool) -> Outcome<Expression> {
-    let tokens = tokens(source).map_err(|at| SyntaxError::At(at, "Syntax error: token recognition error".to_owned()))?;
+    let tokens =
+        tokens(source).map_err(|at| SyntaxError::At(at, "Syntax error: token recognition error".to_owned()))?;
     let mut parser = Parser {
         source,
         tokens,
@@ -311,7 +327,12 @@ impl Parser<'_> {
             let field_name = match field.kind {
                 Kind::Ident => self.text(field).to_owned(),
                 Kind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
-                _ => return Err(SyntaxError::At(field.start, "Syntax error: expecting a field".to_owned())),
+                _ => {
+                    return Err(SyntaxError::At(
+                        field.start,
+                        "Syntax error: expecting a field".to_owned(),
+                    ));
+                }
             };
             let colon = self.expect(":")?;
             fields.push(StructField {
@@ -381,7 +402,11 @@ impl Parser<'_> {
             return Err(SyntaxError::At(token.start, format!("reserved identifier: {text}")));
         }
         // A dot in front says that no variable of the expression itself is meant; there is no other scope by name.
-        let name = if dot.is_some() { format!(".{text}") } else { text.to_owned() };
+        let name = if dot.is_some() {
+            format!(".{text}")
+        } else {
+            text.to_owned()
+        };
         let Some(open) = self.take("(") else {
             return node(at(token), Expr::Ident(name), (0, 0), false);
         };
@@ -393,7 +418,13 @@ impl Parser<'_> {
 
     fn list(&mut self) -> Outcome<Parsed> {
         let open = self.next();
-        let (mut list, mut depths) = (List { elements: Vec::new(), optional: Vec::new() }, Depths::default());
+        let (mut list, mut depths) = (
+            List {
+                elements: Vec::new(),
+                optional: Vec::new(),
+            },
+            Depths::default(),
+        );
         while self.take("]").is_none() {
             if self.take("?").is_some() {
                 list.optional.push(list.elements.len());

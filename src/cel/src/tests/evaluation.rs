@@ -4,9 +4,7 @@
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
 use serde_json::{Value as Json, json};
-use trireme_machinery::schema::{
-    Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable,
-};
+use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable};
 
 use crate::{
     Activation, AdmissionVariables, Authorizer, Budget, Check, CheckObject, Decision, Environment, EvalError, Program,
@@ -26,7 +24,11 @@ impl Authorizer for Snapshot {
         };
         Decision {
             allowed,
-            reason: if allowed { String::new() } else { format!("no rule for {}", check.verb) },
+            reason: if allowed {
+                String::new()
+            } else {
+                format!("no rule for {}", check.verb)
+            },
             error,
         }
     }
@@ -71,8 +73,14 @@ fn table() -> (TypeTable, TypeId) {
         atomic: false,
     };
     let time = Shape::String(StringFormat::Time);
-    let meta = define("test.Meta", vec![field("creationTimestamp", time), field("labels", labels)]);
-    let fields = vec![field("metadata", Shape::Struct(meta)), field("spec", Shape::Struct(spec))];
+    let meta = define(
+        "test.Meta",
+        vec![field("creationTimestamp", time), field("labels", labels)],
+    );
+    let fields = vec![
+        field("metadata", Shape::Struct(meta)),
+        field("spec", Shape::Struct(spec)),
+    ];
     let root = define("test.Thing", fields);
     (table, root)
 }
@@ -126,7 +134,9 @@ pub(super) fn activation<'a>(objects: &'a [(&'static str, Json); 6]) -> Activati
         })),
         ..Check::default()
     };
-    let bound = objects.iter().fold(Activation::new(), |bound, (name, json)| bound.with_json(name, json));
+    let bound = objects
+        .iter()
+        .fold(Activation::new(), |bound, (name, json)| bound.with_json(name, json));
     bound
         .with_value("authorizer", authority(&Snapshot, Check::default()))
         .with_value("authorizer.requestResource", authority(&Snapshot, resource))
@@ -138,7 +148,9 @@ fn shown(result: &Result<Value<'_>, EvalError>) -> String {
         Ok(Value::Optional(None)) => "none".to_owned(),
         Ok(Value::Optional(Some(inner))) => format!("some({})", shown(&Ok(inner.as_ref().clone()))),
         Ok(Value::Type(kind)) => kind.to_string(),
-        Ok(value) => value.to_json().map_or_else(|| format!("{value:?}"), |json| json.to_string()),
+        Ok(value) => value
+            .to_json()
+            .map_or_else(|| format!("{value:?}"), |json| json.to_string()),
     }
 }
 
@@ -153,7 +165,9 @@ fn evaluated(environment: &Arc<Environment>, expression: &str) -> String {
 }
 
 fn check_rows(name: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/tests/rows").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("src/tests/rows")
+        .join(name);
     let kept = fs::read_to_string(&path).expect("the rows can be read");
     let environment = policy();
     let mut came = String::new();

@@ -224,7 +224,10 @@ fn expressions_that_go_too_deep_are_refused() {
     );
     assert_eq!(outcome(&policy(), &format!("object{}", ".b".repeat(250))), "dyn");
     assert_eq!(outcome(&policy(), &format!("1{}", " + 1".repeat(250))), "int");
-    assert_eq!(outcome(&policy(), &format!("true{}", " && true".repeat(10_000))), "bool");
+    assert_eq!(
+        outcome(&policy(), &format!("true{}", " && true".repeat(10_000))),
+        "bool"
+    );
     assert_eq!(
         outcome(&policy(), &format!("{}1{}", "(".repeat(249), ")".repeat(249))),
         "int"

@@ -9,9 +9,7 @@ use super::{
     PARTS,
     evaluation::{activation, objects, policy},
 };
-use crate::{
-    Activation, Budget, Environment, EvalError, PER_CALL_LIMIT, Program, ProgramCache, RUNTIME_BUDGET, Type,
-};
+use crate::{Activation, Budget, Environment, EvalError, PER_CALL_LIMIT, Program, ProgramCache, RUNTIME_BUDGET, Type};
 
 fn program(expression: &str) -> Program {
     Program::new(policy(), expression).unwrap_or_else(|error| panic!("{error}"))
@@ -25,7 +23,11 @@ fn an_evaluation_that_costs_too_much_is_ended() {
     let mut budget = Budget::new(RUNTIME_BUDGET);
     let evaluated = expensive.evaluate(&activation, &mut budget);
     assert_eq!(evaluated.result.err(), Some(EvalError::CostLimitExceeded));
-    assert!(evaluated.cost > PER_CALL_LIMIT && evaluated.cost < PER_CALL_LIMIT + 10, "{}", evaluated.cost);
+    assert!(
+        evaluated.cost > PER_CALL_LIMIT && evaluated.cost < PER_CALL_LIMIT + 10,
+        "{}",
+        evaluated.cost
+    );
     assert_eq!(budget.left(), RUNTIME_BUDGET - evaluated.cost);
 }
 
@@ -35,7 +37,9 @@ fn a_budget_is_shared_and_runs_out() {
     let activation = Activation::new().with_json("object", &list);
     let cheap = program("object.items.all(x, x == 1)");
     let mut budget = Budget::new(1_200);
-    let results: Vec<_> = (0..4).map(|_| cheap.evaluate(&activation, &mut budget).result.is_ok()).collect();
+    let results: Vec<_> = (0..4)
+        .map(|_| cheap.evaluate(&activation, &mut budget).result.is_ok())
+        .collect();
     assert_eq!(results, [true, true, false, false]);
     assert_eq!(budget.left(), 0);
     let last = cheap.evaluate(&activation, &mut budget);
@@ -55,13 +59,19 @@ fn work_that_has_no_cost_is_bounded_too() {
     ] {
         let program = program(expression);
         let evaluated = program.evaluate(&activation, &mut Budget::new(RUNTIME_BUDGET));
-        assert_eq!(evaluated.result.err(), Some(EvalError::CostLimitExceeded), "{expression}");
+        assert_eq!(
+            evaluated.result.err(),
+            Some(EvalError::CostLimitExceeded),
+            "{expression}"
+        );
     }
 }
 
 #[test]
 fn a_program_is_shared_by_threads() {
-    let program = Arc::new(program("object.spec.template.containers.all(c, c.name.matches('^[a-z]+$'))"));
+    let program = Arc::new(program(
+        "object.spec.template.containers.all(c, c.name.matches('^[a-z]+$'))",
+    ));
     let objects = objects();
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -84,11 +94,15 @@ fn a_cache_compiles_an_expression_once_for_an_environment() {
     let again = cache.program(&environment, "object.a == 1").expect("it compiles");
     assert!(Arc::ptr_eq(&first, &again));
     let composed = Environment::clone(&environment).with_composed(&[("a".to_owned(), Type::Int)]);
-    let elsewhere = cache.program(&Arc::new(composed), "object.a == 1").expect("it compiles");
+    let elsewhere = cache
+        .program(&Arc::new(composed), "object.a == 1")
+        .expect("it compiles");
     assert!(!Arc::ptr_eq(&first, &elsewhere));
     assert!(cache.program(&environment, "nope").is_err());
     for number in 0..100 {
-        cache.program(&environment, &format!("object.a == {number}")).expect("it compiles");
+        cache
+            .program(&environment, &format!("object.a == {number}"))
+            .expect("it compiles");
     }
     let later = cache.program(&environment, "object.a == 1").expect("it compiles");
     assert!(!Arc::ptr_eq(&first, &later), "the cache is bounded");
@@ -107,7 +121,12 @@ fn deep_expressions_evaluate_on_a_small_stack() {
     for expression in deep {
         let program = program(&expression);
         let evaluated = program.evaluate(&Activation::new(), &mut Budget::new(RUNTIME_BUDGET));
-        assert!(evaluated.result.is_ok(), "{}: {:?}", expression.get(..20).unwrap_or_default(), evaluated.result);
+        assert!(
+            evaluated.result.is_ok(),
+            "{}: {:?}",
+            expression.get(..20).unwrap_or_default(),
+            evaluated.result
+        );
     }
 }
 
@@ -127,9 +146,7 @@ const CALLS: &[&str] = &[
     "b'\\xff'",
     "dyn(object.spec.replicas)",
 ];
-const OPERATORS: &[&str] = &[
-    " + ", " - ", " * ", " / ", " % ", " == ", " < ", " in ", " && ", " || ",
-];
+const OPERATORS: &[&str] = &[" + ", " - ", " * ", " / ", " % ", " == ", " < ", " in ", " && ", " || "];
 const METHODS: &[&str] = &[
     ".size()",
     ".map(x, x)",

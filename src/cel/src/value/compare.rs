@@ -81,7 +81,11 @@ fn order_with_double(whole: i128, double: f64) -> Option<Ordering> {
         return None;
     }
     if double.abs() >= 1e20 {
-        return Some(if double > 0.0 { Ordering::Less } else { Ordering::Greater });
+        return Some(if double > 0.0 {
+            Ordering::Less
+        } else {
+            Ordering::Greater
+        });
     }
     #[expect(clippy::cast_possible_truncation, reason = "the guard has seen that it fits")]
     let floor = double.floor() as i128;

@@ -70,7 +70,11 @@ impl Text<'_> {
     /// The number of characters, which is the size of text in CEL.
     pub(crate) fn characters(&self) -> usize {
         let text = self.as_str();
-        if text.is_ascii() { text.len() } else { text.chars().count() }
+        if text.is_ascii() {
+            text.len()
+        } else {
+            text.chars().count()
+        }
     }
 }
 
@@ -168,8 +172,8 @@ impl<'v> Value<'v> {
             Self::Bytes(bytes) => bytes.is_empty(),
             Self::Duration(duration) => duration.nanos() == 0,
             Self::Timestamp(time) => time.is_zero(),
-            Self::List(list) => list.len() == 0,
-            Self::Map(map) => map.len() == 0,
+            Self::List(list) => list.is_empty(),
+            Self::Map(map) => map.is_empty(),
             Self::Optional(inner) => inner.is_none(),
             Self::Type(_) | Self::Opaque(_) => false,
         }

@@ -25,7 +25,9 @@ pub(super) fn format(text: &str, values: &List<'_>, context: &mut Context<'_, '_
             .next()
             .ok_or_else(|| invalid("unexpected end of string"))?;
         rest = after.get(verb.len_utf8()..).unwrap_or_default();
-        let value = values.get(next).ok_or_else(|| invalid(&format!("index {next} out of range")))?;
+        let value = values
+            .get(next)
+            .ok_or_else(|| invalid(&format!("index {next} out of range")))?;
         next += 1;
         clause(&mut written, verb, precision, &value, context)?;
         bounded(written.len())?;
@@ -79,7 +81,11 @@ fn clause(
             let text = format!("{value:.decimals$e}");
             let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
             let number: i32 = exponent.parse().unwrap_or(0);
-            format!("{digits}e{}{:02}", if number < 0 { '-' } else { '+' }, number.unsigned_abs())
+            format!(
+                "{digits}e{}{:02}",
+                if number < 0 { '-' } else { '+' },
+                number.unsigned_abs()
+            )
         }
         ('b', Value::Int(value)) => signed(*value, |magnitude| format!("{magnitude:b}")),
         ('b', Value::Uint(value)) => format!("{value:b}"),
