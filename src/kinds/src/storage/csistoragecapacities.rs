@@ -13,7 +13,7 @@ use crate::{
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(CsiStorageCapacities)
+    Kind::new("storage.k8s.io", "csistoragecapacities", CsiStorageCapacities)
 }
 
 struct CsiStorageCapacities;
