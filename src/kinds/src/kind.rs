@@ -10,6 +10,9 @@ use crate::columns;
 
 /// A kind's own parts; the module of each kind makes one.
 pub(crate) struct Kind {
+    /// The row of the resource table that it adds to.
+    pub(crate) group: &'static str,
+    pub(crate) plural: &'static str,
     pub(crate) strategy: Arc<dyn Strategy>,
     pub(crate) columns: Vec<Column>,
     /// In place of the fields of the same label that the resource table lists.
@@ -26,9 +29,11 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// A kind with this behaviour, the columns that kinds without their own have, and nothing else.
-    pub(crate) fn new(strategy: impl Strategy) -> Self {
+    /// The kind of a resource with this behaviour, the columns that kinds without their own have, and nothing else.
+    pub(crate) fn new(group: &'static str, plural: &'static str, strategy: impl Strategy) -> Self {
         Self {
+            group,
+            plural,
             strategy: Arc::new(strategy),
             columns: vec![columns::name(), columns::created_at()],
             selectable: Vec::new(),

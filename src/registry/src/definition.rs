@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
-    GroupKind, GroupResource, GroupVersion, GroupVersionKind,
+    ApiError, GroupKind, GroupResource, GroupVersion, GroupVersionKind,
     schema::{TypeId, TypeTable},
 };
 
@@ -43,6 +44,9 @@ pub struct ResourceDefinition {
     pub storage_version: usize,
     /// All versions that are served, preferred first.
     pub versions: Vec<ServedVersion>,
+    /// Converts between the versions, where code beyond this process does. Objects are then cached in the version that
+    /// they were stored in, and Tables show them in the version that is asked for.
+    pub converter: Option<Arc<dyn Converter>>,
     /// The types that the schemas of the versions and of the subresources' bodies are part of.
     pub types: Arc<TypeTable>,
     /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`.
@@ -82,7 +86,7 @@ pub struct ServedVersion {
     /// The `Warning` that requests for the version get.
     pub deprecation: Option<Arc<str>>,
     /// How objects of this version are made from stored ones and back; `None` if they are the same but for
-    /// `apiVersion`.
+    /// `apiVersion`, or if the resource has a [`Converter`].
     pub conversion: Option<Arc<dyn Conversion>>,
 }
 
@@ -131,7 +135,23 @@ pub struct SubresourceDefinition {
     pub columns: Option<Arc<[Column]>>,
 }
 
-/// Turns objects of one served version into the stored one and back. `apiVersion` is set by the caller.
+/// Converts objects between any two versions of a resource, as many as there are in one call: a webhook gets a whole page
+/// of a list. `apiVersion` and `kind` are set by the caller.
+pub trait Converter: Send + Sync + 'static {
+    /// Converts the objects, in their order.
+    ///
+    /// # Errors
+    /// What the client is told if one of them cannot be converted.
+    fn convert<'a>(
+        &'a self,
+        objects: Vec<Value>,
+        from: &'a GroupVersion,
+        to: &'a GroupVersion,
+    ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>>;
+}
+
+/// Turns objects of one served version into the stored one and back: pure code, which costs no task and no allocation
+/// beside what it does. `apiVersion` is set by the caller.
 pub trait Conversion: Send + Sync {
     /// From the served version to the stored one.
     fn to_stored(&self, object: &mut Value);
@@ -196,6 +216,7 @@ impl ResourceDefinition {
             storage_prefix: storage_prefix.into(),
             storage_version: 0,
             versions,
+            converter: None,
             types,
             selectable: SelectableFields::default(),
             scale: None,

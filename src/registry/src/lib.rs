@@ -43,7 +43,9 @@ mod write;
 
 pub use admission::{Admission, Attributes, Operation};
 pub use announced::{AnnouncedAddresses, AnnouncedLoads};
-pub use definition::{Column, Conversion, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind};
+pub use definition::{
+    Column, Conversion, Converter, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind,
+};
 pub use director::{ApiSurface, Backend, DirectorError, DirectorHandle, Registries, Resource, Route, ServedResource};
 pub use documents::{Documents, OpenApiFragment, SchemaSource};
 pub use event::EventKind;

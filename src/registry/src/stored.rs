@@ -211,18 +211,24 @@ fn encode_anew(
         kind: head.kind.to_string(),
     };
     let mut object = parse(value)?;
+    let mut group_version = &info.stored().group_version;
     if !is_stored_version(info, head) {
         let same = |group_version: &dyn std::fmt::Display| group_version.to_string() == head.api_version;
         let served = info.versions.iter().find(|version| same(&version.group_version));
         let served = served.filter(|_| head.kind == *info.kind).ok_or_else(foreign)?;
-        if let Some(conversion) = &served.conversion {
-            conversion.to_stored(&mut object);
-        }
-        if let Some(fields) = object.as_object_mut() {
-            fields.insert("apiVersion".into(), info.stored().group_version.to_string().into());
+        if info.converter.is_some() {
+            // It is converted when it is asked for: what is read here must not wait for anybody.
+            group_version = &served.group_version;
+        } else {
+            if let Some(conversion) = &served.conversion {
+                conversion.to_stored(&mut object);
+            }
+            if let Some(fields) = object.as_object_mut() {
+                fields.insert("apiVersion".into(), group_version.to_string().into());
+            }
         }
     }
-    let api_version = info.stored().group_version.to_string();
+    let api_version = group_version.to_string();
     let body = br#"{"apiVersion":"","kind":"","#.len() + api_version.len() + info.kind.len();
     let (line, bytes) = make_line(kind, &[&encode::object_at(&object, revision)]);
     Ok(((line, bytes, body), info.selectable.values(&object)))

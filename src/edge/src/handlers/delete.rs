@@ -33,7 +33,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         let status = deleted(call, &done.object);
         return Ok(respond::value(&call.exchange, shape.format(), code, &status));
     }
-    Ok(shape.item(call, code, &done.object))
+    shape.item(call, code, &done.object).await
 }
 
 /// Warns a client that leaves it to the kind what becomes of dependents.

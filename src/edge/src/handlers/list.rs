@@ -43,7 +43,8 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         selection,
         options,
     };
-    let page = call.route.registry.list(request).await?;
+    let mut page = call.route.registry.list(request).await?;
+    page.items = versions::in_version(info, page.items, call.route.version).await?;
     Ok(compress::large(&call.http, shape.page(call, page)))
 }
 

@@ -26,18 +26,18 @@ const URL_FORM: &str = "desired format: https://host[/path]";
 
 /// ValidatingWebhookConfigurations.
 pub(crate) fn validating() -> Kind {
-    kind(Webhooks { mutating: false })
+    kind("validatingwebhookconfigurations", Webhooks { mutating: false })
 }
 
 /// MutatingWebhookConfigurations.
 pub(crate) fn mutating() -> Kind {
-    kind(Webhooks { mutating: true })
+    kind("mutatingwebhookconfigurations", Webhooks { mutating: true })
 }
 
-fn kind(webhooks: Webhooks) -> Kind {
+fn kind(plural: &'static str, webhooks: Webhooks) -> Kind {
     let count = |object: &Value| Value::from(items(object, "webhooks").len());
     let description = "Webhooks indicates the number of webhooks registered in this configuration";
-    Kind::new(webhooks).columns(vec![
+    Kind::new("admissionregistration.k8s.io", plural, webhooks).columns(vec![
         columns::name(),
         column("Webhooks", "integer", described(description), count),
         columns::age(),

@@ -22,7 +22,7 @@ const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(ApiServices).columns(vec![
+    Kind::new("apiregistration.k8s.io", "apiservices", ApiServices).columns(vec![
         columns::name(),
         column("Service", "string", documented(SPEC, "service"), |object| {
             Value::from(service(object))

@@ -32,7 +32,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) fn kind() -> Kind {
     let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(DaemonSets)
+    Kind::new("apps", "daemonsets", DaemonSets)
         .columns(vec![
             columns::name(),
             status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),

@@ -40,7 +40,7 @@ pub(crate) fn kind() -> Kind {
         "/status/availableReplicas",
     );
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(Deployments)
+    Kind::new("apps", "deployments", Deployments)
         .columns(vec![
             columns::name(),
             ready_column(),

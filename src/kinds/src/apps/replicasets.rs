@@ -21,7 +21,7 @@ const STATUS: &str = "io.k8s.api.apps.v1.ReplicaSetStatus";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(ReplicaSets)
+    Kind::new("apps", "replicasets", ReplicaSets)
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),

@@ -34,7 +34,7 @@ const MUTABLE: [&str; 7] = [
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let [containers, images] = container_columns("/spec/template/spec");
-    Kind::new(StatefulSets)
+    Kind::new("apps", "statefulsets", StatefulSets)
         .columns(vec![
             columns::name(),
             ready_column(),

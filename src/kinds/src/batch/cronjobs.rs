@@ -35,7 +35,7 @@ pub(crate) fn kind() -> Kind {
         None => "<unset>".into(),
     };
     let active = |object: &Value| Value::from(object.get("status").map_or(0, |status| items(status, "active").len()));
-    Kind::new(CronJobs).columns(vec![
+    Kind::new("batch", "cronjobs", CronJobs).columns(vec![
         columns::name(),
         column("Schedule", "string", documented(SPEC, "schedule"), schedule),
         column("Timezone", "string", documented(SPEC, "timeZone"), |object| {

@@ -72,7 +72,7 @@ pub(crate) fn kind() -> Kind {
         };
         Value::from(seconds.map_or_else(|| "<none>".to_owned(), shown))
     };
-    Kind::new(SigningRequests).columns(vec![
+    Kind::new("certificates.k8s.io", "certificatesigningrequests", SigningRequests).columns(vec![
         columns::name(),
         columns::age(),
         column("SignerName", "string", described(SIGNER), at("/spec/signerName")),

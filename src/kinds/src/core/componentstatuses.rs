@@ -13,7 +13,7 @@ const HEALTHY: &str = "Healthy";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(ComponentStatuses)
+    Kind::new("", "componentstatuses", ComponentStatuses)
         .columns(vec![
             columns::name(),
             column(

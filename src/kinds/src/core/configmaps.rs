@@ -20,7 +20,7 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let count = |object: &Value| Value::from(entries(object, "data").count() + entries(object, "binaryData").count());
-    Kind::new(ConfigMaps).columns(vec![
+    Kind::new("", "configmaps", ConfigMaps).columns(vec![
         columns::name(),
         column("Data", "string", documented(TYPE, "data"), count),
         columns::age(),

@@ -22,7 +22,7 @@ const SHOWN: usize = 3;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(AllEndpoints)
+    Kind::new("", "endpoints", AllEndpoints)
         .columns(vec![
             columns::name(),
             column("Endpoints", "string", documented(TYPE, "subsets"), |object| {

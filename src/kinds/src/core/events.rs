@@ -31,7 +31,7 @@ const REFERENCE: &str = "io.k8s.api.core.v1.ObjectReference";
 
 /// The kind's parts; events live for `ttl`.
 pub(crate) fn kind(ttl: Duration) -> Kind {
-    let mut kind = Kind::new(Events)
+    let mut kind = Kind::new("", "events", Events)
         .columns(event_columns())
         .selectable(selectable_fields())
         .conversion(GroupVersion::new(GROUP, "v1"), EventsV1);

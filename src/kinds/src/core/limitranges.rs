@@ -24,7 +24,7 @@ const STANDARD_TYPES: [&str; 3] = ["Container", "PersistentVolumeClaim", "Pod"];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(LimitRanges)
+    Kind::new("", "limitranges", LimitRanges)
 }
 
 struct LimitRanges;

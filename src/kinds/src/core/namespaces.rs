@@ -19,7 +19,7 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let phase = |object: &Value| or_none(text_at(object, "/status/phase"));
-    Kind::new(Namespaces).columns(vec![
+    Kind::new("", "namespaces", Namespaces).columns(vec![
         columns::name(),
         column("Status", "string", described("The status of the namespace"), phase),
         columns::age(),

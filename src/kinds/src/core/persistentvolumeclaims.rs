@@ -83,7 +83,7 @@ pub(crate) fn kind() -> Kind {
         let status = object.get("status").filter(|_| is_bound(object));
         Value::from(status.map(access_modes_text).unwrap_or_default())
     };
-    Kind::new(PersistentVolumeClaims).columns(vec![
+    Kind::new("", "persistentvolumeclaims", PersistentVolumeClaims).columns(vec![
         columns::name(),
         column("Status", "string", documented(STATUS, "phase"), volumes::phase),
         column("Volume", "string", documented(SPEC, "volumeName"), |object| {

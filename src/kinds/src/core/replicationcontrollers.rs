@@ -30,7 +30,7 @@ pub(crate) fn kind() -> Kind {
             entries(spec, "selector").map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
         or_none(&pairs.collect::<Vec<_>>().join(","))
     };
-    Kind::new(ReplicationControllers)
+    Kind::new("", "replicationcontrollers", ReplicationControllers)
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),

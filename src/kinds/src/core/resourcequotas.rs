@@ -49,7 +49,7 @@ pub(crate) fn kind() -> Kind {
     let request = "Request represents a minimum amount of cpu/memory that a container may consume.";
     let limit = "Limits control the maximum amount of cpu/memory that a container may use independent of contention on \
                  the node.";
-    Kind::new(ResourceQuotas).columns(vec![
+    Kind::new("", "resourcequotas", ResourceQuotas).columns(vec![
         columns::name(),
         usage_column("Request", request, false),
         usage_column("Limit", limit, true),

@@ -24,7 +24,7 @@ const SERVICE_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(Secrets).columns(vec![
+    Kind::new("", "secrets", Secrets).columns(vec![
         columns::name(),
         column("Type", "string", documented(TYPE, "type"), |object| {
             Value::from(text(object, "type"))

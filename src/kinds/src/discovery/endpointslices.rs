@@ -32,7 +32,7 @@ const MAX_HINTS: usize = 8;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(EndpointSlices).columns(vec![
+    Kind::new("discovery.k8s.io", "endpointslices", EndpointSlices).columns(vec![
         columns::name(),
         column("AddressType", "string", documented(TYPE, "addressType"), |object| {
             text(object, "addressType").into()

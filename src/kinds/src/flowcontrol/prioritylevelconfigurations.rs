@@ -65,7 +65,12 @@ pub(crate) fn kind() -> Kind {
     let queuing = |name: &str, field: &'static str, pointer: &'static str| {
         column(name, "string", documented(QUEUING, field), at(pointer))
     };
-    Kind::new(PriorityLevels).columns(vec![
+    Kind::new(
+        "flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations",
+        PriorityLevels,
+    )
+    .columns(vec![
         columns::name(),
         column("Type", "string", documented(SPEC, "type"), |object| {
             Value::from(text_at(object, "/spec/type"))

@@ -18,7 +18,7 @@ const MAX_CONTROLLER_BYTES: usize = 250;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(IngressClasses).columns(vec![
+    Kind::new("networking.k8s.io", "ingressclasses", IngressClasses).columns(vec![
         columns::default_marked_name(&["ingressclass.kubernetes.io/is-default-class"]),
         column(
             "Controller",

@@ -30,7 +30,7 @@ pub(crate) fn kind() -> Kind {
         let has_tls = object.get("spec").is_some_and(|spec| !items(spec, "tls").is_empty());
         Value::from(if has_tls { "80, 443" } else { "80" })
     };
-    Kind::new(Ingresses).columns(vec![
+    Kind::new("networking.k8s.io", "ingresses", Ingresses).columns(vec![
         columns::name(),
         column(
             "Class",

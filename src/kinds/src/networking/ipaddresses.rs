@@ -25,7 +25,7 @@ const PARENT: &[Field] = &[
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(IpAddresses).columns(vec![
+    Kind::new("networking.k8s.io", "ipaddresses", IpAddresses).columns(vec![
         columns::name(),
         column("ParentRef", "string", documented(SPEC, "parentRef"), parent),
         columns::undefined(columns::age()),

@@ -28,7 +28,7 @@ pub(crate) fn kind() -> Kind {
                 .unwrap_or_default(),
         )
     };
-    Kind::new(NetworkPolicies).columns(vec![
+    Kind::new("networking.k8s.io", "networkpolicies", NetworkPolicies).columns(vec![
         columns::name(),
         column("Pod-Selector", "string", documented(SPEC, "podSelector"), selector),
         columns::age(),

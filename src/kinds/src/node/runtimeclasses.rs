@@ -27,7 +27,7 @@ const TOLERATION: &[Field] = &[
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(RuntimeClasses).columns(vec![
+    Kind::new("node.k8s.io", "runtimeclasses", RuntimeClasses).columns(vec![
         columns::name(),
         column("Handler", "string", described(""), |object| {
             Value::from(text(object, "handler"))

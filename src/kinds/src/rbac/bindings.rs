@@ -36,7 +36,12 @@ pub(crate) fn role_binding() -> Kind {
             "ServiceAccounts in the roleBinding",
         ],
     );
-    Kind::new(Bindings { namespaced: true }).columns(columns)
+    Kind::new(
+        "rbac.authorization.k8s.io",
+        "rolebindings",
+        Bindings { namespaced: true },
+    )
+    .columns(columns)
 }
 
 /// ClusterRoleBindings: who may do what everywhere.
@@ -49,7 +54,12 @@ pub(crate) fn cluster_role_binding() -> Kind {
             "ServiceAccounts in the clusterRoleBinding",
         ],
     );
-    Kind::new(Bindings { namespaced: false }).columns(columns)
+    Kind::new(
+        "rbac.authorization.k8s.io",
+        "clusterrolebindings",
+        Bindings { namespaced: false },
+    )
+    .columns(columns)
 }
 
 fn binding_columns(role_description: &'static str, descriptions: [&'static str; 3]) -> Vec<Column> {

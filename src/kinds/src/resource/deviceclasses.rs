@@ -13,7 +13,7 @@ use crate::{columns, core::is_extended_resource_name, kind::Kind};
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(DeviceClasses).columns(vec![columns::name(), columns::age()])
+    Kind::new("resource.k8s.io", "deviceclasses", DeviceClasses).columns(vec![columns::name(), columns::age()])
 }
 
 struct DeviceClasses;

@@ -21,7 +21,7 @@ use crate::{
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let description = "A summary of the current state (allocated, pending, reserved, etc.).";
-    Kind::new(ResourceClaims).columns(vec![
+    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims).columns(vec![
         columns::name(),
         column("State", "string", described(description), |object| {
             Value::from(state(object))

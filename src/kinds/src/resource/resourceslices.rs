@@ -41,7 +41,7 @@ pub(crate) fn kind() -> Kind {
             text_at(slice, "/spec/nodeName").to_owned()
         })
     };
-    let kind = Kind::new(ResourceSlices).selectable(vec![node_name]);
+    let kind = Kind::new("resource.k8s.io", "resourceslices", ResourceSlices).selectable(vec![node_name]);
     kind.columns(vec![
         columns::name(),
         column("Node", "string", documented(SPEC, "nodeName"), at("/spec/nodeName")),

@@ -32,7 +32,7 @@ const DRIVER: &[Field] = &[
 pub(crate) fn kind() -> Kind {
     let count = |object: &Value| Value::from(drivers(object).len());
     let description = "Drivers indicates the number of CSI drivers registered on the node";
-    Kind::new(CsiNodes).columns(vec![
+    Kind::new("storage.k8s.io", "csinodes", CsiNodes).columns(vec![
         columns::name(),
         column("Drivers", "integer", described(description), count),
         columns::age(),

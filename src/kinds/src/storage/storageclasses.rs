@@ -22,7 +22,7 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let plain = |field: &'static str| move |object: &Value| Value::from(text(object, field));
-    Kind::new(StorageClasses).columns(vec![
+    Kind::new("storage.k8s.io", "storageclasses", StorageClasses).columns(vec![
         columns::default_marked_name(&[
             "storageclass.kubernetes.io/is-default-class",
             "storageclass.beta.kubernetes.io/is-default-class",

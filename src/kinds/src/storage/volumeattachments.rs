@@ -39,7 +39,7 @@ pub(crate) fn kind() -> Kind {
     let at = |pointer: &'static str| move |object: &Value| Value::from(text_at(object, pointer));
     let attached = |object: &Value| Value::from(is_true_at(object, "/status/attached"));
     let attacher = column("Attacher", "string", documented(SPEC, "attacher"), at("/spec/attacher"));
-    Kind::new(VolumeAttachments).columns(vec![
+    Kind::new("storage.k8s.io", "volumeattachments", VolumeAttachments).columns(vec![
         columns::name(),
         Column {
             format: "name",

@@ -181,7 +181,8 @@ fn keeps_items(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
     before.storage_prefix == now.storage_prefix
         && before.namespaced == now.namespaced
         && before.kind == now.kind
-        && before.stored().group_version == now.stored().group_version
+        && (before.stored().group_version == now.stored().group_version
+            || before.converter.is_some() && now.converter.is_some())
         && before.selectable.is_same_layout(&now.selectable)
 }
 

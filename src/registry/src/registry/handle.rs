@@ -85,6 +85,11 @@ impl RegistryHandle {
         }
     }
 
+    /// Reports whether a definition is the one that is in effect.
+    pub fn is_current(&self, definition: &Arc<ResourceDefinition>) -> bool {
+        Arc::ptr_eq(&self.current.load(), definition)
+    }
+
     /// The definition that is in effect now.
     pub fn current(&self) -> Arc<ResourceDefinition> {
         self.current.load_full()

@@ -74,7 +74,7 @@ impl Writer {
         dry_run: bool,
     ) -> Result<Written, ApiError> {
         let version = self.version(target)?;
-        self.settle(version, &mut object);
+        self.settle(version, &mut object).await?;
         let context = self.context(target, dry_run);
         metadata::fill_new(&mut object, context.now, self.info.strategy.has_generation());
         let mut attributes = self.attributes(Operation::Create, target, Subresource::None, dry_run);
@@ -165,7 +165,7 @@ impl Writer {
         if found.is_some() {
             return Ok(Err(self.name_taken(key, &object, found)));
         }
-        versions::from_stored(&self.info, version, &mut object);
+        versions::to_served_version(&self.info, version, &mut object).await?;
         Ok(Ok(Written {
             object: Answer::Made(object),
             created: true,

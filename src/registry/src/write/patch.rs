@@ -192,7 +192,7 @@ impl Writer {
         let outcome = self.update_loop(&request.target, latest, &mut step).await?;
         let mut warnings = std::mem::take(&mut step.patch_warnings);
         warnings.append(&mut step.warnings);
-        self.written(&request.target, outcome, warnings)
+        self.written(&request.target, outcome, warnings).await
     }
 
     async fn patch_scale(&self, request: PatchRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
@@ -225,7 +225,7 @@ impl Step for ApplyPatch<'_> {
             let target = &self.request.target;
             let version = writer.version(target)?;
             let mut object = Value::clone(&current.object);
-            versions::from_stored(&writer.info, version, &mut object);
+            versions::to_served_version(&writer.info, version, &mut object).await?;
             let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds.load())?;
             if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {
                 return Err(unfit(&self.patcher.shown(&wanted)(), &why));
@@ -238,7 +238,7 @@ impl Step for ApplyPatch<'_> {
             };
             metadata::settle_namespace(&mut wanted, namespace)?;
             metadata::check_name(&wanted, &target.name)?;
-            writer.settle(version, &mut wanted);
+            writer.settle(version, &mut wanted).await?;
             let subresource = self.request.subresource;
             writer
                 .change_to(target, subresource, &self.context, current, wanted, &mut self.warnings)

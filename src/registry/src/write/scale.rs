@@ -14,7 +14,7 @@ use trireme_machinery::{
 use super::{
     Writer,
     decode::Wanted,
-    metadata, object,
+    metadata,
     patch::Patched,
     update_loop::{Change, Current, Outcome, Step},
 };
@@ -23,6 +23,7 @@ use crate::{
     item::Item,
     request::{Answer, GetRequest, Subresource, Target, UpdateRequest, Written},
     strategy::WriteContext,
+    versions,
 };
 
 const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
@@ -85,7 +86,11 @@ impl Writer {
     /// GET of a scale.
     pub(crate) async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
         let item = self.reader.get(request).await?;
-        Ok(of(&self.info, self.scale_paths()?, &object::parse(&item)?))
+        Ok(of(
+            &self.info,
+            self.scale_paths()?,
+            &versions::stored_value(&self.info, &item).await?,
+        ))
     }
 
     /// PUT of a scale.
@@ -136,7 +141,7 @@ impl Writer {
         };
         let outcome = self.update_loop(target, latest, &mut step).await?;
         let object = match outcome {
-            Outcome::Is(item) | Outcome::Gone(item) => object::parse(&item)?,
+            Outcome::Is(item) | Outcome::Gone(item) => versions::stored_value(&self.info, &item).await?,
             Outcome::Made(object) => object,
         };
         let warnings = std::mem::take(&mut step.warnings);

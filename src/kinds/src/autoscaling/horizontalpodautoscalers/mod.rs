@@ -35,7 +35,7 @@ pub(crate) fn kind() -> Kind {
         Some(min) => Value::from(min.to_string()),
         None => Value::from("<unset>"),
     };
-    Kind::new(Autoscalers)
+    Kind::new("autoscaling", "horizontalpodautoscalers", Autoscalers)
         .columns(vec![
             columns::name(),
             column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),

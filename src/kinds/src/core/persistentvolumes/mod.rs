@@ -46,7 +46,7 @@ pub(crate) fn kind() -> Kind {
         Some(claim) => Value::from(format!("{}/{}", text(claim, "namespace"), text(claim, "name"))),
         None => Value::from(""),
     };
-    Kind::new(PersistentVolumes).columns(vec![
+    Kind::new("", "persistentvolumes", PersistentVolumes).columns(vec![
         columns::name(),
         column("Capacity", "string", documented(SPEC, "capacity"), capacity),
         column("Access Modes", "string", documented(SPEC, "accessModes"), modes),

@@ -44,7 +44,7 @@ pub(crate) fn kind() -> Kind {
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
-    Kind::new(Pods)
+    Kind::new("", "pods", Pods)
         .columns(columns::columns())
         .row_conditions(columns::row_conditions)
         .selectable(vec![

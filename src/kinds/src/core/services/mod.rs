@@ -47,7 +47,7 @@ pub(crate) fn kind(settings: &Settings) -> Kind {
         ports: settings.ports.range(),
     };
     let allocation = allocation::Allocation::new(settings);
-    let mut kind = Kind::new(strategy).columns(columns::columns());
+    let mut kind = Kind::new("", "services", strategy).columns(columns::columns());
     kind.side_effects = Some(Arc::new(allocation));
     kind
 }
