@@ -1,9 +1,5 @@
 //! Every built-in group and version: schema data and strategies.
 
-pub mod authorization;
-pub mod discovery;
-pub mod openapi;
-
 mod address_warnings;
 mod admissionregistration;
 mod apiregistration;
@@ -18,6 +14,7 @@ mod conditions;
 mod coordination;
 mod core;
 mod diff;
+mod discovery;
 mod flowcontrol;
 mod generic;
 mod internal;
@@ -29,6 +26,7 @@ mod policy;
 mod rbac;
 mod resource;
 mod scheduling;
+mod schemas;
 mod storage;
 #[cfg(test)]
 mod testing;
@@ -37,9 +35,9 @@ mod values;
 /// The types and resources of the built-in kinds.
 pub use trireme_schema as data;
 
-pub use autoscaling::scale::scale_columns;
-pub use builtin::{Settings, known_kinds, resources};
-pub use core::componentstatuses::{component_status, component_statuses};
+pub use builtin::{Settings, other_kinds, resources, virtual_resources};
+pub use core::bindings::PodBindings;
 pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
 pub use pod_template::allow_privileged;
+pub use schemas::schemas;

@@ -1,5 +1,7 @@
 //! Reads `data/resources.txt`, whose header explains its form.
 
+use std::sync::LazyLock;
+
 use crate::resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
 
 const ALL: [&str; 8] = [
@@ -20,11 +22,25 @@ struct Group {
     versions: Vec<(String, i32)>,
 }
 
+static RESOURCES: LazyLock<Vec<ResourceData>> = LazyLock::new(|| read(include_str!("../data/resources.txt")));
+
+/// All built-in resources that are served by default, in the order of discovery.
+pub fn resources() -> &'static [ResourceData] {
+    &RESOURCES
+}
+
+/// Finds a built-in resource.
+pub fn resource(group: &str, plural: &str) -> Option<&'static ResourceData> {
+    RESOURCES
+        .iter()
+        .find(|resource| resource.group == group && resource.plural == plural)
+}
+
 /// Reads the whole file.
 ///
 /// # Panics
 /// If a line does not follow the form.
-pub(crate) fn read(text: &str) -> Vec<ResourceData> {
+fn read(text: &str) -> Vec<ResourceData> {
     let mut group = Group::default();
     let mut resources = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -34,7 +50,7 @@ pub(crate) fn read(text: &str) -> Vec<ResourceData> {
                 group = read_group(name, priority, versions).unwrap_or_else(|| panic!("not a group: {line}"));
             }
             [plural, kind, scope, verbs, options @ ..] => {
-                resources.push(resource(&group, plural, kind, *scope == "N", verbs, options));
+                resources.push(read_resource(&group, plural, kind, *scope == "N", verbs, options));
             }
             _ => panic!("not a resource: {line}"),
         }
@@ -59,7 +75,14 @@ fn group_name(name: &str) -> String {
     if name == "core" { String::new() } else { name.to_owned() }
 }
 
-fn resource(group: &Group, plural: &str, kind: &str, namespaced: bool, verbs: &str, options: &[&str]) -> ResourceData {
+fn read_resource(
+    group: &Group,
+    plural: &str,
+    kind: &str,
+    namespaced: bool,
+    verbs: &str,
+    options: &[&str],
+) -> ResourceData {
     let option = |name: &str| {
         let value = options
             .iter()

@@ -1,8 +1,4 @@
-//! The resource table: which resources are served, under which names, and how they are stored.
-
-use std::sync::LazyLock;
-
-use crate::read_resources;
+//! A row of the resource table: under which names a resource is served, and how it is stored.
 
 /// One resource as discovery shows it and storage keeps it. Custom resources can be described by the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,21 +75,6 @@ pub struct SelectableField {
     pub label: String,
     /// Where the value stands, as a dotted path.
     pub path: String,
-}
-
-static RESOURCES: LazyLock<Vec<ResourceData>> =
-    LazyLock::new(|| read_resources::read(include_str!("../data/resources.txt")));
-
-/// All built-in resources that are served by default, in the order of discovery.
-pub fn resources() -> &'static [ResourceData] {
-    &RESOURCES
-}
-
-/// Finds a built-in resource.
-pub fn resource(group: &str, plural: &str) -> Option<&'static ResourceData> {
-    RESOURCES
-        .iter()
-        .find(|resource| resource.group == group && resource.plural == plural)
 }
 
 impl ResourceData {
