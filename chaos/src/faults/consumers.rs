@@ -30,7 +30,7 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(60);
 const OPEN_ATTEMPTS: usize = 10;
 /// So many handshakes at a time.
 const MOST_OPENING: usize = 32;
-/// How much a slow watcher reads, and how often: 1 kB a second.
+/// The rate of a slow watcher: 1 kB a second.
 const SIP_BYTES: usize = 100;
 const SIP_PERIOD: Duration = Duration::from_millis(100);
 /// Small, so that what a slow watcher does not read is soon the server's concern.
@@ -38,7 +38,7 @@ const RECEIVE_BUFFER_BYTES: u32 = 4096;
 /// Of each change.
 const CHANGE_BYTES: usize = 64 * 1024;
 const CHANGE_PERIOD: Duration = Duration::from_millis(50);
-/// How long changes are made without watchers: as long as the fault is held.
+/// The time for which changes are made without watchers: that of the fault.
 const CONTROL: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]

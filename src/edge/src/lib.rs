@@ -40,4 +40,5 @@ mod websocket;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
+pub use reviews::{Reviewers, reviews};
 pub use routes::health::{Health, Probes};

@@ -17,12 +17,16 @@ const WITH_GENERATION: [&str; 1] = ["customresourcedefinitions"];
 const VERSIONED: [&str; 1] = ["customresourcedefinitions"];
 
 /// The kind of a row without a module of its own.
-pub(crate) fn kind(row: &ResourceData) -> Kind {
-    Kind::new(Generic {
-        generation: WITH_GENERATION.contains(&row.plural.as_str()),
-        status: row.subresource("status").is_some(),
-        versioned: VERSIONED.contains(&row.plural.as_str()),
-    })
+pub(crate) fn kind(row: &'static ResourceData) -> Kind {
+    Kind::new(
+        &row.group,
+        &row.plural,
+        Generic {
+            generation: WITH_GENERATION.contains(&row.plural.as_str()),
+            status: row.subresource("status").is_some(),
+            versioned: VERSIONED.contains(&row.plural.as_str()),
+        },
+    )
 }
 
 struct Generic {

@@ -3,12 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use trireme_registry::{Column, SelectableField, SideEffects, Strategy, info::ScalePaths};
+use trireme_machinery::GroupVersion;
+use trireme_registry::{Column, Conversion, SelectableField, SideEffects, Strategy, definition::ScalePaths};
 
 use crate::columns;
 
 /// A kind's own parts; the module of each kind makes one.
 pub(crate) struct Kind {
+    /// The row of the resource table that it adds to.
+    pub(crate) group: &'static str,
+    pub(crate) plural: &'static str,
     pub(crate) strategy: Arc<dyn Strategy>,
     pub(crate) columns: Vec<Column>,
     /// In place of the fields of the same label that the resource table lists.
@@ -18,12 +22,18 @@ pub(crate) struct Kind {
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
     pub(crate) ttl: Option<Duration>,
+    /// Of the versions that differ from the stored one by more than their names.
+    pub(crate) conversions: Vec<(GroupVersion, Arc<dyn Conversion>)>,
+    /// The `Warning` that every request for the kind gets.
+    pub(crate) deprecation: Option<&'static str>,
 }
 
 impl Kind {
-    /// A kind with this behaviour, the columns that kinds without their own have, and nothing else.
-    pub(crate) fn new(strategy: impl Strategy) -> Self {
+    /// The kind of a resource with this behaviour, the columns that kinds without their own have, and nothing else.
+    pub(crate) fn new(group: &'static str, plural: &'static str, strategy: impl Strategy) -> Self {
         Self {
+            group,
+            plural,
             strategy: Arc::new(strategy),
             columns: vec![columns::name(), columns::created_at()],
             selectable: Vec::new(),
@@ -32,6 +42,8 @@ impl Kind {
             scale: None,
             side_effects: None,
             ttl: None,
+            conversions: Vec::new(),
+            deprecation: None,
         }
     }
 
@@ -56,6 +68,18 @@ impl Kind {
     /// With metadata that only whole objects show.
     pub(crate) fn hide_metadata(mut self, hide: fn(&mut Value)) -> Self {
         self.hide_metadata = Some(hide);
+        self
+    }
+
+    /// With a version that differs from the stored one.
+    pub(crate) fn conversion(mut self, version: GroupVersion, conversion: impl Conversion + 'static) -> Self {
+        self.conversions.push((version, Arc::new(conversion)));
+        self
+    }
+
+    /// With a `Warning` that clients are to leave the kind.
+    pub(crate) fn deprecation(mut self, warning: &'static str) -> Self {
+        self.deprecation = Some(warning);
         self
     }
 

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 use trireme_storage::Revision;
 
 use crate::{
-    encode::BODY_TO_REVISION,
+    encode::{self, BODY_TO_REVISION},
     event::{EventKind, LINE_TAIL},
 };
 
@@ -37,7 +38,7 @@ pub struct Item {
     pub owners: Box<[Box<str>]>,
     /// Whether a deletion is under way: there is a `metadata.deletionTimestamp`.
     pub is_terminating: bool,
-    /// Values of the resource's selectable fields, in the order of `ResourceInfo::selectable`.
+    /// Values of the resource's selectable fields, in the order of `ResourceDefinition::selectable`.
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
     pub(crate) line: Bytes,
@@ -91,6 +92,27 @@ impl Item {
             fields: self.fields.clone(),
             line,
             line_kind: EventKind::Deleted,
+        }
+    }
+
+    /// The same item with its object in another version.
+    pub(crate) fn with_object(&self, object: &Value) -> Self {
+        let encoded = encode::object_at(object, self.revision);
+        let (line, bytes) = make_line(self.line_kind, &[&encoded]);
+        let body = memchr::memmem::find(&bytes, br#""metadata":{"#).unwrap_or(1);
+        Self {
+            bytes,
+            body,
+            revision: self.revision,
+            key: self.key.clone(),
+            namespace_len: self.namespace_len,
+            uid: self.uid.clone(),
+            labels: self.labels.clone(),
+            owners: self.owners.clone(),
+            is_terminating: self.is_terminating,
+            fields: self.fields.clone(),
+            line,
+            line_kind: self.line_kind,
         }
     }
 

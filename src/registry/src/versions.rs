@@ -1,18 +1,178 @@
 //! Objects in the versions that clients ask for: bytes are spliced where only `apiVersion` differs, and go through a
 //! tree only where a conversion does something.
+//!
+//! Where a [`Converter`](crate::Converter) converts, [`in_version`] is called first, with everything that is at hand; the
+//! other functions show such items as they are.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use trireme_machinery::{ApiError, GroupVersion};
 
 use crate::{
+    definition::{ResourceDefinition, ServedVersion},
     encode,
-    info::{ResourceInfo, ServedVersion},
     item::Item,
     stored,
 };
 
+/// The items as the converter of the resource shows them in a version: one call for all that are in another. Costs
+/// nothing for a resource without one.
+///
+/// # Errors
+/// What the converter says, and if it gives back another number of objects.
+pub async fn in_version(
+    info: &ResourceDefinition,
+    mut items: Vec<Arc<Item>>,
+    version: usize,
+) -> Result<Vec<Arc<Item>>, ApiError> {
+    if info.converter.is_none() {
+        return Ok(items);
+    }
+    let to = served_at(info, version);
+    for from in info
+        .versions
+        .iter()
+        .filter(|from| from.group_version != to.group_version)
+    {
+        let is_of = |item: &Arc<Item>| is_in(item, &from.group_version);
+        let places: Vec<usize> = (0..items.len())
+            .filter(|at| items.get(*at).is_some_and(is_of))
+            .collect();
+        if places.is_empty() {
+            continue;
+        }
+        let objects = places.iter().filter_map(|at| items.get(*at)).map(|item| parse(item));
+        let objects = objects.collect::<Result<Vec<_>, _>>()?;
+        let converted = convert(info, objects, from, to).await?;
+        for (at, object) in places.into_iter().zip(converted) {
+            if let Some(place) = items.get_mut(at) {
+                *place = Arc::new(place.with_object(&object));
+            }
+        }
+    }
+    Ok(items)
+}
+
+/// One item as [`in_version`] shows it.
+///
+/// # Errors
+/// As there.
+pub async fn item_in_version(
+    info: &ResourceDefinition,
+    item: &Arc<Item>,
+    version: usize,
+) -> Result<Arc<Item>, ApiError> {
+    let mut items = in_version(info, vec![item.clone()], version).await?;
+    items
+        .pop()
+        .ok_or_else(|| ApiError::internal("an object was lost in its conversion"))
+}
+
+/// An object of the stored version as one of a served version.
+pub(crate) async fn to_served_version(
+    info: &ResourceDefinition,
+    version: &ServedVersion,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    if info.converter.is_none() {
+        from_stored(info, version, object);
+        return Ok(());
+    }
+    convert_one(info, object, info.stored(), version).await
+}
+
+/// An object of a served version as one of the stored version.
+pub(crate) async fn to_stored_version(
+    info: &ResourceDefinition,
+    version: &ServedVersion,
+    object: &mut Value,
+) -> Result<(), ApiError> {
+    if info.converter.is_none() {
+        to_stored(info, version, object);
+        return Ok(());
+    }
+    convert_one(info, object, version, info.stored()).await
+}
+
+/// An item as a tree in the stored version, with its `resourceVersion`.
+pub(crate) async fn stored_value(info: &ResourceDefinition, item: &Item) -> Result<Value, ApiError> {
+    let mut object = parse(item)?;
+    let from = info.versions.iter().find(|version| is_in(item, &version.group_version));
+    if let Some(from) = from.filter(|_| info.converter.is_some()) {
+        convert_one(info, &mut object, from, info.stored()).await?;
+    }
+    Ok(object)
+}
+
+async fn convert_one(
+    info: &ResourceDefinition,
+    object: &mut Value,
+    from: &ServedVersion,
+    to: &ServedVersion,
+) -> Result<(), ApiError> {
+    let mut converted = convert(info, vec![object.take()], from, to).await?;
+    *object = converted.pop().unwrap_or_default();
+    Ok(())
+}
+
+/// Converts objects by the converter of the resource.
+async fn convert(
+    info: &ResourceDefinition,
+    objects: Vec<Value>,
+    from: &ServedVersion,
+    to: &ServedVersion,
+) -> Result<Vec<Value>, ApiError> {
+    let count = objects.len();
+    let mut converted = match &info.converter {
+        Some(converter) if from.group_version != to.group_version => {
+            converter
+                .convert(objects, &from.group_version, &to.group_version)
+                .await?
+        }
+        _ => objects,
+    };
+    if converted.len() != count {
+        let text = format!(
+            "the conversion to {} gave {} objects for {count}",
+            to.group_version,
+            converted.len()
+        );
+        return Err(ApiError::internal(text));
+    }
+    for object in &mut converted {
+        name_version(info, to, object);
+    }
+    Ok(converted)
+}
+
+fn parse(item: &Item) -> Result<Value, ApiError> {
+    stored::parse(&item.bytes).map_err(|error| {
+        tracing::error!(key = %item.key, %error, "a cached object is not JSON");
+        ApiError::internal("a stored object cannot be read")
+    })
+}
+
+/// Reports whether an item's bytes are of a version; it costs a comparison.
+fn is_in(item: &Item, version: &GroupVersion) -> bool {
+    let rest = item.bytes.strip_prefix(br#"{"apiVersion":""#);
+    let rest = match &*version.group {
+        "" => rest,
+        group => rest
+            .and_then(|rest| rest.strip_prefix(group.as_bytes()))
+            .and_then(|rest| rest.strip_prefix(b"/")),
+    };
+    let rest = rest.and_then(|rest| rest.strip_prefix(version.version.as_bytes()));
+    rest.is_some_and(|rest| rest.starts_with(b"\""))
+}
+
+fn served_at(info: &ResourceDefinition, version: usize) -> &ServedVersion {
+    info.versions.get(version).unwrap_or_else(|| info.stored())
+}
+
 /// The answer to a GET.
-pub fn object_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn object_bytes(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     match served(info, version) {
         None => item.bytes.clone(),
         Some(served) if served.conversion.is_some() => converted(info, item, served),
@@ -21,7 +181,7 @@ pub fn object_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
 }
 
 /// The item of a list: the object without `apiVersion` and `kind`.
-pub fn list_item_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn list_item_bytes(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     let body = list_item_body(info, item, version);
     let mut bytes = Vec::with_capacity(body.len() + 1);
     bytes.push(b'{');
@@ -30,7 +190,7 @@ pub fn list_item_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Byte
 }
 
 /// The item of a list after its opening brace; costs no copy unless a conversion does something.
-pub fn list_item_body(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn list_item_body(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     match served(info, version) {
         Some(served) if served.conversion.is_some() => {
             let bytes = converted(info, item, served);
@@ -42,7 +202,7 @@ pub fn list_item_body(info: &ResourceInfo, item: &Item, version: usize) -> Bytes
 }
 
 /// The object as a tree; `Null` in the impossible case that a cached object cannot be parsed.
-pub fn object_value(info: &ResourceInfo, item: &Item, version: usize) -> Value {
+pub fn object_value(info: &ResourceDefinition, item: &Item, version: usize) -> Value {
     let mut object = stored::parse(&item.bytes).unwrap_or_default();
     if let Some(served) = served(info, version) {
         from_stored(info, served, &mut object);
@@ -51,38 +211,38 @@ pub fn object_value(info: &ResourceInfo, item: &Item, version: usize) -> Value {
 }
 
 /// Turns an object of the stored version into one of a served version.
-pub fn from_stored(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
-    if let Some(conversion) = version.conversion {
+pub fn from_stored(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if let Some(conversion) = &version.conversion {
         conversion.to_served(object);
     }
     name_version(info, version, object);
 }
 
 /// Turns an object of a served version into one of the stored version.
-pub fn to_stored(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
-    if let Some(conversion) = version.conversion {
+pub fn to_stored(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if let Some(conversion) = &version.conversion {
         conversion.to_stored(object);
     }
     name_version(info, info.stored(), object);
 }
 
-fn name_version(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
+fn name_version(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("apiVersion".into(), version.group_version.to_string().into());
         fields.insert("kind".into(), Value::from(&*info.kind));
     }
 }
 
-/// The version, if it is another than the stored one.
-fn served(info: &ResourceInfo, version: usize) -> Option<&ServedVersion> {
-    if version == info.storage_version {
+/// The version, if items are to be brought into it here.
+fn served(info: &ResourceDefinition, version: usize) -> Option<&ServedVersion> {
+    if version == info.storage_version || info.converter.is_some() {
         None
     } else {
         info.versions.get(version)
     }
 }
 
-fn converted(info: &ResourceInfo, item: &Item, version: &ServedVersion) -> Bytes {
+fn converted(info: &ResourceDefinition, item: &Item, version: &ServedVersion) -> Bytes {
     let mut object = stored::parse(&item.bytes).unwrap_or_default();
     from_stored(info, version, &mut object);
     encode::object_at(&object, item.revision).into()

@@ -10,7 +10,7 @@ use trireme_http::client::{Body, Call, Client, ClientError, Endpoint, Request, T
 
 use crate::probe::StoreProbe;
 
-/// Who answers probes at all does so in milliseconds.
+/// The time limit of a probe: a live component answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What is said by a component is a word.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["controller-manager", "scheduler", "etcd-0"];
 
 /// The components of a control plane on one machine.
 pub(crate) struct OnThisMachine {
-    /// What is known of the store, be it etcd or not: readiness has that name for it, too.
+    /// The health of the store, be it etcd or not: readiness has that name for it, too.
     pub(crate) store: StoreProbe,
     /// Asks the others.
     pub(crate) client: Client,

@@ -21,5 +21,5 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     };
     let written = call.route.registry.create(request).await?;
     call.warn(written.warnings);
-    Ok(shape.answer(call, StatusCode::CREATED, &written.object))
+    shape.answer(call, StatusCode::CREATED, &written.object).await
 }

@@ -1,7 +1,7 @@
 //! DELETE of a collection.
 
 use actix_web::web;
-use trireme_registry::request::DeleteCollectionRequest;
+use trireme_registry::{request::DeleteCollectionRequest, versions};
 
 use super::{Call, delete, list, list_query};
 use crate::{negotiation::Produces, respond::Answered};
@@ -19,6 +19,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         list,
         options: deletion.options,
     };
-    let page = call.route.registry.delete_collection(request).await?;
+    let mut page = call.route.registry.delete_collection(request).await?;
+    page.items = versions::in_version(info, page.items, call.route.version).await?;
     Ok(shape.page(call, page))
 }

@@ -19,7 +19,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     let registry = &call.route.registry;
     let response = match call.subresource {
         Subresource::Scale => shape.value(call, StatusCode::OK, registry.scale(request).await?),
-        _ => shape.item(call, StatusCode::OK, &*registry.get(request).await?),
+        _ => shape.item(call, StatusCode::OK, &registry.get(request).await?).await?,
     };
     Ok(compress::large(&call.http, response))
 }

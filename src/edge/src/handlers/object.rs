@@ -1,5 +1,7 @@
 //! Answers that hold one object.
 
+use std::sync::Arc;
+
 use actix_web::{HttpResponse, http::StatusCode};
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Object, Reason};
@@ -13,7 +15,7 @@ use super::Call;
 use crate::{
     exchange::Exchange,
     negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view},
-    respond,
+    respond::{self, Answered},
     views::{IncludeObject, Tables, partial, stored, to_stored},
 };
 
@@ -44,7 +46,19 @@ impl Shape {
     }
 
     /// An answer with a cached object in it.
-    pub(super) fn item(&self, call: &Call, code: StatusCode, item: &Item) -> HttpResponse {
+    ///
+    /// # Errors
+    /// What the resource's converter says.
+    pub(super) async fn item(&self, call: &Call, code: StatusCode, item: &Arc<Item>) -> Answered {
+        let info = call.route.registry.info();
+        if info.converter.is_none() {
+            return Ok(self.shown(call, code, item));
+        }
+        let converted = versions::item_in_version(info, item, call.route.version).await?;
+        Ok(self.shown(call, code, &converted))
+    }
+
+    fn shown(&self, call: &Call, code: StatusCode, item: &Item) -> HttpResponse {
         let info = call.route.registry.info();
         let value = match self.accept.view {
             View::Whole | View::MetadataList(_) if self.accept.format == Format::Json => {
@@ -68,10 +82,13 @@ impl Shape {
     }
 
     /// An answer with what a write came to in it.
-    pub(super) fn answer(&self, call: &Call, code: StatusCode, answer: &Answer) -> HttpResponse {
+    ///
+    /// # Errors
+    /// What the resource's converter says.
+    pub(super) async fn answer(&self, call: &Call, code: StatusCode, answer: &Answer) -> Answered {
         match answer {
-            Answer::Stored(item) => self.item(call, code, item),
-            Answer::Made(value) => self.value(call, code, value.clone()),
+            Answer::Stored(item) => self.item(call, code, item).await,
+            Answer::Made(value) => Ok(self.value(call, code, value.clone())),
         }
     }
 

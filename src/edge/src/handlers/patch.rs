@@ -38,5 +38,5 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     } else {
         StatusCode::OK
     };
-    Ok(shape.answer(call, code, &written.object))
+    shape.answer(call, code, &written.object).await
 }

@@ -10,7 +10,7 @@ use trireme_actors::Clock;
 use trireme_http::{server::Ending, websocket};
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{
-    EventKind, Item, ResourceInfo, WatchFrame, Watcher,
+    EventKind, Item, RegistryHandle, ResourceDefinition, WatchFrame, Watcher,
     list_options::WatchOptions,
     request::{Selection, WatchRequest, WatchStart},
     versions,
@@ -62,6 +62,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     };
     let watcher = call.route.registry.watch(request).await;
     let lines = Lines {
+        registry: call.route.registry.clone(),
         info,
         version: call.route.version,
         view: accept.view,
@@ -124,14 +125,19 @@ fn events(watcher: Watcher, lines: Lines, ending: &Ending) -> impl Stream<Item =
             () = &mut ended => return None,
             frames = watcher.next() => frames?,
         };
-        let (written, goes_on) = lines.write(frames)?;
+        lines.follow()?;
+        let (written, goes_on) = match lines.converted(frames).await {
+            Ok(frames) => lines.write(frames)?,
+            Err(error) => (vec![line("ERROR", &status::object(&error))], false),
+        };
         Some((written, goes_on.then_some((watcher, lines, ended))))
     })
 }
 
 /// Writes events in the form that was agreed on.
 struct Lines {
-    info: Arc<ResourceInfo>,
+    registry: RegistryHandle,
+    info: Arc<ResourceDefinition>,
     version: usize,
     view: View,
     include: IncludeObject,
@@ -141,6 +147,40 @@ struct Lines {
 }
 
 impl Lines {
+    /// Goes on by the definition of now; `None` if the version is served no longer.
+    fn follow(&mut self) -> Option<()> {
+        if !self.registry.is_current(&self.info) {
+            let current = self.registry.current();
+            let version = self.info.versions.get(self.version)?;
+            self.version = current.version_index(&version.group_version)?;
+            self.info = current;
+            self.first = true;
+        }
+        Some(())
+    }
+
+    /// The frames as the resource's converter shows them, in one call.
+    async fn converted(&self, mut frames: Vec<WatchFrame>) -> Result<Vec<WatchFrame>, ApiError> {
+        if self.info.converter.is_none() {
+            return Ok(frames);
+        }
+        let items = frames.iter().filter_map(|frame| match frame {
+            WatchFrame::Event { item, .. } => Some(item.clone()),
+            WatchFrame::Bookmark { .. } | WatchFrame::Error(_) => None,
+        });
+        let mut items = versions::in_version(&self.info, items.collect(), self.version)
+            .await?
+            .into_iter();
+        for frame in &mut frames {
+            if let WatchFrame::Event { item, .. } = frame
+                && let Some(converted) = items.next()
+            {
+                *item = converted;
+            }
+        }
+        Ok(frames)
+    }
+
     /// A line for each of some frames, and whether more may follow; `None` if the events cannot be shown as asked for.
     fn write(&mut self, frames: Vec<WatchFrame>) -> Option<(Vec<Bytes>, bool)> {
         if matches!(self.view, View::MetadataList(_)) {
@@ -166,7 +206,7 @@ impl Lines {
 
     fn event(&mut self, kind: EventKind, item: &Item, frame: Bytes) -> Bytes {
         if self.view == View::Whole {
-            if self.version == self.info.storage_version {
+            if self.version == self.info.storage_version && self.info.converter.is_none() {
                 return frame;
             }
             let object = versions::object_bytes(&self.info, item, self.version);

@@ -339,6 +339,7 @@ async fn an_idle_connection_expires() {
         };
         let response = client.send(hello()).await.expect("an answer");
         text(response).await;
+        clock.elapse(ClientSettings::default().idle_timeout).await;
         // It ends by itself, not only when the next call looks.
         while client.snapshot().iter().any(|endpoint| endpoint.open_connections > 0) {
             clock.advance(ClientSettings::default().idle_timeout);

@@ -15,6 +15,19 @@ use serde_json::Value;
 
 use crate::values::text_at;
 
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![
+        policies::mutating(),
+        policies::validating(),
+        policybindings::mutating(),
+        policybindings::validating(),
+        webhookconfigurations::mutating(),
+        webhookconfigurations::validating(),
+    ]
+}
+
 /// Names that end so are of configurations in files of the server.
 const STATIC_SUFFIX: &str = ".static.k8s.io";
 

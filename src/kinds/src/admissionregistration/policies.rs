@@ -34,6 +34,7 @@ const NOTHING_TO_DO: &str = "validations or auditAnnotations must contain at lea
 pub(crate) fn validating() -> Kind {
     let description = "Validations indicates the number of validation rules defined in this configuration";
     kind(
+        "validatingadmissionpolicies",
         Policies { mutating: false },
         ("Validations", description, "/spec/validations"),
     )
@@ -43,18 +44,23 @@ pub(crate) fn validating() -> Kind {
 pub(crate) fn mutating() -> Kind {
     let description = "Mutation indicates the number of mutations rules defined in this configuration";
     kind(
+        "mutatingadmissionpolicies",
         Policies { mutating: true },
         ("Mutations", description, "/spec/mutations"),
     )
 }
 
-fn kind(policies: Policies, (name, description, rules): (&'static str, &'static str, &'static str)) -> Kind {
+fn kind(
+    plural: &'static str,
+    policies: Policies,
+    (name, description, rules): (&'static str, &'static str, &'static str),
+) -> Kind {
     let count = move |object: &Value| {
         let rules = object.pointer(rules).and_then(Value::as_array);
         Value::from(rules.map_or(0, Vec::len))
     };
     let of_params = "ParamKind specifies the kind of resources used to parameterize this policy";
-    Kind::new(policies).columns(vec![
+    Kind::new("admissionregistration.k8s.io", plural, policies).columns(vec![
         columns::name(),
         column(name, "integer", described(description), count),
         column("ParamKind", "string", described(of_params), |object| {
@@ -170,9 +176,12 @@ fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         validate_group_version(version, &path.child("apiVersion"), errors);
     }
     if let Some(kind) = require(kind, path, "kind", errors) {
-        let faults = names::dns1035_label(&kind.to_lowercase());
-        if !faults.is_empty() {
-            let detail = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+        let messages = names::dns1035_label(&kind.to_lowercase());
+        if !messages.is_empty() {
+            let detail = format!(
+                "may have mixed case, but should otherwise match: {}",
+                messages.join(",")
+            );
             errors.push(Error::invalid_str(&path.child("kind"), kind, &detail));
         }
     }
@@ -188,9 +197,9 @@ fn validate_group_version(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
         Some((group, version)) => (group, version),
         None => ("", text),
     };
-    let mut push = |value: &str, faults: Vec<String>| {
-        if !faults.is_empty() {
-            errors.push(Error::invalid_str(path, value, &faults.join(",")));
+    let mut push = |value: &str, messages: Vec<String>| {
+        if !messages.is_empty() {
+            errors.push(Error::invalid_str(path, value, &messages.join(",")));
         }
     };
     if !group.is_empty() {

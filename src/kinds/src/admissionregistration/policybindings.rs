@@ -23,18 +23,18 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
 /// ValidatingAdmissionPolicyBindings.
 pub(crate) fn validating() -> Kind {
-    kind(Bindings { validating: true })
+    kind("validatingadmissionpolicybindings", Bindings { validating: true })
 }
 
 /// MutatingAdmissionPolicyBindings.
 pub(crate) fn mutating() -> Kind {
-    kind(Bindings { validating: false })
+    kind("mutatingadmissionpolicybindings", Bindings { validating: false })
 }
 
-fn kind(bindings: Bindings) -> Kind {
+fn kind(plural: &'static str, bindings: Bindings) -> Kind {
     let policy = "PolicyName indicates the policy definition which the policy binding binded to";
     let reference = "ParamRef indicates the param resource which sets the configuration param";
-    Kind::new(bindings).columns(vec![
+    Kind::new("admissionregistration.k8s.io", plural, bindings).columns(vec![
         columns::name(),
         column("PolicyName", "string", described(policy), |object| {
             Value::from(
@@ -193,7 +193,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let trial = Trial::new(
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",

@@ -17,7 +17,7 @@ const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let revision = |object: &Value| object.get("revision").cloned().unwrap_or_else(|| 0.into());
-    Kind::new(ControllerRevisions).columns(vec![
+    Kind::new("apps", "controllerrevisions", ControllerRevisions).columns(vec![
         columns::name(),
         controller_column(),
         column("Revision", "string", documented(TYPE, "revision"), revision),

@@ -32,7 +32,7 @@ const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 pub(crate) fn kind() -> Kind {
     let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(DaemonSets)
+    Kind::new("apps", "daemonsets", DaemonSets)
         .columns(vec![
             columns::name(),
             status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
@@ -271,23 +271,23 @@ mod tests {
 
     #[test]
     fn the_annotation_must_be_a_number() {
-        let fault = |given: &str| {
+        let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
             DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
-        assert_eq!(fault("-3"), None);
-        assert_eq!(fault("x"), told(r#""x": invalid syntax"#));
-        assert_eq!(fault(""), told(r#""": invalid syntax"#));
+        assert_eq!(error("-3"), None);
+        assert_eq!(error("x"), told(r#""x": invalid syntax"#));
+        assert_eq!(error(""), told(r#""": invalid syntax"#));
         assert_eq!(
-            fault("9223372036854775808"),
+            error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
         assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let rolling = |rolling: Value| json!({ "updateStrategy": { "rollingUpdate": rolling } });
         let disk = json!([{ "name": "v", "gcePersistentDisk": { "pdName": "d" } }]);
         let cases: [(Value, &[&str]); 8] = [
@@ -329,6 +329,6 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (daemon_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (daemon_set(&patch), errors)));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
     count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
@@ -21,7 +21,7 @@ const STATUS: &str = "io.k8s.api.apps.v1.ReplicaSetStatus";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(ReplicaSets)
+    Kind::new("apps", "replicasets", ReplicaSets)
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("apps", "replicasets", kind());
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
@@ -138,7 +138,7 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_errors(&cases.map(|(patch, faults)| (replica_set(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (replica_set(&patch), errors)));
         let old = trial.create(replica_set(&json!({}))).expect("the replica set is valid");
         trial.expect_status_errors(
             &old,

@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
     container_columns, default_template, ready_column, template_warnings, validate_collision_count,
@@ -20,7 +20,7 @@ use crate::{
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
-/// What an update of the spec may change.
+/// Fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -34,7 +34,7 @@ const MUTABLE: [&str; 7] = [
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let [containers, images] = container_columns("/spec/template/spec");
-    Kind::new(StatefulSets)
+    Kind::new("apps", "statefulsets", StatefulSets)
         .columns(vec![
             columns::name(),
             ready_column(),
@@ -108,20 +108,20 @@ impl Strategy for StatefulSets {
         let mut errors = ErrorList::new();
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        let mut old_faults = ErrorList::new();
+        let mut old_errors = ErrorList::new();
         validate_stateful_set_spec(
             old,
             Checks {
                 service_name: false,
                 templates: true,
             },
-            &mut old_faults,
+            &mut old_errors,
         );
         validate_stateful_set_spec(
             new,
             Checks {
                 service_name: false,
-                templates: old_faults.is_empty(),
+                templates: old_errors.is_empty(),
             },
             &mut errors,
         );
@@ -239,7 +239,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         errors.extend(
             names::dns1123_label(service)
                 .iter()
-                .map(|fault| Error::invalid_str(&at, service, fault)),
+                .map(|error| Error::invalid_str(&at, service, error)),
         );
     }
 }
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let mounting = json!({ "spec": { "containers": [
             { "name": "c", "image": "i", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] },
         ] } });
@@ -402,7 +402,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (stateful_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (stateful_set(&patch), errors)));
     }
 
     #[test]

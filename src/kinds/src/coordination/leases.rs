@@ -15,7 +15,7 @@ const SPEC: &str = "io.k8s.api.coordination.v1.LeaseSpec";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let holder = |object: &Value| Value::from(text_at(object, "/spec/holderIdentity"));
-    Kind::new(Leases).columns(vec![
+    Kind::new("coordination.k8s.io", "leases", Leases).columns(vec![
         columns::name(),
         column("Holder", "string", documented(SPEC, "holderIdentity"), holder),
         columns::age(),

@@ -1,3 +1,9 @@
 //! `coordination.k8s.io`
 
 pub(crate) mod leases;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![leases::kind()]
+}

@@ -1,5 +1,6 @@
 //! The core group, one file a kind.
 
+pub(crate) mod bindings;
 pub(crate) mod componentstatuses;
 pub(crate) mod configmaps;
 mod delete_options;
@@ -22,3 +23,25 @@ pub(crate) mod services;
 pub(crate) mod volumes;
 
 pub(crate) use resource_names::is_extended as is_extended_resource_name;
+
+use crate::{builtin::Settings, kind::Kind};
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
+    vec![
+        configmaps::kind(),
+        endpoints::kind(),
+        events::kind(settings.event_ttl),
+        limitranges::kind(),
+        namespaces::kind(),
+        nodes::kind(),
+        persistentvolumeclaims::kind(),
+        persistentvolumes::kind(),
+        pods::kind(),
+        podtemplates::kind(),
+        replicationcontrollers::kind(),
+        resourcequotas::kind(),
+        secrets::kind(),
+        serviceaccounts::kind(&settings.tokens),
+        services::kind(settings),
+    ]
+}

@@ -26,11 +26,13 @@ const ROLE_LABEL: &str = "kubernetes.io/role";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(Nodes).columns(node_columns()).selectable(vec![selectable(
-        "spec.unschedulable",
-        &["spec.unschedulable"],
-        |node| is_unschedulable(node).to_string(),
-    )])
+    Kind::new("", "nodes", Nodes)
+        .columns(node_columns())
+        .selectable(vec![selectable(
+            "spec.unschedulable",
+            &["spec.unschedulable"],
+            |node| is_unschedulable(node).to_string(),
+        )])
 }
 
 fn is_unschedulable(node: &Value) -> bool {

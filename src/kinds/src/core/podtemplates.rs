@@ -13,7 +13,7 @@ use crate::{
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(PodTemplates).columns(vec![
+    Kind::new("", "podtemplates", PodTemplates).columns(vec![
         columns::name(),
         column(
             "Containers",

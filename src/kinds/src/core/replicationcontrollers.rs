@@ -5,7 +5,7 @@ use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
     apps::workload::{
@@ -30,7 +30,7 @@ pub(crate) fn kind() -> Kind {
             entries(spec, "selector").map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
         or_none(&pairs.collect::<Vec<_>>().join(","))
     };
-    Kind::new(ReplicationControllers)
+    Kind::new("", "replicationcontrollers", ReplicationControllers)
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         trial().expect_errors(&[
             (named("a", json!({ "template": testing::template() })), &[]),
             (named("a", json!({})), &["spec.selector: Required value", "spec.template: Required value"]),

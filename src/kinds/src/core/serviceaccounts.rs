@@ -21,7 +21,7 @@ pub(crate) fn kind(tokens: &TokenIssuer) -> Kind {
     let accounts = ServiceAccounts {
         token: TokenRequest(tokens.clone()),
     };
-    Kind::new(accounts).columns(vec![columns::name(), columns::age()])
+    Kind::new("", "serviceaccounts", accounts).columns(vec![columns::name(), columns::age()])
 }
 
 struct ServiceAccounts {

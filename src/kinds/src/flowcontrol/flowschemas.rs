@@ -87,7 +87,7 @@ pub(crate) fn kind() -> Kind {
             .find(|condition| text(condition, "type") == "Dangling");
         Value::from(dangling.map_or("?", |condition| text(condition, "status")))
     };
-    Kind::new(FlowSchemas).columns(vec![
+    Kind::new("flowcontrol.apiserver.k8s.io", "flowschemas", FlowSchemas).columns(vec![
         columns::name(),
         column("PriorityLevel", "string", documented(LEVEL, "name"), |object| {
             Value::from(text_at(object, "/spec/priorityLevelConfiguration/name"))
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let schema = |more: Value| {
             named(
                 "s",

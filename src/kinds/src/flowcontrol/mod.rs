@@ -9,6 +9,12 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use crate::values::{items, text};
 
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![flowschemas::kind(), prioritylevelconfigurations::kind()]
+}
+
 /// Conditions of a status: each has a type, and no type comes twice.
 fn validate_status_conditions(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();

@@ -20,7 +20,7 @@ use crate::{
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const NOT_AN_ADDRESS: &str = "must be a DNS name, not an IP address";
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
-/// How many hosts a row shows.
+/// The number of hosts a row shows.
 const SHOWN_HOSTS: usize = 3;
 
 /// The kind's parts.
@@ -30,7 +30,7 @@ pub(crate) fn kind() -> Kind {
         let has_tls = object.get("spec").is_some_and(|spec| !items(spec, "tls").is_empty());
         Value::from(if has_tls { "80, 443" } else { "80" })
     };
-    Kind::new(Ingresses).columns(vec![
+    Kind::new("networking.k8s.io", "ingresses", Ingresses).columns(vec![
         columns::name(),
         column(
             "Class",
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
         trial().expect_errors(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),

@@ -5,3 +5,15 @@ pub(crate) mod ingresses;
 pub(crate) mod ipaddresses;
 pub(crate) mod networkpolicies;
 pub(crate) mod servicecidrs;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![
+        ingressclasses::kind(),
+        ingresses::kind(),
+        ipaddresses::kind(),
+        networkpolicies::kind(),
+        servicecidrs::kind(),
+    ]
+}

@@ -28,7 +28,7 @@ pub(crate) fn kind() -> Kind {
                 .unwrap_or_default(),
         )
     };
-    Kind::new(NetworkPolicies).columns(vec![
+    Kind::new("networking.k8s.io", "networkpolicies", NetworkPolicies).columns(vec![
         columns::name(),
         column("Pod-Selector", "string", documented(SPEC, "podSelector"), selector),
         columns::age(),
@@ -211,7 +211,7 @@ fn validate_ip_block(block: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether an address is in a network.
+/// Returns true if an address is in a network.
 fn contains(network: std::net::IpAddr, length: u8, address: std::net::IpAddr) -> bool {
     use std::net::IpAddr::{V4, V6};
     let (width, network, address) = match (network, address) {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
         let block =
             |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));

@@ -24,7 +24,7 @@ pub(crate) fn kind() -> Kind {
         let all: Vec<&str> = blocks(object).iter().filter_map(Value::as_str).collect();
         Value::from(all.join(","))
     };
-    Kind::new(ServiceCidrs).columns(vec![
+    Kind::new("networking.k8s.io", "servicecidrs", ServiceCidrs).columns(vec![
         columns::name(),
         column("CIDRs", "string", documented(SPEC, "cidrs"), joined),
         columns::age(),

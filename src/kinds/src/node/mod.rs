@@ -1,3 +1,9 @@
 //! `node.k8s.io`.
 
 pub(crate) mod runtimeclasses;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![runtimeclasses::kind()]
+}

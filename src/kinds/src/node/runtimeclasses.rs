@@ -27,7 +27,7 @@ const TOLERATION: &[Field] = &[
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(RuntimeClasses).columns(vec![
+    Kind::new("node.k8s.io", "runtimeclasses", RuntimeClasses).columns(vec![
         columns::name(),
         column("Handler", "string", described(""), |object| {
             Value::from(text(object, "handler"))
@@ -104,7 +104,7 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let toleration = json!({ "key": "k", "operator": "Exists" });
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
         trial.expect_errors(&[

@@ -34,7 +34,7 @@ pub fn allow_privileged(allowed: bool) {
     PRIVILEGED_ALLOWED.store(allowed, Ordering::Relaxed);
 }
 
-/// Whether privileged containers may run in this cluster.
+/// Returns true if privileged containers may run in this cluster.
 pub(super) fn is_privileged_allowed() -> bool {
     PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
 }

@@ -32,7 +32,7 @@ pub(crate) fn kind() -> Kind {
     let min = described("The minimum number of pods that must be available.");
     let max = described("The maximum number of pods that may be unavailable.");
     let allowed = described("Calculated number of pods that may be disrupted at this time.");
-    Kind::new(Budgets).columns(vec![
+    Kind::new("policy", "poddisruptionbudgets", Budgets).columns(vec![
         columns::name(),
         column("Min Available", "string", min, move |object| {
             bound(object, "/spec/minAvailable")
@@ -122,7 +122,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("policy", "poddisruptionbudgets", kind());
         trial.expect_errors(&[
             (named("a", json!({})), &[]),

@@ -36,7 +36,12 @@ pub(crate) fn role_binding() -> Kind {
             "ServiceAccounts in the roleBinding",
         ],
     );
-    Kind::new(Bindings { namespaced: true }).columns(columns)
+    Kind::new(
+        "rbac.authorization.k8s.io",
+        "rolebindings",
+        Bindings { namespaced: true },
+    )
+    .columns(columns)
 }
 
 /// ClusterRoleBindings: who may do what everywhere.
@@ -49,7 +54,12 @@ pub(crate) fn cluster_role_binding() -> Kind {
             "ServiceAccounts in the clusterRoleBinding",
         ],
     );
-    Kind::new(Bindings { namespaced: false }).columns(columns)
+    Kind::new(
+        "rbac.authorization.k8s.io",
+        "clusterrolebindings",
+        Bindings { namespaced: false },
+    )
+    .columns(columns)
 }
 
 fn binding_columns(role_description: &'static str, descriptions: [&'static str; 3]) -> Vec<Column> {
@@ -210,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let account = json!({ "kind": "ServiceAccount", "name": "a" });
         Trial::new(GROUP, "rolebindings", role_binding()).expect_errors(&[
             (binding("Role", account.clone()), &[]),
@@ -242,13 +252,13 @@ mod tests {
         let old = trial
             .create(binding("Role", json!({ "kind": "User", "name": "u" })))
             .expect("a valid binding");
-        let fault = format!(
+        let error = format!(
             r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#
         );
         trial.expect_patch_errors(
             &old,
             &[
-                (json!({ "roleRef": { "name": "q" } }), &[&fault]),
+                (json!({ "roleRef": { "name": "q" } }), &[&error]),
                 (json!({ "subjects": [] }), &[]),
             ],
         );

@@ -2,3 +2,14 @@
 
 pub(crate) mod bindings;
 pub(crate) mod roles;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![
+        bindings::cluster_role_binding(),
+        bindings::role_binding(),
+        roles::cluster_role(),
+        roles::role(),
+    ]
+}

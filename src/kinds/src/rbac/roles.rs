@@ -14,12 +14,12 @@ use crate::{checks::validate_optional_label_selector, kind::Kind, values::items}
 
 /// Roles: what is allowed in a namespace.
 pub(crate) fn role() -> Kind {
-    Kind::new(Roles { namespaced: true })
+    Kind::new("rbac.authorization.k8s.io", "roles", Roles { namespaced: true })
 }
 
 /// ClusterRoles: what is allowed everywhere.
 pub(crate) fn cluster_role() -> Kind {
-    Kind::new(Roles { namespaced: false })
+    Kind::new("rbac.authorization.k8s.io", "clusterroles", Roles { namespaced: false })
 }
 
 struct Roles {

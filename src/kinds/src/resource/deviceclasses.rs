@@ -13,7 +13,7 @@ use crate::{columns, core::is_extended_resource_name, kind::Kind};
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(DeviceClasses).columns(vec![columns::name(), columns::age()])
+    Kind::new("resource.k8s.io", "deviceclasses", DeviceClasses).columns(vec![columns::name(), columns::age()])
 }
 
 struct DeviceClasses;
@@ -36,7 +36,7 @@ impl Strategy for DeviceClasses {
     }
 }
 
-/// Faults of a class; what is as it was in the `old` one is not compiled again.
+/// Validates a class; what is as it was in the `old` one is not compiled again.
 fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");

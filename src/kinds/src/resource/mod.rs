@@ -16,3 +16,14 @@ mod shapes;
 mod taints;
 #[cfg(test)]
 mod tests;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![
+        deviceclasses::kind(),
+        resourceclaims::kind(),
+        resourceclaimtemplates::kind(),
+        resourceslices::kind(),
+    ]
+}

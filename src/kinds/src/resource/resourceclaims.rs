@@ -21,7 +21,7 @@ use crate::{
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let description = "A summary of the current state (allocated, pending, reserved, etc.).";
-    Kind::new(ResourceClaims).columns(vec![
+    Kind::new("resource.k8s.io", "resourceclaims", ResourceClaims).columns(vec![
         columns::name(),
         column("State", "string", described(description), |object| {
             Value::from(state(object))
@@ -90,7 +90,7 @@ impl Strategy for ResourceClaims {
     }
 }
 
-/// What is said of devices goes with their allocation.
+/// Drops the statuses of devices whose allocation is gone.
 fn drop_deallocated(new: &mut Value, old: &Value) {
     let allocated = |object: &Value| -> HashSet<DeviceId> {
         let results = object.pointer("/status/allocation/devices").unwrap_or(&Value::Null);

@@ -20,7 +20,8 @@ use crate::{
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(ResourceClaimTemplates).columns(vec![columns::name(), columns::age()])
+    Kind::new("resource.k8s.io", "resourceclaimtemplates", ResourceClaimTemplates)
+        .columns(vec![columns::name(), columns::age()])
 }
 
 struct ResourceClaimTemplates;

@@ -41,7 +41,7 @@ pub(crate) fn kind() -> Kind {
             text_at(slice, "/spec/nodeName").to_owned()
         })
     };
-    let kind = Kind::new(ResourceSlices).selectable(vec![node_name]);
+    let kind = Kind::new("resource.k8s.io", "resourceslices", ResourceSlices).selectable(vec![node_name]);
     kind.columns(vec![
         columns::name(),
         column("Node", "string", documented(SPEC, "nodeName"), at("/spec/nodeName")),
@@ -170,7 +170,7 @@ fn validate_resource_pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Whom the devices are for: a node, some, all, or what each device says.
+/// Validates the node selection of a slice: one node, some, all, or one for each device.
 fn validate_slice_nodes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut set = Vec::new();
     if let Some(name) = spec.get("nodeName").and_then(Value::as_str) {

@@ -1,3 +1,9 @@
 //! `scheduling.k8s.io`.
 
 pub(crate) mod priorityclasses;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![priorityclasses::kind()]
+}

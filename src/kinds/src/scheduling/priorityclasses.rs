@@ -24,7 +24,7 @@ const OF_SYSTEM: [(&str, i64); 2] = [
 pub(crate) fn kind() -> Kind {
     let value = |object: &Value| Value::from(number(object, "value").unwrap_or(0));
     let is_default = |object: &Value| Value::from(is_true_at(object, "/globalDefault"));
-    Kind::new(PriorityClasses).columns(vec![
+    Kind::new("scheduling.k8s.io", "priorityclasses", PriorityClasses).columns(vec![
         columns::name(),
         column("Value", "integer", documented(TYPE, "value"), value),
         column(

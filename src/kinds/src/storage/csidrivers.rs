@@ -40,7 +40,7 @@ pub(crate) fn kind() -> Kind {
         Value::String(text) if text == UNSET => Value::from("<none>"),
         shown => shown,
     };
-    Kind::new(CsiDrivers).columns(vec![
+    Kind::new("storage.k8s.io", "csidrivers", CsiDrivers).columns(vec![
         columns::name(),
         flag("AttachRequired", "attachRequired", "/spec/attachRequired"),
         flag("PodInfoOnMount", "podInfoOnMount", "/spec/podInfoOnMount"),
@@ -205,7 +205,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         Trial::new("storage.k8s.io", "csidrivers", kind()).expect_errors(&[
             (named("d", json!({})), &[]),
             (named("d", json!({ "fsGroupPolicy": "Z", "volumeLifecycleModes": ["X"] })), &[

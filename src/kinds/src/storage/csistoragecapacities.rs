@@ -15,7 +15,7 @@ use crate::{
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(CsiStorageCapacities)
+    Kind::new("storage.k8s.io", "csistoragecapacities", CsiStorageCapacities)
 }
 
 struct CsiStorageCapacities;

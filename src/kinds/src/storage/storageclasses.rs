@@ -22,7 +22,7 @@ const MAX_PARAMETER_BYTES: usize = 256 * 1024;
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let plain = |field: &'static str| move |object: &Value| Value::from(text(object, field));
-    Kind::new(StorageClasses).columns(vec![
+    Kind::new("storage.k8s.io", "storageclasses", StorageClasses).columns(vec![
         columns::default_marked_name(&[
             "storageclass.kubernetes.io/is-default-class",
             "storageclass.beta.kubernetes.io/is-default-class",
@@ -107,7 +107,7 @@ impl Strategy for StorageClasses {
     }
 }
 
-/// Who provisions: a qualified name in any case.
+/// Validates the provisioner: a qualified name in any case (`validateProvisioner`).
 pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));
@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let topology = json!({ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "a"] }] });
         Trial::new("storage.k8s.io", "storageclasses", kind()).expect_errors(&[
             (json!({ "metadata": {}, "provisioner": "Ex.com/P" }), &[]),

@@ -15,7 +15,7 @@ const TYPE: &str = "io.k8s.api.storage.v1.VolumeAttributesClass";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(VolumeAttributesClasses).columns(vec![
+    Kind::new("storage.k8s.io", "volumeattributesclasses", VolumeAttributesClasses).columns(vec![
         columns::default_marked_name(&["volumeattributesclass.alpha.kubernetes.io/is-default-class"]),
         column("DriverName", "string", documented(TYPE, "driverName"), |object| {
             Value::from(text(object, "driverName"))

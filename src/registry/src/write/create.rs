@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
-    info::ServedVersion,
+    definition::ServedVersion,
     request::{Answer, CreateRequest, Subresource, Target, Written},
     strategy::WriteContext,
     trace::TraceStep,
@@ -26,11 +26,11 @@ impl Writer {
     /// What a body sent to this resource must be.
     pub(super) fn wanted<'a>(&'a self, version: &ServedVersion) -> Wanted<'a> {
         Wanted {
-            types: self.info.types,
+            types: &self.info.types,
             type_id: version.type_id,
             kind: self.info.kind_in(version),
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         }
     }
 
@@ -74,7 +74,7 @@ impl Writer {
         dry_run: bool,
     ) -> Result<Written, ApiError> {
         let version = self.version(target)?;
-        self.settle(version, &mut object);
+        self.settle(version, &mut object).await?;
         let context = self.context(target, dry_run);
         metadata::fill_new(&mut object, context.now, self.info.strategy.has_generation());
         let mut attributes = self.attributes(Operation::Create, target, Subresource::None, dry_run);
@@ -165,7 +165,7 @@ impl Writer {
         if found.is_some() {
             return Ok(Err(self.name_taken(key, &object, found)));
         }
-        versions::from_stored(&self.info, version, &mut object);
+        versions::to_served_version(&self.info, version, &mut object).await?;
         Ok(Ok(Written {
             object: Answer::Made(object),
             created: true,

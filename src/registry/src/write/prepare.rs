@@ -11,7 +11,7 @@ use trireme_machinery::{
 
 use super::{Writer, metadata};
 use crate::{
-    info::ServedVersion,
+    definition::ServedVersion,
     request::{Subresource, Target},
     strategy::WriteContext,
     subresource::part,
@@ -19,10 +19,11 @@ use crate::{
 
 impl Writer {
     /// Applies a version's defaults and turns the object into the stored version.
-    pub(super) fn settle(&self, version: &ServedVersion, object: &mut Value) {
-        schema::apply_defaults(self.info.types, version.type_id, object);
-        crate::versions::to_stored(&self.info, version, object);
+    pub(super) async fn settle(&self, version: &ServedVersion, object: &mut Value) -> Result<(), ApiError> {
+        schema::apply_defaults(&self.info.types, version.type_id, object);
+        crate::versions::to_stored_version(&self.info, version, object).await?;
         self.info.strategy.default(object);
+        Ok(())
     }
 
     /// Prepares and validates a new object, and gives back what to warn of.

@@ -14,33 +14,34 @@ use trireme_machinery::{
 use super::{
     Writer,
     decode::Wanted,
-    metadata, object,
+    metadata,
     patch::Patched,
     update_loop::{Change, Current, Outcome, Step},
 };
 use crate::{
-    info::{ResourceInfo, ScalePaths},
+    definition::{ResourceDefinition, ScalePaths},
     item::Item,
     request::{Answer, GetRequest, Subresource, Target, UpdateRequest, Written},
     strategy::WriteContext,
+    versions,
 };
 
 const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
-pub(super) fn patched(types: &'static TypeTable) -> Result<Patched, ApiError> {
+pub(super) fn patched(types: &Arc<TypeTable>) -> Result<Patched, ApiError> {
     let type_id = types
         .find(SCALE_TYPE)
         .ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
     Ok(Patched {
-        types,
+        types: types.clone(),
         type_id,
         kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
     })
 }
 
 /// The scale of an object.
-pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
+pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) -> Value {
     let at = |path: &str| object.pointer(&format!("/{}", path.replace('.', "/")));
     let replicas = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = trireme_machinery::Object::new();
@@ -63,7 +64,7 @@ pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Val
 }
 
 /// A label selector as text. Replication controllers have a plain map of labels instead.
-fn selector_text(info: &ResourceInfo, selector: &Value) -> String {
+fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
     compile_label_selector(fields)
@@ -85,7 +86,11 @@ impl Writer {
     /// GET of a scale.
     pub(crate) async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
         let item = self.reader.get(request).await?;
-        Ok(of(&self.info, self.scale_paths()?, &object::parse(&item)?))
+        Ok(of(
+            &self.info,
+            self.scale_paths()?,
+            &versions::stored_value(&self.info, &item).await?,
+        ))
     }
 
     /// PUT of a scale.
@@ -94,13 +99,13 @@ impl Writer {
         request: UpdateRequest,
         latest: Option<Arc<Item>>,
     ) -> Result<Written, ApiError> {
-        let Patched { types, type_id, kind } = patched(self.info.types)?;
+        let Patched { types, type_id, kind } = patched(&self.info.types)?;
         let wanted = Wanted {
-            types,
+            types: &types,
             type_id,
             kind,
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         };
         let decoded = wanted.decode(&request.body, request.options.field_validation)?;
         let mut scale = decoded.object;
@@ -136,7 +141,7 @@ impl Writer {
         };
         let outcome = self.update_loop(target, latest, &mut step).await?;
         let object = match outcome {
-            Outcome::Is(item) | Outcome::Gone(item) => object::parse(&item)?,
+            Outcome::Is(item) | Outcome::Gone(item) => versions::stored_value(&self.info, &item).await?,
             Outcome::Made(object) => object,
         };
         let warnings = std::mem::take(&mut step.warnings);

@@ -42,7 +42,7 @@ impl Writer {
         let target = &request.target;
         let may_create = self.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
         let original = may_create.then(|| wanted.clone());
-        self.settle(version, &mut wanted);
+        self.settle(version, &mut wanted).await?;
         let mut step = Replace {
             writer: self,
             target,
@@ -72,7 +72,7 @@ impl Writer {
             }
             let object = match (&outcome, &original) {
                 (Err(error), Some(object)) if error.reason == Reason::NotFound => object,
-                _ => return self.written(target, outcome?, std::mem::take(&mut step.warnings)),
+                _ => return self.written(target, outcome?, std::mem::take(&mut step.warnings)).await,
             };
             match self.create_object(target, object.clone(), step.context.dry_run).await {
                 Err(error) if error.reason == Reason::AlreadyExists => {}
@@ -83,7 +83,7 @@ impl Writer {
     }
 
     /// The answer to a change.
-    pub(super) fn written(
+    pub(super) async fn written(
         &self,
         target: &Target,
         outcome: Outcome,
@@ -92,7 +92,7 @@ impl Writer {
         let object = match outcome {
             Outcome::Is(item) | Outcome::Gone(item) => Answer::Stored(item),
             Outcome::Made(mut object) => {
-                versions::from_stored(&self.info, self.version(target)?, &mut object);
+                versions::to_served_version(&self.info, self.version(target)?, &mut object).await?;
                 Answer::Made(object)
             }
         };

@@ -21,6 +21,7 @@ use crate::{
     request::Target,
     store_error,
     trace::TraceStep,
+    versions,
 };
 
 /// After so many lost races the client is asked to come back.
@@ -105,7 +106,7 @@ impl Writer {
         };
         for _ in 0..MAX_ROUNDS {
             let current = Current {
-                object: Arc::new(object::parse(&item)?),
+                object: Arc::new(versions::stored_value(&self.info, &item).await?),
                 item: item.clone(),
             };
             let change = step.change(&current).await;

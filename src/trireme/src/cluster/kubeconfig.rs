@@ -1,4 +1,4 @@
-//! Whom to ask and as whom: from flags, and from a kubeconfig for what they leave open.
+//! The server to ask and the credentials: from flags, and from a kubeconfig for what they leave open.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ pub(crate) enum KubeconfigError {
     Malformed {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The error's text.
         why: String,
     },
     /// Nothing says whom to believe.
@@ -129,7 +129,7 @@ impl Kubeconfig {
         found.ok_or_else(|| self.wrong(&format!("it has no {kind} {name:?}")))
     }
 
-    /// What `KEY-data` holds, or the file that `KEY` names.
+    /// Returns the content of `KEY-data`, or of the file that `KEY` names.
     fn content(&self, entry: &Value, key: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let data = format!("{key}-data");
         if let Some(encoded) = text(entry, &data) {

@@ -30,7 +30,7 @@ const MOST_BYTES: u64 = 16 << 20;
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What is asked of the group.
+/// A request to the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Show it.

@@ -39,7 +39,7 @@ const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(Jobs)
+    Kind::new("batch", "jobs", Jobs)
         .columns(vec![
             columns::name(),
             column("Status", "string", described("Status of the job."), |object| {

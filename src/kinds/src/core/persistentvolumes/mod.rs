@@ -46,7 +46,7 @@ pub(crate) fn kind() -> Kind {
         Some(claim) => Value::from(format!("{}/{}", text(claim, "namespace"), text(claim, "name"))),
         None => Value::from(""),
     };
-    Kind::new(PersistentVolumes).columns(vec![
+    Kind::new("", "persistentvolumes", PersistentVolumes).columns(vec![
         columns::name(),
         column("Capacity", "string", documented(SPEC, "capacity"), capacity),
         column("Access Modes", "string", documented(SPEC, "accessModes"), modes),
@@ -283,7 +283,7 @@ fn with_new_labels(old: &Value, wanted: &Value) -> Value {
     renamed
 }
 
-/// Whether a map field has entries.
+/// Returns true if a map field has entries.
 fn has_entries(value: &Value, name: &str) -> bool {
     entries(value, name).next().is_some()
 }

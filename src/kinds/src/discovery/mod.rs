@@ -1,0 +1,9 @@
+//! `discovery.k8s.io`.
+
+pub(crate) mod endpointslices;
+
+use crate::kind::Kind;
+/// What each kind of the group declares of itself.
+pub(crate) fn kinds() -> Vec<Kind> {
+    vec![endpointslices::kind()]
+}

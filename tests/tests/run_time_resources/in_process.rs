@@ -1,0 +1,275 @@
+//! A server in the process of the test, over an embedded store, so that the test can reach its director.
+
+use std::{
+    fs,
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::future::BoxFuture;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tempfile::TempDir;
+use trireme_actors::{ActorSystem, Clock};
+use trireme_admission::Chain;
+use trireme_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, Rejected};
+use trireme_edge::{
+    Edge, EdgeConfig, Health, Rooms,
+    replicas::{Replicas, StoreView, View},
+};
+use trireme_flow::{Limiter, Limits};
+use trireme_http::server::{Running, tls_from_pem};
+use trireme_kinds::{Settings, TokenIssuer};
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    DirectorHandle, LateObjects, Registries, StoreWatcherOptions,
+    allocate::{AddressAllocator, PortAllocator},
+    request::UserInfo,
+};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
+use trireme_tests::process::find_program;
+
+use super::PATIENCE;
+
+/// Every client is the same user, who may do everything.
+struct Everybody;
+
+impl Authenticator for Everybody {
+    fn authenticate<'a>(&'a self, _: Credentials<'a>) -> BoxFuture<'a, Result<Option<UserInfo>, Rejected>> {
+        let user = UserInfo {
+            name: "tester".to_owned(),
+            ..UserInfo::default()
+        };
+        Box::pin(async { Ok(Some(user)) })
+    }
+}
+
+impl Authorizer for Everybody {
+    fn authorize<'a>(&'a self, _: Attributes<'a>) -> BoxFuture<'a, Decision> {
+        Box::pin(async { Decision::Allow(String::new()) })
+    }
+}
+
+/// A replica without a group.
+struct Alone;
+
+impl Replicas for Alone {
+    fn view(&self) -> View {
+        View {
+            group: None,
+            replica: None,
+            leader: None,
+            term: 0,
+            quorum: true,
+            fault: None,
+            members: Vec::new(),
+            duties: Vec::new(),
+            store: StoreView { revision: None },
+            resources: Vec::new(),
+        }
+    }
+
+    fn add(&self, _: String) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::method_not_allowed()) })
+    }
+
+    fn remove(&self, _: String) -> BoxFuture<'static, Result<(), ApiError>> {
+        Box::pin(async { Err(ApiError::method_not_allowed()) })
+    }
+}
+
+pub(super) struct Server {
+    pub(super) director: DirectorHandle,
+    edge: Running,
+    scratch: TempDir,
+}
+
+fn kinds(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
+    let addresses = "10.96.0.0/24".parse().expect("a range");
+    let ports = "30000-30009".parse().expect("a range");
+    Settings {
+        storage_root: "/registry".to_owned(),
+        event_ttl: Duration::from_secs(3600),
+        addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
+        ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
+        endpoints: LateObjects::default(),
+        tokens: TokenIssuer {
+            extend: true,
+            audiences: Vec::new(),
+            sign: Arc::new(|claims| Ok(claims.to_string())),
+        },
+    }
+}
+
+impl Server {
+    pub(super) async fn start(system: &ActorSystem) -> Self {
+        let scratch = tempfile::tempdir().expect("a scratch directory");
+        let options = EmbeddedOptions {
+            fsync: false,
+            ..EmbeddedOptions::default()
+        };
+        let store = EmbeddedStore::open(&scratch.path().join("store"), options).expect("an empty store opens");
+        let store: Arc<dyn Storage> = Arc::new(store);
+        let settings = kinds(&store, system.clock().clone());
+        let resources = trireme_kinds::resources(&settings).into_iter().map(Arc::new);
+        let director = Registries {
+            system: system.clone(),
+            store,
+            store_watcher: StoreWatcherOptions::default(),
+            admission: Arc::new(Chain::new(Vec::new())),
+            other_kinds: Arc::new(trireme_kinds::other_kinds()),
+            schemas: trireme_kinds::schemas(),
+        }
+        .start(resources.collect())
+        .await
+        .expect("all resources differ");
+        let edge = serve(system, &director);
+        Self {
+            director,
+            edge,
+            scratch,
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(find_program("kubectl").expect("scripts/tools brings kubectl"));
+        command
+            .args(arguments)
+            .arg(format!("--server=https://{}", self.edge.local_addr()))
+            .args(["--insecure-skip-tls-verify", "--token=any"])
+            .arg(format!("--cache-dir={}", self.cache().display()))
+            .env("KUBECONFIG", "/dev/null")
+            .env("HOME", self.scratch.path());
+        command
+    }
+
+    /// A new cache for each command: kubectl believes what it saw for hours.
+    fn cache(&self) -> PathBuf {
+        let dir = tempfile::tempdir_in(self.scratch.path()).expect("a cache directory");
+        dir.keep()
+    }
+
+    /// Runs a command in a thread of its own: the output, or what it complains of.
+    pub(super) async fn kubectl(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = self.command(arguments);
+        let run = tokio::task::spawn_blocking(move || command.stdin(Stdio::null()).output());
+        let output = run.await.expect("the thread ends").expect("kubectl starts");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            Ok(text(&output.stdout))
+        } else {
+            Err(text(&output.stderr))
+        }
+    }
+
+    pub(super) async fn ok(&self, arguments: &[&str]) -> String {
+        let done = self.kubectl(arguments).await;
+        done.unwrap_or_else(|error| panic!("kubectl {arguments:?}: {error}"))
+    }
+
+    pub(super) async fn raw(&self, path: &str) -> String {
+        self.ok(&["get", "--raw", path]).await
+    }
+
+    /// Applies a widget with these fields.
+    pub(super) async fn apply(&self, api_version: &str, name: &str, fields: &str) {
+        let file = self.scratch.path().join(format!("{name}.json"));
+        let metadata = format!(r#"{{"name": "{name}", "namespace": "default"}}"#);
+        let object =
+            format!(r#"{{"apiVersion": "{api_version}", "kind": "Widget", "metadata": {metadata}, {fields}}}"#);
+        fs::write(&file, object).expect("the file can be written");
+        let file = file.display().to_string();
+        self.ok(&["apply", "--validate=false", "-f", &file]).await;
+    }
+
+    pub(super) fn background(&self, arguments: &[&str]) -> Background {
+        let output = self.cache().join("output");
+        let file = || {
+            fs::File::options()
+                .create(true)
+                .append(true)
+                .open(&output)
+                .expect("a file")
+        };
+        let child = self.command(arguments).stdout(file()).stderr(file()).spawn();
+        Background {
+            child: child.expect("kubectl starts"),
+            output,
+        }
+    }
+}
+
+/// A command that goes on.
+pub(super) struct Background {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Background {
+    pub(super) fn printed(&self) -> String {
+        fs::read_to_string(&self.output).unwrap_or_default()
+    }
+
+    /// Waits until it has ended by itself.
+    pub(super) async fn ended(&mut self) {
+        eventually(|| self.child.try_wait().expect("it can be asked").is_some()).await;
+    }
+
+    pub(super) async fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.ended().await;
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits for a condition, without holding up the server that shares the thread.
+pub(super) async fn eventually(mut is_so: impl FnMut() -> bool) {
+    let clock = Clock::system();
+    let deadline = clock.now() + PATIENCE;
+    while !is_so() {
+        assert!(clock.now() < deadline, "it does not come about");
+        clock.sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("it can sign itself");
+    let no_cas: [&[u8]; 0] = [];
+    let tls = tls_from_pem(certificate.pem().as_bytes(), key.serialize_pem().as_bytes(), &no_cas);
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let config = EdgeConfig {
+        workers: 1,
+        ..EdgeConfig::new(listen, Arc::new(tls.expect("sound TLS settings")))
+    };
+    let limits = Limits {
+        read_only: 100,
+        mutating: 100,
+    };
+    let actors = system.clone();
+    let rooms = Rooms {
+        director: director.clone(),
+        authenticator: Arc::new(Everybody),
+        authorizer: Arc::new(Everybody),
+        issuer: None,
+        limiter: Limiter::new(limits),
+        health: Health::new(),
+        metrics: PrometheusBuilder::new().build_recorder().handle(),
+        actors: Arc::new(move || actors.snapshot()),
+        replicas: Arc::new(Alone),
+        profiler: None,
+        spans: None,
+        clock: system.clock().clone(),
+    };
+    Edge::build(config, rooms).expect("the port is free")
+}
