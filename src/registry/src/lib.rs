@@ -34,6 +34,7 @@ pub mod subresource;
 pub mod testing;
 pub mod trace;
 pub mod versions;
+mod view;
 mod watch_cache;
 mod write;
 
@@ -53,4 +54,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
+pub use view::{
+    Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries,
+};
 pub use watch_cache::WatchCacheHandle;

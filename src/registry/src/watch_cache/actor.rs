@@ -148,3 +148,10 @@ impl Receive<TrimLog> for WatchCache {
         self.measure();
     }
 }
+
+#[cfg(test)]
+impl Receive<super::messages::Crash> for WatchCache {
+    fn receive(&mut self, _: super::messages::Crash, _: Reply<()>, _: &mut Turn<'_, Self>) {
+        panic!("a test wants it");
+    }
+}

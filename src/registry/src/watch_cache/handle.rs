@@ -167,6 +167,14 @@ impl WatchCacheHandle {
         self.published.is_loaded()
     }
 
+    /// Has the actor rebuilt.
+    #[cfg(test)]
+    pub(crate) fn crash(&self) {
+        self.handle
+            .tell(super::messages::Crash)
+            .expect("the cache takes messages");
+    }
+
     /// A place in the stream of events of a topic.
     pub(crate) async fn subscribe(&self, topic: Topic, deadline: Instant) -> Result<Subscription, AskError> {
         self.handle.ask_until(Subscribe(topic), deadline).await

@@ -59,3 +59,12 @@ pub(super) struct ReloadAsked(pub(super) Result<(), String>);
 impl Message for ReloadAsked {
     type Reply = ();
 }
+
+/// Ends the instance by a panic, as a bug would.
+#[cfg(test)]
+pub(super) struct Crash;
+
+#[cfg(test)]
+impl Message for Crash {
+    type Reply = ();
+}
