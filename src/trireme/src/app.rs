@@ -102,6 +102,9 @@ pub(crate) enum BuildError {
         /// Why.
         source: trireme_auth::TokenKeyError,
     },
+    /// The limiter of requests in flight could not be started.
+    #[error("the limiter of requests could not be started")]
+    Limiter(#[from] trireme_flow::LimiterError),
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),

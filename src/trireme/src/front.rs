@@ -92,7 +92,7 @@ pub(crate) fn start(
         tokens,
         audiences,
         issuer: keys.tokens.documents(settings, reached_at)?,
-        limiter: Limiter::new(limits),
+        limiter: Limiter::start(system, limits)?,
         replicas: Arc::new(watched.replicas.clone()),
         components: Arc::new(OnThisMachine {
             store: watched.store.clone(),
