@@ -234,7 +234,10 @@ impl ReadSide {
     /// Has the cache of a resource loaded again, which loses its history.
     pub(crate) async fn reload(&self, plural: &str) {
         let prefix = self.reader(plural).info().storage_prefix.clone();
-        self.store_watcher.reload(prefix).await.expect("the store watcher answers");
+        self.store_watcher
+            .reload(prefix)
+            .await
+            .expect("the store watcher answers");
     }
 
     /// Starts the read side of one more resource.

@@ -123,7 +123,9 @@ impl Reader {
 
     /// The revision of the newest change of the resource as of `revision` or later; waits for that until `deadline`.
     pub(crate) async fn last_change_at(&self, revision: Revision, deadline: Instant) -> Result<Revision, ApiError> {
-        let fresh = self.wait(revision, deadline, errors::lagging, &Trace::default()).await?;
+        let fresh = self
+            .wait(revision, deadline, errors::lagging, &Trace::default())
+            .await?;
         Ok(fresh.snapshot.revision)
     }
 
