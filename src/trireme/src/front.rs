@@ -14,7 +14,7 @@ use trireme_edge::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
-use trireme_registry::DirectorHandle;
+use trireme_registry::{DirectorHandle, Views};
 
 use crate::app::{BuildError, client_cas};
 use crate::components::OnThisMachine;
@@ -36,6 +36,8 @@ pub(crate) struct Watched {
     pub(crate) store: StoreProbe,
     /// Whether a fresh store has what clients take for granted.
     pub(crate) namespaces: FirstNamespaces,
+    /// Whether what is derived from resources has been derived.
+    pub(crate) views: Views,
     /// Whether the end has begun.
     pub(crate) lifecycle: Lifecycle,
     /// How the replica stands in its group.
@@ -179,6 +181,7 @@ fn health(watched: Watched) -> Health {
     let Watched {
         store,
         namespaces,
+        views,
         lifecycle,
         replicas,
     } = watched;
@@ -187,7 +190,9 @@ fn health(watched: Watched) -> Health {
     let health = Health::new()
         .check("etcd", Probes::NotLive, move || store.check_store())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
-        .check("informer-sync", Probes::ReadyOnly, move || caches.check_caches())
+        .check("informer-sync", Probes::ReadyOnly, move || {
+            caches.check_caches().and_then(|()| views.check())
+        })
         .check(hook, Probes::ReadyOnly, move || namespaces.check())
         .check("shutdown", Probes::ReadyOnly, move || {
             if lifecycle.has(Moment::ShutdownInitiated) {
