@@ -39,7 +39,8 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
             "/registry/ranges/servicenodeports",
             "30000-32767".parse().expect("a range of ports"),
         ),
-        endpoints: LateObjects::default(),
+        allow_privileged: false,
+        endpoints: PublishedRoutes::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             audiences: Vec::new(),
             extend: true,

@@ -14,7 +14,9 @@ use crate::{
     data::{self, ResourceData, StorageData},
     discovery, flowcontrol, generic,
     kind::Kind,
-    networking, node, policy, rbac, resource, scheduling, storage,
+    networking, node,
+    pod_template::Capabilities,
+    policy, rbac, resource, scheduling, storage,
     values::at,
 };
 
@@ -22,6 +24,8 @@ use crate::{
 pub struct Settings {
     /// Where all keys begin: `/registry`.
     pub storage_root: String,
+    /// Whether privileged containers may run in this cluster.
+    pub allow_privileged: bool,
     /// How long events live.
     pub event_ttl: Duration,
     /// Whom services' cluster IPs come from.
@@ -145,6 +149,9 @@ pub fn known_kinds() -> HashSet<GroupVersionKind> {
 }
 
 fn kind(row: &ResourceData, settings: &Settings) -> Kind {
+    let capabilities = Capabilities {
+        allow_privileged: settings.allow_privileged,
+    };
     match (row.group.as_str(), row.plural.as_str()) {
         ("", "configmaps") => core::configmaps::kind(),
         ("", "events") => core::events::kind(settings.event_ttl),
@@ -152,24 +159,24 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
         ("", "nodes") => core::nodes::kind(),
         ("", "persistentvolumeclaims") => core::persistentvolumeclaims::kind(),
         ("", "persistentvolumes") => core::persistentvolumes::kind(),
-        ("", "pods") => core::pods::kind(),
-        ("", "podtemplates") => core::podtemplates::kind(),
+        ("", "pods") => core::pods::kind(capabilities),
+        ("", "podtemplates") => core::podtemplates::kind(capabilities),
         ("", "secrets") => core::secrets::kind(),
         ("", "serviceaccounts") => core::serviceaccounts::kind(&settings.tokens),
         ("", "services") => core::services::kind(settings),
         ("", "endpoints") => core::endpoints::kind(),
         ("", "limitranges") => core::limitranges::kind(),
         ("", "resourcequotas") => core::resourcequotas::kind(),
-        ("", "replicationcontrollers") => core::replicationcontrollers::kind(),
+        ("", "replicationcontrollers") => core::replicationcontrollers::kind(capabilities),
         ("apps", "controllerrevisions") => apps::controllerrevisions::kind(),
-        ("apps", "daemonsets") => apps::daemonsets::kind(),
+        ("apps", "daemonsets") => apps::daemonsets::kind(capabilities),
         ("apiregistration.k8s.io", "apiservices") => apiregistration::apiservices::kind(),
-        ("apps", "deployments") => apps::deployments::kind(),
-        ("apps", "replicasets") => apps::replicasets::kind(),
-        ("apps", "statefulsets") => apps::statefulsets::kind(),
+        ("apps", "deployments") => apps::deployments::kind(capabilities),
+        ("apps", "replicasets") => apps::replicasets::kind(capabilities),
+        ("apps", "statefulsets") => apps::statefulsets::kind(capabilities),
         ("autoscaling", "horizontalpodautoscalers") => autoscaling::horizontalpodautoscalers::kind(),
-        ("batch", "cronjobs") => batch::cronjobs::kind(),
-        ("batch", "jobs") => batch::jobs::kind(),
+        ("batch", "cronjobs") => batch::cronjobs::kind(capabilities),
+        ("batch", "jobs") => batch::jobs::kind(capabilities),
         ("coordination.k8s.io", "leases") => coordination::leases::kind(),
         ("networking.k8s.io", "ingressclasses") => networking::ingressclasses::kind(),
         ("networking.k8s.io", "ingresses") => networking::ingresses::kind(),

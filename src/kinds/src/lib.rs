@@ -40,4 +40,3 @@ pub use builtin::{Settings, known_kinds, resources};
 pub use core::componentstatuses::{component_status, component_statuses};
 pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
-pub use pod_template::allow_privileged;

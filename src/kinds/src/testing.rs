@@ -224,6 +224,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = Settings {
         storage_root: "/registry".to_owned(),
+        allow_privileged: false,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(
             store.clone(),

@@ -49,11 +49,12 @@ pub(crate) async fn start(
     settings: &Settings,
     tokens: TokenIssuer,
 ) -> Result<Served, ResourcesError> {
-    trireme_kinds::allow_privileged(settings.allow_privileged);
-    let lifecycle = NamespaceLifecycle::new(system.clock().clone());
-    let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
-    let admission = Chain::new(vec![Arc::new(lifecycle.clone()), Arc::new(admin_access)]);
-    let kind_settings = kind_settings(system, store, settings, tokens)?;
+    let routes = PublishedRoutes::default();
+    let namespaces = Namespaces::new(routes.resource("", "v1", "namespaces"), system.clock().clone());
+    let lifecycle = NamespaceLifecycle::new(namespaces.clone());
+    let admission = Chain::new(vec![Arc::new(lifecycle), Arc::new(DeviceAdminAccess::new(namespaces))]);
+    let endpoints = routes.resource("", "v1", "endpoints");
+    let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = trireme_kinds::resources(&kind_settings);
     let director = Registries {
         system: system.clone(),
@@ -110,7 +111,8 @@ fn kind_settings(
     Ok(KindSettings {
         storage_root: root.clone(),
         event_ttl: settings.event_ttl,
-        endpoints: LateObjects::default(),
+        allow_privileged: settings.allow_privileged,
+        endpoints,
         tokens,
         addresses: AddressAllocator::new(
             Arc::clone(store),

@@ -31,7 +31,8 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
-        endpoints: LateObjects::default(),
+        allow_privileged: false,
+        endpoints: PublishedRoutes::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),

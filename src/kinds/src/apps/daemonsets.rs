@@ -17,7 +17,7 @@ use crate::{
     columns::{self, column, documented, or_none},
     internal::{self, Shape},
     kind::Kind,
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -28,10 +28,10 @@ const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(DaemonSets)
+    Kind::new(DaemonSets { capabilities })
         .columns(vec![
             columns::name(),
             status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
@@ -76,7 +76,10 @@ fn node_selector_column() -> Column {
     )
 }
 
-struct DaemonSets;
+#[derive(Default)]
+struct DaemonSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for DaemonSets {
     fn default(&self, object: &mut Value) {
@@ -109,7 +112,7 @@ impl Strategy for DaemonSets {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            push_spec_faults(spec, &mut errors);
+            push_spec_faults(self.capabilities, spec, &mut errors);
         }
         errors
     }
@@ -125,7 +128,7 @@ impl Strategy for DaemonSets {
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
         if let Some(spec) = new.get("spec") {
-            push_spec_faults(spec, &mut errors);
+            push_spec_faults(self.capabilities, spec, &mut errors);
         }
         push_selector_change(new, old, &mut errors);
         errors
@@ -175,7 +178,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
         .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
 }
 
-fn push_spec_faults(spec: &Value, errors: &mut ErrorList) {
+fn push_spec_faults(capabilities: Capabilities, spec: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
     let none = Value::Null;
@@ -192,7 +195,7 @@ fn push_spec_faults(spec: &Value, errors: &mut ErrorList) {
         let detail = "empty selector is invalid for daemonset";
         errors.push(Error::invalid_shown(&at, shown_selector(selector), detail));
     }
-    pod_template::validate_template(template, &template_path, errors);
+    pod_template::validate_template(capabilities, template, &template_path, errors);
     push_always_faults(template, &template_path, "DaemonSet", errors);
     push_negative_faults(spec, &path, &["minReadySeconds"], errors);
     push_strategy_faults(spec, &path.child("updateStrategy"), errors);
@@ -246,7 +249,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("apps", "daemonsets", kind())
+        Trial::new("apps", "daemonsets", kind(Default::default()))
     }
 
     fn daemon_set(patch: &Value) -> Value {
@@ -272,7 +275,7 @@ mod tests {
     fn the_annotation_must_be_a_number() {
         let fault = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
-            DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            DaemonSets::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
         assert_eq!(fault("-3"), None);
@@ -282,7 +285,7 @@ mod tests {
             fault("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
-        assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
+        assert_eq!(DaemonSets::default().conversion_fault(&json!({})), None);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::workload::{
 use crate::{
     columns,
     kind::Kind,
+    pod_template::Capabilities,
     values::{keep_field, struct_mut},
 };
 
@@ -18,9 +19,9 @@ const SPEC: &str = "io.k8s.api.apps.v1.ReplicaSetSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.ReplicaSetStatus";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(ReplicaSets)
+    Kind::new(ReplicaSets { capabilities })
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
@@ -38,7 +39,9 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct ReplicaSets;
+struct ReplicaSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for ReplicaSets {
     fn default(&self, object: &mut Value) {
@@ -55,7 +58,7 @@ impl Strategy for ReplicaSets {
         if let Some(spec) = object.get("spec") {
             push_negative_faults(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
             push_selector_faults(spec, &path, "ReplicaSet", &mut errors);
-            push_template_faults(spec, &path, "ReplicaSet", &mut errors);
+            push_template_faults(self.capabilities, spec, &path, "ReplicaSet", &mut errors);
         }
         errors
     }
@@ -117,7 +120,7 @@ mod tests {
 
     #[test]
     fn faults_of_spec_and_status() {
-        let trial = Trial::new("apps", "replicasets", kind());
+        let trial = Trial::new("apps", "replicasets", kind(Default::default()));
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
             (

@@ -16,7 +16,7 @@ use crate::{
     columns,
     core::persistentvolumeclaims::{claim_spec_warnings, validate_claim_spec},
     kind::Kind,
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -32,9 +32,9 @@ const MUTABLE: [&str; 7] = [
 ];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images] = container_columns("/spec/template/spec");
-    Kind::new(StatefulSets)
+    Kind::new(StatefulSets { capabilities })
         .columns(vec![
             columns::name(),
             ready_column(),
@@ -49,7 +49,9 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct StatefulSets;
+struct StatefulSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for StatefulSets {
     fn default(&self, object: &mut Value) {
@@ -90,6 +92,7 @@ impl Strategy for StatefulSets {
             push_spec_faults(
                 spec,
                 Checks {
+                    capabilities: self.capabilities,
                     service_name: true,
                     templates: true,
                 },
@@ -112,6 +115,7 @@ impl Strategy for StatefulSets {
         push_spec_faults(
             old,
             Checks {
+                capabilities: self.capabilities,
                 service_name: false,
                 templates: true,
             },
@@ -120,6 +124,7 @@ impl Strategy for StatefulSets {
         push_spec_faults(
             new,
             Checks {
+                capabilities: self.capabilities,
                 service_name: false,
                 templates: old_faults.is_empty(),
             },
@@ -197,6 +202,7 @@ fn fixed_fields(spec: &Value) -> Map<String, Value> {
 /// Which checks a spec gets: an old object that is invalid by newer rules may still be changed.
 #[derive(Clone, Copy)]
 struct Checks {
+    capabilities: Capabilities,
     service_name: bool,
     templates: bool,
 }
@@ -300,7 +306,7 @@ fn push_template_faults(spec: &Value, path: &Path<'_>, checks: Checks, errors: &
     if !push_unusable_selector(spec, path, "", errors) {
         push_label_faults(spec.get("selector"), template, &at, errors);
         if checks.templates {
-            pod_template::validate_template(&with_claimed_volumes(template, spec), &at, errors);
+            pod_template::validate_template(checks.capabilities, &with_claimed_volumes(template, spec), &at, errors);
         }
     }
     push_always_faults(template, &at, "StatefulSet", errors);
@@ -330,7 +336,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("apps", "statefulsets", kind())
+        Trial::new("apps", "statefulsets", kind(Default::default()))
     }
 
     fn stateful_set(patch: &Value) -> Value {

@@ -15,7 +15,7 @@ use crate::{
     columns::{self, column, described, wide},
     data,
     internal::{Field, Shape},
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{integer_at, items, text, text_at},
 };
 
@@ -37,7 +37,7 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
 /// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
 pub(super) fn parse_int_fault(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
-    let why = match error.kind() {
+    let why = match error.kind(Default::default()) {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
         _ => "invalid syntax",
     };
@@ -81,7 +81,13 @@ pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, er
 
 /// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`), unless the selector is so bad
 /// that no labels could be held against it.
-pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(crate) fn push_template_faults(
+    capabilities: Capabilities,
+    spec: &Value,
+    path: &Path<'_>,
+    what: &str,
+    errors: &mut ErrorList,
+) {
     let at = path.child("template");
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(&at, ""));
@@ -91,7 +97,7 @@ pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, what: &str, er
         return;
     }
     push_label_faults(spec.get("selector"), template, &at, errors);
-    pod_template::validate_template(template, &at, errors);
+    pod_template::validate_template(capabilities, template, &at, errors);
     push_always_faults(template, &at, what, errors);
 }
 

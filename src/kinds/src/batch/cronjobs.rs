@@ -14,6 +14,7 @@ use crate::{
     apps::workload::{changes_generation, container_columns, default_template, name_warnings, push_negative_faults},
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
+    pod_template::Capabilities,
     values::{items, keep_field, struct_mut, text, text_at},
 };
 
@@ -24,7 +25,7 @@ const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
 const MAX_NAME_BYTES: usize = 52;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images] = container_columns("/spec/jobTemplate/spec/template/spec");
     let schedule = |object: &Value| Value::from(text_at(object, "/spec/schedule"));
     let suspend = |object: &Value| match object.pointer("/spec/suspend").and_then(Value::as_bool) {
@@ -33,7 +34,7 @@ pub(crate) fn kind() -> Kind {
         None => "<unset>".into(),
     };
     let active = |object: &Value| Value::from(object.get("status").map_or(0, |status| items(status, "active").len()));
-    Kind::new(CronJobs).columns(vec![
+    Kind::new(CronJobs { capabilities }).columns(vec![
         columns::name(),
         column("Schedule", "string", documented(SPEC, "schedule"), schedule),
         column("Timezone", "string", documented(SPEC, "timeZone"), |object| {
@@ -75,7 +76,9 @@ fn last_schedule_column() -> Column {
     }
 }
 
-struct CronJobs;
+struct CronJobs {
+    capabilities: Capabilities,
+}
 
 impl Strategy for CronJobs {
     fn default(&self, object: &mut Value) {
@@ -93,7 +96,12 @@ impl Strategy for CronJobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        push_spec_faults(
+            self.capabilities,
+            object.get("spec").unwrap_or(&Value::Null),
+            None,
+            &mut errors,
+        );
         let name = text_at(object, "/metadata/name");
         if name.len() > MAX_NAME_BYTES {
             let detail = format!("must be no more than {MAX_NAME_BYTES} characters");
@@ -108,7 +116,12 @@ impl Strategy for CronJobs {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        push_spec_faults(
+            self.capabilities,
+            new.get("spec").unwrap_or(&Value::Null),
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 
@@ -135,7 +148,7 @@ impl Strategy for CronJobs {
     }
 }
 
-fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn push_spec_faults(capabilities: Capabilities, spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     push_schedule_faults(spec, old, &path.child("schedule"), errors);
     push_negative_faults(spec, &path, &["startingDeadlineSeconds"], errors);
@@ -154,7 +167,7 @@ fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         }
     }
     let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
-    jobs::push_template_faults(job, &path.child("jobTemplate.spec"), errors);
+    jobs::push_template_faults(capabilities, job, &path.child("jobTemplate.spec"), errors);
     push_negative_faults(
         spec,
         &path,
@@ -226,7 +239,7 @@ mod tests {
 
     #[test]
     fn faults_of_the_spec() {
-        let trial = Trial::new("batch", "cronjobs", kind());
+        let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let cases: [(Value, &[&str]); 8] = [
             (json!({ "timeZone": "Europe/Paris" }), &[]),
             (json!({ "schedule": null }), &["spec.schedule: Required value"]),
@@ -277,7 +290,7 @@ mod tests {
 
     #[test]
     fn old_schedules_with_zones_are_warned_of() {
-        let trial = Trial::new("batch", "cronjobs", kind());
+        let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let old = trial.decode(cron_job(&json!({ "schedule": "TZ=UTC 0 0 * * *" })));
         let told = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                     https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";

@@ -37,9 +37,9 @@ const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new(Jobs)
+    Kind::new(Jobs { capabilities })
         .columns(vec![
             columns::name(),
             column("Status", "string", described("Status of the job."), |object| {
@@ -111,7 +111,9 @@ fn duration_column() -> Column {
     }
 }
 
-struct Jobs;
+struct Jobs {
+    capabilities: Capabilities,
+}
 
 impl Strategy for Jobs {
     fn default(&self, object: &mut Value) {
@@ -149,7 +151,7 @@ impl Strategy for Jobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_job_faults(object, true, &mut errors);
+        push_job_faults(self.capabilities, object, true, &mut errors);
         errors
     }
 
@@ -168,8 +170,13 @@ impl Strategy for Jobs {
         let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = ErrorList::new();
-        push_job_faults(new, prefixed, &mut errors);
-        spec::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+        push_job_faults(self.capabilities, new, prefixed, &mut errors);
+        spec::push_spec_faults(
+            self.capabilities,
+            new.get("spec").unwrap_or(&Value::Null),
+            &Path::new("spec"),
+            &mut errors,
+        );
         spec::push_change_faults(new, old, suspended && idle, &mut errors);
         errors
     }
@@ -244,10 +251,10 @@ fn template_label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/spec/template/metadata/labels")?.get(name)?.as_str()
 }
 
-fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+fn push_job_faults(capabilities: Capabilities, object: &Value, prefixed: bool, errors: &mut ErrorList) {
     push_generated_faults(object, prefixed, errors);
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec::push_spec_faults(spec, &Path::new("spec"), errors);
+    spec::push_spec_faults(capabilities, spec, &Path::new("spec"), errors);
     let last_index = number(spec, "completions")
         .filter(|count| *count > 0)
         .map(|count| count - 1);

@@ -11,7 +11,7 @@ use crate::{
     apps::workload::{push_label_faults, push_negative_faults, shown_selector},
     checks::{not_supported_value, number, push_invalid, push_selector},
     internal::{self, Shape},
-    pod_template::{self, layout},
+    pod_template::{self, Capabilities, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -21,8 +21,8 @@ const MANY_AT_ONCE: i64 = 10_000;
 const MAX_MANAGER_BYTES: usize = 63;
 
 /// Faults of a job's own spec (`ValidateJobSpec`).
-pub(super) fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_common_faults(spec, path, errors);
+pub(super) fn push_spec_faults(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_common_faults(capabilities, spec, path, errors);
     match spec.get("selector") {
         None => errors.push(Error::required(&path.child("selector"), "")),
         selector => push_selector(errors, selector, &path.child("selector")),
@@ -32,8 +32,8 @@ pub(super) fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut Error
 }
 
 /// Faults of the spec in a cron job's template (`ValidateJobTemplateSpec`).
-pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_common_faults(spec, path, errors);
+pub(crate) fn push_template_faults(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    push_common_faults(capabilities, spec, path, errors);
     if let Some(selector) = spec.get("selector") {
         let detail = "`selector` will be auto-generated";
         errors.push(Error::invalid_shown(
@@ -54,7 +54,7 @@ pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn push_common_faults(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let counters = [
         "parallelism",
         "completions",
@@ -81,7 +81,7 @@ fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     push_mode_faults(spec, path, errors);
     push_policy_faults(spec, path, errors);
     let template = spec.get("template").unwrap_or(&Value::Null);
-    pod_template::validate_template(template, &path.child("template"), errors);
+    pod_template::validate_template(capabilities, template, &path.child("template"), errors);
     push_restart_faults(spec, template, &path.child("template.spec.restartPolicy"), errors);
 }
 

@@ -12,7 +12,8 @@ use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subres
 use crate::{
     kind::{Kind, selectable},
     pod_template::{
-        annotations, apply_label_keys, default_pod, default_spec, validate_image_padding, validate_spec, warnings,
+        Capabilities, annotations, apply_label_keys, default_pod, default_spec, validate_image_padding, validate_spec,
+        warnings,
     },
     values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
@@ -33,17 +34,19 @@ mod subresources;
 mod tests;
 mod update;
 
+use parts::{EphemeralContainers, Resize};
+
 const GATED: &str = "SchedulingGated";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let node = SelectableField {
         label: "spec.nodeName".into(),
         parts: vec!["spec.nodeName".into()],
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
-    Kind::new(Pods)
+    Kind::new(Pods::new(capabilities))
         .columns(columns::columns())
         .row_conditions(columns::row_conditions)
         .selectable(vec![
@@ -57,7 +60,22 @@ pub(crate) fn kind() -> Kind {
         ])
 }
 
-struct Pods;
+#[derive(Default)]
+struct Pods {
+    capabilities: Capabilities,
+    ephemeral_containers: EphemeralContainers,
+    resize: Resize,
+}
+
+impl Pods {
+    fn new(capabilities: Capabilities) -> Self {
+        Self {
+            capabilities,
+            ephemeral_containers: EphemeralContainers { capabilities },
+            resize: Resize { capabilities },
+        }
+    }
+}
 
 impl Strategy for Pods {
     fn default(&self, object: &mut Value) {
@@ -92,7 +110,7 @@ impl Strategy for Pods {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(object, &mut errors);
+        validate_pod(self.capabilities, object, &mut errors);
         let path = Path::new("spec");
         let Some(spec) = object.get("spec") else { return errors };
         if !items(spec, "ephemeralContainers").is_empty() {
@@ -116,7 +134,7 @@ impl Strategy for Pods {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(new, &mut errors);
+        validate_pod(self.capabilities, new, &mut errors);
         annotations::validate_annotation_update(new, old, &mut errors);
         update::push_faults(new, old, &mut errors);
         errors
@@ -147,7 +165,7 @@ impl Strategy for Pods {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        subresources::role(name)
+        subresources::role(self, name)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -195,13 +213,13 @@ impl Strategy for Pods {
 }
 
 /// What holds for new and for changed pods.
-fn validate_pod(pod: &Value, errors: &mut ErrorList) {
+fn validate_pod(capabilities: Capabilities, pod: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let metadata = pod.get("metadata").unwrap_or(&none);
     annotations::validate_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
-    validate_spec(spec, Some(metadata), &path, errors);
+    validate_spec(capabilities, spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
         push_token_faults(spec, &path.child("volumes"), errors);
     }
