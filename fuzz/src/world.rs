@@ -13,7 +13,7 @@ use trireme_actors::Clock;
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::GroupVersionKind;
 use trireme_registry::{
-    LateObjects, ResourceInfo, ServedVersion, WriteContext,
+    PublishedRoutes, ResourceInfo, ServedVersion, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };

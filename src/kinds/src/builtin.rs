@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    Conversion, LateObjects, ResourceInfo, SelectableField, SelectableFields, ServedVersion,
+    Conversion, ResourceInfo, SelectableField, SelectableFields, ServedResource, ServedVersion,
     allocate::{AddressAllocator, PortAllocator},
 };
 
@@ -33,7 +33,7 @@ pub struct Settings {
     /// Whom services' node ports come from.
     pub ports: PortAllocator,
     /// What goes with a service when it goes.
-    pub endpoints: LateObjects,
+    pub endpoints: ServedResource,
     /// Whom service accounts' tokens come from.
     pub tokens: core::serviceaccounts::TokenIssuer,
 }

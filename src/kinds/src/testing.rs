@@ -12,7 +12,7 @@ use trireme_machinery::{
     schema::{self, TypeId},
 };
 use trireme_registry::{
-    Conversion, LateObjects, Strategy, WriteContext,
+    Conversion, PublishedRoutes, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     subresource::SubresourceRole,
 };
@@ -237,7 +237,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             "/registry/ranges/servicenodeports",
             "30000-30002".parse().expect("a range"),
         ),
-        endpoints: LateObjects::default(),
+        endpoints: PublishedRoutes::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),

@@ -40,12 +40,12 @@ mod write;
 
 pub use admission::{Admission, Attributes, Operation};
 pub use announced::{AnnouncedAddresses, AnnouncedLoads};
-pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
+pub use director::{DirectorError, DirectorHandle, PublishedRoutes, Registries, Route, RouteTable, ServedResource};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};
 pub use info::{Column, Conversion, ResourceInfo, ServedVersion};
 pub use item::{Item, ItemKey};
-pub use own_objects::{LateObjects, OwnObjects};
+pub use own_objects::{OwnObjects, delete_dependent};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
@@ -54,7 +54,5 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
-pub use view::{
-    Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries,
-};
+pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use watch_cache::WatchCacheHandle;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
+use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
+    DirectorError, DirectorHandle, PublishedRoutes, Registries, RegistryHandle, ResourceInfo, ServedResource,
+    StoreWatcherOptions,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
@@ -64,12 +65,11 @@ pub(crate) async fn start(
             ..StoreWatcherOptions::default()
         },
         admission: Arc::new(admission),
+        routes,
         known_kinds: Arc::new(trireme_kinds::known_kinds()),
     }
     .start(resources.into_iter().map(Arc::<ResourceInfo>::new).collect())
     .await?;
-    lifecycle.watch(registry(&director, "", "namespaces")?);
-    kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
     register_local_services(system, &director);
     Ok(Served {
         director,
@@ -96,6 +96,7 @@ fn kind_settings(
     store: &Arc<dyn Storage>,
     settings: &Settings,
     tokens: TokenIssuer,
+    endpoints: ServedResource,
 ) -> Result<KindSettings, ResourcesError> {
     let range = settings.service_cluster_ip_range.to_string();
     let addresses = range

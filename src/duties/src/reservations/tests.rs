@@ -7,7 +7,7 @@ use trireme_actors::{
 };
 use trireme_admission::Chain;
 use trireme_kinds::{Settings, TokenIssuer};
-use trireme_registry::{DirectorHandle, Fences, LateObjects, Registries, StoreWatcherOptions};
+use trireme_registry::{DirectorHandle, Fences, PublishedRoutes, Registries, StoreWatcherOptions};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
@@ -47,6 +47,7 @@ async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> 
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Chain::new(Vec::new())),
+        routes: PublishedRoutes::default(),
         known_kinds: Arc::new(trireme_kinds::known_kinds()),
     };
     let resources = trireme_kinds::resources(settings).into_iter().map(Arc::new);

@@ -82,18 +82,18 @@ impl Receive<Registered> for Director {
     fn receive(&mut self, Registered { outcome, reply }: Registered, _: Reply<()>, _: &mut Turn<'_, Self>) {
         reply.send(outcome.map(|started| {
             let table = self.parts.routes.load().with(started);
-            self.parts.routes.store(Arc::new(table));
+            self.parts.routes.store(table);
         }));
     }
 }
 
 impl Receive<Remove> for Director {
     fn receive(&mut self, Remove(prefix): Remove, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
-        let before = self.parts.routes.load_full();
+        let before = self.parts.routes.load();
         let Some(installed) = before.installed(&prefix).cloned() else {
             return reply.send(());
         };
-        self.parts.routes.store(Arc::new(before.without(&prefix)));
+        self.parts.routes.store(before.without(&prefix));
         let store_watcher = self.parts.store_watcher.clone();
         let stopping = async move {
             if let Err(error) = store_watcher.unregister(prefix).await {

@@ -2,7 +2,6 @@
 
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
-use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology::TopologyError};
 use trireme_machinery::GroupVersionKind;
 use trireme_storage::{Revision, Storage};
@@ -11,6 +10,7 @@ use super::{
     actor::Director,
     logic::RouteTable,
     messages::{Install, Remove},
+    published::PublishedRoutes,
 };
 use crate::{
     admission::Admission,
@@ -55,7 +55,7 @@ pub(super) struct Parts {
     pub(super) read_index: ReadIndexHandle,
     pub(super) admission: Arc<dyn Admission>,
     pub(super) known_kinds: Arc<HashSet<GroupVersionKind>>,
-    pub(super) routes: ArcSwap<RouteTable>,
+    pub(super) routes: PublishedRoutes,
 }
 
 /// What the composition root hands over to have resources served.
@@ -68,6 +68,8 @@ pub struct Registries {
     pub store_watcher: StoreWatcherOptions,
     /// The chain that all writes pass.
     pub admission: Arc<dyn Admission>,
+    /// Where to publish what is served.
+    pub routes: PublishedRoutes,
     /// Every kind that this server knows.
     pub known_kinds: Arc<HashSet<GroupVersionKind>>,
 }
@@ -84,7 +86,7 @@ impl Registries {
             store: self.store,
             admission: self.admission,
             known_kinds: self.known_kinds,
-            routes: ArcSwap::default(),
+            routes: self.routes,
             system: self.system,
         });
         let made_of = parts.clone();
@@ -108,7 +110,7 @@ pub struct DirectorHandle {
 impl DirectorHandle {
     /// The newest route table.
     pub fn routes(&self) -> Arc<RouteTable> {
-        self.parts.routes.load_full()
+        self.parts.routes.load()
     }
 
     /// Serves more resources. They are routed on return and answer as soon as they are loaded.

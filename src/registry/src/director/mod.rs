@@ -7,8 +7,10 @@ mod actor;
 mod handle;
 mod logic;
 mod messages;
+mod published;
 #[cfg(test)]
 mod tests;
 
 pub use handle::{DirectorError, DirectorHandle, Registries};
 pub use logic::{Route, RouteTable};
+pub use published::{PublishedRoutes, ServedResource};

@@ -2,16 +2,19 @@ use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use trireme_actors::{testkit::run, topology::Topology};
+use trireme_actors::{
+    testkit::{assert_topology_happened, run},
+    topology::Topology,
+};
 use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
-use super::{DirectorError, DirectorHandle, Registries, RouteTable};
+use super::{DirectorError, DirectorHandle, PublishedRoutes, Registries, RouteTable};
 use crate::{
     admission::{Admission, Attributes},
-    fixtures::{configmaps, get, list, nodes, open_store, put, watch, widgets},
+    fixtures::{configmaps, get, list, nodes, open_store, put, target, watch, widgets},
     info::ResourceInfo,
-    request::{Freshness, WatchStart},
+    request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };
 
@@ -38,6 +41,7 @@ async fn start(
         store,
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Open),
+        routes: PublishedRoutes::default(),
         known_kinds: Arc::new(HashSet::new()),
     };
     registries
@@ -125,5 +129,31 @@ fn resources_come_and_go() {
             .expect("it is still there")
             .registry;
         assert!(kept.list(list("")).await.is_ok());
+    });
+}
+
+#[test]
+fn the_declared_edges_and_timers_are_those_that_happen() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store.clone(), vec![configmaps()]).await;
+        let route = director.routes().find("", "v1", "configmaps").expect("it is served");
+        let info = route.registry.info().clone();
+        put(&*store, &info, "n/one", json!({})).await;
+        route.registry.get(get("n/one")).await.expect("it is there");
+        let _watcher = route.registry.watch(watch("n", WatchStart::Now(Freshness::Any))).await;
+        let delete = DeleteRequest {
+            target: target("n", "one"),
+            options: DeleteOptions::default(),
+        };
+        route.registry.delete(delete).await.expect("it is deleted");
+        route.registry.reader().cache().crash();
+        put(&*store, &info, "n/two", json!({})).await;
+        route
+            .registry
+            .get(get("n/two"))
+            .await
+            .expect("the rebuilt cache is loaded");
+        assert_topology_happened(&kit.system, "registry");
     });
 }
