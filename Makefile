@@ -55,7 +55,7 @@ fix:
 bench:
 	scripts/install-tools build test
 	cargo build --release --locked -p trireme -p trireme-bench
-	cargo build --release --locked -p trireme-edge --example floor
+	cargo build --release --locked -p trireme-http --example floor
 	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
 
 # Breaks a group of replicas under load, one thing after the other, and checks what was promised: up to 30 minutes with a

@@ -1,6 +1,6 @@
 //! The floor: what a handler that does nothing takes to send the same bytes over the same TLS stack.
 //!
-//! The handler is the example `floor` of the server's HTTP edge, which serves the files of a directory.
+//! The handler is the example `floor` of the server's HTTP layer, which serves the files of a directory.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::IssuerDocuments;
+use trireme_http::server::Lifecycle;
 use trireme_registry::DirectorHandle;
 
 use crate::{
@@ -14,7 +15,6 @@ use crate::{
     replicas::Replicas,
     reviews::Reviewers,
     routes::{catalogue::Catalogue, health::Health},
-    server::Lifecycle,
 };
 
 /// Gives a snapshot of all actors.

@@ -5,16 +5,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::{Authenticator, Authorizer, IssuerDocuments, RuleResolver, TokenAuthenticator};
 use trireme_flow::Limiter;
+use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_registry::DirectorHandle;
 
-use crate::{
-    components::Components,
-    profiling::Profiler,
-    replicas::Replicas,
-    routes::health::Health,
-    server::{ConnectionLimits, TlsProvider},
-    spans::Spans,
-};
+use crate::{components::Components, profiling::Profiler, replicas::Replicas, routes::health::Health, spans::Spans};
 
 /// Settings of the edge.
 #[derive(Clone)]

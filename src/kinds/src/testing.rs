@@ -129,26 +129,26 @@ impl Trial {
     }
 
     /// The faults of a create; empty if there are none.
-    pub(crate) fn faults(&self, body: Value) -> Vec<String> {
+    pub(crate) fn errors(&self, body: Value) -> Vec<String> {
         self.create(body).err().unwrap_or_default()
     }
 
     /// Holds the faults of creates against what they should be.
-    pub(crate) fn expect_faults(&self, cases: &[(Value, &[&str])]) {
+    pub(crate) fn expect_errors(&self, cases: &[(Value, &[&str])]) {
         for (body, expected) in cases {
-            assert_eq!(self.faults(body.clone()), *expected, "{body}");
+            assert_eq!(self.errors(body.clone()), *expected, "{body}");
         }
     }
 
     /// Holds the faults of patches against what they should be.
-    pub(crate) fn expect_patch_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+    pub(crate) fn expect_patch_errors(&self, old: &Value, cases: &[(Value, &[&str])]) {
         for (patch, expected) in cases {
             assert_eq!(self.patch(old, patch).err().unwrap_or_default(), *expected, "{patch}");
         }
     }
 
     /// Holds the faults of status updates against what they should be.
-    pub(crate) fn expect_status_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+    pub(crate) fn expect_status_errors(&self, old: &Value, cases: &[(Value, &[&str])]) {
         for (status, expected) in cases {
             assert_eq!(
                 self.status(old, status.clone()).err().unwrap_or_default(),

@@ -5,7 +5,6 @@
 //! Whatever comes from outside is decoded by [`json`] or [`yaml`] under explicit caps, then held
 //! against its [`schema`].
 
-pub mod cel;
 pub mod error;
 pub mod field;
 pub mod gvk;

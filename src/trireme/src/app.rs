@@ -16,8 +16,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_duties::Presence;
 use trireme_edge::EdgeError;
-use trireme_edge::server::Running;
-use trireme_edge::server::TlsError;
+use trireme_http::server::Running;
+use trireme_http::server::TlsError;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 

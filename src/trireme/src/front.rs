@@ -10,10 +10,10 @@ use trireme_auth::{
     TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::profiling::Profiler;
-use trireme_edge::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
 use trireme_flow::{Limiter, Limits};
+use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_registry::{DirectorHandle, Views};
 
 use crate::app::{BuildError, client_cas};

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_edge::server::OpenConnections;
+use trireme_http::server::OpenConnections;
 
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::probe::StoreProbe;

@@ -23,7 +23,7 @@ struct Cluster {
     settings: Settings,
 }
 
-fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
+fn settings(store: &Arc<dyn Storage>, clock: Clock, routes: &PublishedRoutes) -> Settings {
     let addresses = "10.0.0.0/28".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
@@ -32,7 +32,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,
-        endpoints: PublishedRoutes::default().resource("", "v1", "endpoints"),
+        endpoints: routes.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),
@@ -41,13 +41,18 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
     }
 }
 
-async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> DirectorHandle {
+async fn serve(
+    kit: &TestKit,
+    store: &Arc<dyn Storage>,
+    routes: PublishedRoutes,
+    settings: &Settings,
+) -> DirectorHandle {
     let registries = Registries {
         system: kit.system.clone(),
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Chain::new(Vec::new())),
-        routes: PublishedRoutes::default(),
+        routes,
         known_kinds: Arc::new(trireme_kinds::known_kinds()),
     };
     let resources = trireme_kinds::resources(settings).into_iter().map(Arc::new);
@@ -59,14 +64,14 @@ async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> 
 
 impl Cluster {
     async fn start(kit: &TestKit, store: Arc<dyn Storage>) -> Self {
-        let settings = settings(&store, kit.system.clock().clone());
-        let director = serve(kit, &store, &settings).await;
+        let routes = PublishedRoutes::default();
+        let settings = settings(&store, kit.system.clock().clone(), &routes);
+        let director = serve(kit, &store, routes, &settings).await;
         let objects = |group, resource| {
             let route = director.routes().find(group, "v1", resource).expect("it is served");
             OwnObjects::new(route.registry, SERVER)
         };
         let (services, addresses) = (objects("", "services"), objects("networking.k8s.io", "ipaddresses"));
-        settings.endpoints.bind(objects("", "endpoints").registry().clone());
         Self {
             store,
             services,

@@ -17,7 +17,9 @@ use trireme_auth::{Authenticator, BootstrapPolicy, BoxFuture, Credentials, MASTE
 use trireme_flow::{Limiter, Limits, RequestKind};
 use trireme_registry::request::UserInfo;
 
-use crate::{exchange::Current, server::Lifecycle, state::ChainState};
+use trireme_http::server::Lifecycle;
+
+use crate::{exchange::Current, state::ChainState};
 
 mod slow_requests;
 

@@ -19,7 +19,7 @@ pub(super) async fn review(
     subject: Subject,
     mut review: Value,
 ) -> Result<Value, ApiError> {
-    let faults = accessreviews::faults(&review, subject);
+    let faults = accessreviews::validate_subject_access_review(&review, subject);
     if !faults.is_empty() {
         // kube-apiserver looks for the kind where it is not.
         let kind = GroupKind {

@@ -1,10 +1,8 @@
 //! Expressions of webhooks and policies: what they may speak of, and what they must evaluate to.
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::{self, AdmissionVariables, Environment, Type},
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::{self as cel, AdmissionVariables, Environment, Type};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use crate::{
     checks::push_invalid,
@@ -70,7 +68,7 @@ impl Scope {
     }
 
     /// Checks a policy's variables; each may speak of those before it.
-    pub(super) fn push_variables(&mut self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    pub(super) fn validate_variables(&mut self, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         for (index, variable) in items(spec, "variables").iter().enumerate() {
             let at = path.index(index);
             let (name, expression) = (text(variable, "name"), text(variable, "expression"));
@@ -78,7 +76,7 @@ impl Scope {
                 errors.push(Error::required(&at.child("name"), "name is not specified"));
             } else if !is_identifier(name) {
                 let fault = "must be a valid CEL identifier".to_owned();
-                push_invalid(errors, &at.child("name"), name, vec![fault]);
+                push_invalid(&at.child("name"), name, vec![fault], errors);
             }
             let at = at.child("expression");
             if expression.trim().is_empty() {
@@ -99,12 +97,12 @@ impl Scope {
 }
 
 /// Checks an expression that must evaluate to one of these types; faults show `shown`.
-pub(super) fn push_expression(
-    errors: &mut ErrorList,
+pub(super) fn validate_cel_condition(
     environment: &Environment,
     (expression, shown): (&str, &str),
     path: &Path<'_>,
     expected: &[&str],
+    errors: &mut ErrorList,
 ) {
     match cel::compile(environment, expression) {
         Err(fault) => errors.push(compilation_failed(path, shown, &fault)),

@@ -70,9 +70,9 @@ impl Strategy for ApiServices {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let (group, version) = (text_at(object, "/spec/group"), text_at(object, "/spec/version"));
-        push_name_faults(object, group, version, &path, &mut errors);
-        push_priority_faults(object, &path, &mut errors);
-        push_service_faults(object, &path, &mut errors);
+        validate_api_service_name(object, group, version, &path, &mut errors);
+        validate_priorities(object, &path, &mut errors);
+        validate_service_reference(object, &path, &mut errors);
         errors
     }
 
@@ -107,7 +107,7 @@ impl Strategy for ApiServices {
     }
 }
 
-fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
     if name != required {
         let detail = format!(
@@ -135,7 +135,7 @@ fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>,
     );
 }
 
-fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_priorities(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (field, bound) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
         let value = integer_at(object, &format!("/spec/{field}")).unwrap_or(0);
         if value <= 0 || value > bound {
@@ -145,7 +145,7 @@ fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_service_reference(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ca_bundle = text_at(object, "/spec/caBundle");
     let skips = is_true_at(object, "/spec/insecureSkipTLSVerify");
     let Some(service) = object.pointer("/spec/service") else {
@@ -197,9 +197,9 @@ mod tests {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let (group, version) = (text_at(&object, "/spec/group"), text_at(&object, "/spec/version"));
-        push_name_faults(&object, group, version, &path, &mut errors);
-        push_priority_faults(&object, &path, &mut errors);
-        push_service_faults(&object, &path, &mut errors);
+        validate_api_service_name(&object, group, version, &path, &mut errors);
+        validate_priorities(&object, &path, &mut errors);
+        validate_service_reference(&object, &path, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let status = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status }] });
         let fault =
             r#"status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", "False", "Unknown""#;
-        trial.expect_status_faults(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[fault])]);
+        trial.expect_status_errors(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[fault])]);
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
 ];
 
 /// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
-pub(super) fn parse_int_fault(text: &str) -> Option<String> {
+pub(super) fn parse_int_error(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
-    let why = match error.kind(Default::default()) {
+    let why = match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
         _ => "invalid syntax",
     };
@@ -45,7 +45,7 @@ pub(super) fn parse_int_fault(text: &str) -> Option<String> {
 }
 
 /// Fields that may not be negative, in order; those that are absent pass.
-pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
+pub(crate) fn validate_nonnegative_fields(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
     for field in fields {
         if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
             errors.push(Error::invalid(&path.child(field), &number.into(), NOT_NEGATIVE));
@@ -63,7 +63,7 @@ pub(crate) fn shown_selector(selector: &Value) -> String {
 }
 
 /// The selector of a workload must be there, be well-formed and select something.
-pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(super) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("selector");
     let Some(selector) = spec.get("selector").filter(|selector| !selector.is_null()) else {
         errors.push(Error::required(&at, ""));
@@ -81,7 +81,7 @@ pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, er
 
 /// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`), unless the selector is so bad
 /// that no labels could be held against it.
-pub(crate) fn push_template_faults(
+pub(crate) fn validate_pod_template_spec_for_replica_set(
     capabilities: Capabilities,
     spec: &Value,
     path: &Path<'_>,
@@ -93,16 +93,21 @@ pub(crate) fn push_template_faults(
         errors.push(Error::required(&at, ""));
         return;
     };
-    if push_unusable_selector(spec, path, "invalid label selector", errors) {
+    if validate_selector_conversion(spec, path, "invalid label selector", errors) {
         return;
     }
-    push_label_faults(spec.get("selector"), template, &at, errors);
-    pod_template::validate_template(capabilities, template, &at, errors);
-    push_always_faults(template, &at, what, errors);
+    validate_template_labels(spec.get("selector"), template, &at, errors);
+    pod_template::validate_pod_template_spec(capabilities, template, &at, errors);
+    validate_restart_policy_always(template, &at, what, errors);
 }
 
 /// A selector that cannot be evaluated is a fault beside those of its parts; tells whether it is one.
-pub(super) fn push_unusable_selector(spec: &Value, path: &Path<'_>, detail: &str, errors: &mut ErrorList) -> bool {
+pub(super) fn validate_selector_conversion(
+    spec: &Value,
+    path: &Path<'_>,
+    detail: &str,
+    errors: &mut ErrorList,
+) -> bool {
     let Some(selector) = spec.get("selector") else {
         return false;
     };
@@ -118,7 +123,12 @@ pub(super) fn push_unusable_selector(spec: &Value, path: &Path<'_>, detail: &str
 }
 
 /// A selector that selects something must select the template's pods.
-pub(crate) fn push_label_faults(selector: Option<&Value>, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_template_labels(
+    selector: Option<&Value>,
+    template: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let labels = template.pointer("/metadata/labels");
     let selector = compile_label_selector(selector.and_then(Value::as_object));
     let misses_pods = selector
@@ -135,7 +145,7 @@ pub(crate) fn push_label_faults(selector: Option<&Value>, template: &Value, path
 }
 
 /// Pods of most workloads are restarted always and have no deadline.
-pub(crate) fn push_always_faults(template: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(crate) fn validate_restart_policy_always(template: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let policy = text_at(template, "/spec/restartPolicy");
     if policy != "Always" {
         errors.push(Error::not_supported(
@@ -151,7 +161,7 @@ pub(crate) fn push_always_faults(template: &Value, path: &Path<'_>, what: &str, 
 }
 
 /// A selector stays what it was made as.
-pub(super) fn push_selector_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new, old) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
         let shown = new.map_or_else(|| "null".to_owned(), shown_selector);
@@ -164,7 +174,7 @@ pub(super) fn push_selector_change(new: &Value, old: &Value, errors: &mut ErrorL
 }
 
 /// Counters of a status that may not be greater than another one: `(counter, bound, how the bound is named)`.
-pub(crate) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
+pub(crate) fn validate_counter_bounds(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
     let path = Path::new("status");
     let number = |name: &str| status.get(name).and_then(Value::as_i64).unwrap_or(0);
     for (counter, bound, bound_name) in bounds {
@@ -176,7 +186,7 @@ pub(crate) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], e
 }
 
 /// A collision counter never goes back.
-pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
     let pointer = "/status/collisionCount";
     let Some(before) = integer_at(old, pointer) else { return };
     if integer_at(new, pointer).is_none_or(|now| now < before) {
@@ -190,9 +200,9 @@ pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut Error
 }
 
 /// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
-pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_positive_int_or_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
-        Value::String(text) => push_invalid(errors, path, text, names::percent(text)),
+        Value::String(text) => push_invalid(path, text, names::percent(text), errors),
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             errors.push(Error::invalid(path, value, NOT_NEGATIVE));
         }
@@ -201,7 +211,7 @@ pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors:
 }
 
 /// A percentage is not more than everything (`IsNotMoreThan100Percent`).
-pub(crate) fn push_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn is_not_more_than_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if value
         .as_str()
         .and_then(intstr::percent)

@@ -31,7 +31,7 @@ const RESOURCE: &str = "/spec/resourceAttributes";
 const PATH: &str = "/spec/nonResourceAttributes";
 
 /// What is wrong with a review.
-pub fn faults(review: &Value, subject: Subject) -> ErrorList {
+pub fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
     let mut faults = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
     match (resource, path) {
@@ -52,9 +52,9 @@ pub fn faults(review: &Value, subject: Subject) -> ErrorList {
         faults.push(Error::invalid_str(&Path::new("spec.user"), "", why));
     }
     for selector in [Selector::Fields, Selector::Labels] {
-        faults.extend(resource.map(|resource| selector.faults(resource)).unwrap_or_default());
+        faults.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
     }
-    faults.extend(metadata_fault(review, subject));
+    faults.extend(validate_metadata(review, subject));
     if subject == Subject::InNamespace {
         let namespace = text_at(review, "/metadata/namespace");
         if let Some(given) = resource
@@ -78,7 +78,7 @@ fn path_shown(attributes: &Value) -> Value {
     json!({"Path": text(attributes, "path"), "Verb": text(attributes, "verb")})
 }
 
-fn metadata_fault(review: &Value, subject: Subject) -> Option<Error> {
+fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
     let given = review.get("metadata").and_then(Value::as_object)?;
     let mut rest = Object::clone(given);
     rest.remove("managedFields");
@@ -116,7 +116,7 @@ impl Selector {
         }
     }
 
-    fn faults(self, resource: &Value) -> ErrorList {
+    fn validate(self, resource: &Value) -> ErrorList {
         let Some(selector) = resource.get(self.name()) else {
             return ErrorList::new();
         };
@@ -173,7 +173,10 @@ mod tests {
     use super::*;
 
     fn check(subject: Subject, review: Value, expected: &[&str]) {
-        let texts: Vec<String> = faults(&review, subject).iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = validate_subject_access_review(&review, subject)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(texts, expected);
     }
 

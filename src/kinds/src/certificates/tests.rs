@@ -23,7 +23,7 @@ fn trial() -> Trial {
 
 #[test]
 fn faults() {
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (request(json!({ "expirationSeconds": 600 })), &[]),
         (
             request(json!({ "request": "YWJj" })),
@@ -39,7 +39,7 @@ fn faults() {
 
 #[test]
 fn requests_are_read() {
-    let faults = |content: &str| trial().faults(request(json!({ "request": pem("CERTIFICATE REQUEST", content) })));
+    let faults = |content: &str| trial().errors(request(json!({ "request": pem("CERTIFICATE REQUEST", content) })));
     let fault_of = |content: &str, fault: &str| {
         let shown = pem("CERTIFICATE REQUEST", content);
         assert_eq!(
@@ -57,7 +57,7 @@ fn requests_are_read() {
 
 #[test]
 fn signers_are_looked_at_part_by_part() {
-    let faults = |signer: &str| trial().faults(request(json!({ "signerName": signer })));
+    let faults = |signer: &str| trial().errors(request(json!({ "signerName": signer })));
     let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                  and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -84,7 +84,7 @@ fn signers_are_looked_at_part_by_part() {
 #[test]
 fn unknown_usages_come_before_those_told_twice() {
     let unknown = |at: usize| format!("spec.usages[{at}]: Unsupported value: \"u\": supported values: ");
-    let faults = trial().faults(request(json!({ "usages": ["u", "any", "any", "u"] })));
+    let faults = trial().errors(request(json!({ "usages": ["u", "any", "any", "u"] })));
     let [first, second, rest @ ..] = faults.as_slice() else {
         panic!("{faults:?}")
     };
@@ -106,7 +106,7 @@ fn certificates_are_read() {
     let old = trial().create(request(json!({}))).expect("a valid request");
     let status = |certificate: &str| json!({ "certificate": certificate });
     let fault = |detail: &str| format!("status.certificate: Invalid value: \"<certificate data>\": {detail}");
-    trial().expect_status_faults(
+    trial().expect_status_errors(
         &old,
         &[
             (
@@ -165,7 +165,7 @@ fn the_status_may_not_decide() {
     assert_eq!(old["spec"].get("username"), None);
     let fault = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
     let condition = |kind: &str| json!({ "conditions": [{ "type": kind, "status": "True" }] });
-    trial().expect_status_faults(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
+    trial().expect_status_errors(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
     let dated = trial().status(&old, condition("Other")).expect("a valid status");
     assert_eq!(
         dated["status"]["conditions"][0]["lastUpdateTime"],

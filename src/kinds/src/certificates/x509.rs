@@ -10,7 +10,7 @@ const SEQUENCE: u8 = 16;
 const MIN_RSA_BITS: usize = 2048;
 
 /// The fault of a PKCS#10 request: one that cannot be read, or that its own key has not signed.
-pub(super) fn request_fault(der: &[u8]) -> Option<String> {
+pub(super) fn certificate_request_error(der: &[u8]) -> Option<String> {
     let outer = match sequence(der, "certificateRequest") {
         Ok(outer) => outer,
         Err(fault) => return Some(fault),
@@ -36,7 +36,7 @@ pub(super) fn request_fault(der: &[u8]) -> Option<String> {
 }
 
 /// The fault of certificates, one after the other.
-pub(super) fn certificates_fault(mut der: &[u8]) -> Option<String> {
+pub(super) fn certificates_error(mut der: &[u8]) -> Option<String> {
     if der.is_empty() {
         return Some("found CERTIFICATE PEM block containing 0 certificates".to_owned());
     }
@@ -50,7 +50,7 @@ pub(super) fn certificates_fault(mut der: &[u8]) -> Option<String> {
 }
 
 /// The fault of the first of a TLS pair's certificates.
-pub(crate) fn leaf_fault(der: &[u8]) -> Option<&'static str> {
+pub(crate) fn leaf_certificate_error(der: &[u8]) -> Option<&'static str> {
     match X509Certificate::from_der(der) {
         Ok(([], _)) => None,
         Ok(_) => Some("x509: trailing data"),
@@ -59,7 +59,7 @@ pub(crate) fn leaf_fault(der: &[u8]) -> Option<&'static str> {
 }
 
 /// The fault of what is not even built as a private key is. What a key holds is not looked at.
-pub(crate) fn private_key_fault(der: &[u8]) -> Option<&'static str> {
+pub(crate) fn private_key_error(der: &[u8]) -> Option<&'static str> {
     let is_built_so = sequence(der, "").is_ok_and(|outer| !outer.content.is_empty());
     (!is_built_so).then_some("tls: failed to parse private key")
 }
@@ -142,7 +142,7 @@ mod tests {
             (b"\x30\x03\x02\x01\x00", &inner),
         ];
         for (der, fault) in cases {
-            assert_eq!(request_fault(der).as_deref(), Some(fault), "{der:?}");
+            assert_eq!(certificate_request_error(der).as_deref(), Some(fault), "{der:?}");
         }
     }
 }

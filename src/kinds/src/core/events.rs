@@ -149,11 +149,11 @@ impl Strategy for Events {
     }
 
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate_new(object, is_core(context))
+        validation::validate_event_create(object, is_core(context))
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_update(new, old, is_core(context))
+        validation::validate_event_update(new, old, is_core(context))
     }
 
     fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {

@@ -10,7 +10,9 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::resource_names::{is_overcommit_allowed, push_container_resource_faults, push_limit_resource_faults};
+use super::resource_names::{
+    is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name,
+};
 use crate::{
     checks::{push_invalid, quantity},
     kind::Kind,
@@ -53,11 +55,11 @@ impl Strategy for LimitRanges {
         for (index, limit) in limits.iter().enumerate() {
             let at = path.index(index);
             let kind = text(limit, "type");
-            push_type_faults(kind, &at.child("type"), &mut errors);
+            validate_limit_range_type_name(kind, &at.child("type"), &mut errors);
             if limits.iter().take(index).any(|earlier| text(earlier, "type") == kind) {
                 errors.push(Error::duplicate(&at.child("type"), &kind.into()));
             }
-            push_limit_faults(limit, kind, &at, &mut errors);
+            validate_limit_range_item(limit, kind, &at, &mut errors);
         }
         errors
     }
@@ -91,7 +93,7 @@ fn default_limit(limit: &mut Value) {
     }
 }
 
-fn push_type_faults(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_range_type_name(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(kind);
     if faults.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
         errors.push(Error::invalid_str(
@@ -100,10 +102,10 @@ fn push_type_faults(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
             "must be a standard limit type or fully qualified",
         ));
     }
-    push_invalid(errors, path, kind, faults);
+    push_invalid(path, kind, faults, errors);
 }
 
-fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_range_item(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut resources = BTreeSet::new();
     for list in LISTS {
         if matches!(list, "default" | "defaultRequest") && kind == "Pod" {
@@ -116,25 +118,25 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             continue;
         }
         if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
-            push_storage_faults(limit, path, errors);
+            validate_claim_storage(limit, path, errors);
         }
         let at = path.child(list);
         for (name, _) in entries(limit, list) {
             if matches!(kind, "Container" | "Pod") {
-                push_container_resource_faults(name, &at.key(name), errors);
+                validate_container_resource_name(name, &at.key(name), errors);
             } else {
-                push_limit_resource_faults(name, &at.key(name), errors);
+                validate_limit_range_resource_name(name, &at.key(name), errors);
             }
             resources.insert(name);
         }
     }
     for name in resources {
-        push_order_faults(limit, name, path, errors);
+        validate_limit_order(limit, name, path, errors);
     }
 }
 
 /// A limit of claims must bound their storage.
-fn push_storage_faults(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_claim_storage(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let has_storage = ["min", "max"]
         .iter()
         .any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
@@ -147,7 +149,7 @@ fn push_storage_faults(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 /// A quantity with the text that it was written as.
 type Amount<'a> = Option<(Quantity, &'a Value)>;
 
-fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_order(limit: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = |list: &str| -> Amount<'_> {
         let value = limit.get(list)?.get(name)?;
         Some((quantity(value), value))
@@ -177,7 +179,7 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     );
     check(min, default, "default", min, ["min", "default"]);
     check(default, max, "default", max, ["default", "max"]);
-    push_ratio_faults(
+    validate_limit_request_ratio(
         amount("maxLimitRequestRatio"),
         min,
         max,
@@ -199,7 +201,13 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn push_ratio_faults(ratio: Amount<'_>, min: Amount<'_>, max: Amount<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_request_ratio(
+    ratio: Amount<'_>,
+    min: Amount<'_>,
+    max: Amount<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let Some((ratio, value)) = ratio else { return };
     let shown = value.as_str().unwrap_or_default();
     if ratio.milli_value() < 1000 {
@@ -261,7 +269,7 @@ mod tests {
     #[test]
     fn faults_of_limits() {
         let limit = |limit: Value| named("a", json!({ "limits": [limit] }));
-        trial().expect_faults(&[
+        trial().expect_errors(&[
             (limit(json!({ "type": "Container", "max": { "cpu": "2" } })), &[]),
             (
                 limit(json!({ "type": "Odd" })),

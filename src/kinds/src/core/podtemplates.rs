@@ -7,7 +7,7 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     columns::{self, column, described, or_none},
     kind::Kind,
-    pod_template::{Capabilities, default_spec, validate_template, warnings},
+    pod_template::{Capabilities, default_spec, validate_pod_template_spec, warnings},
     values::{entries, items, text},
 };
 
@@ -65,7 +65,7 @@ impl Strategy for PodTemplates {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let none = Value::Object(Map::new());
-        validate_template(
+        validate_pod_template_spec(
             self.capabilities,
             object.get("template").unwrap_or(&none),
             &Path::new("template"),

@@ -6,7 +6,7 @@ use trireme_machinery::{
     names,
 };
 
-use crate::checks::{push_invalid, push_negative_quantity, quantity};
+use crate::checks::{push_invalid, quantity, validate_nonnegative_quantity};
 
 const HUGE_PAGES: &str = "hugepages-";
 const STANDARD: [&str; 20] = [
@@ -86,10 +86,10 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
 }
 
 /// A name is well-formed, and standard if it has no domain.
-pub(crate) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let faults = names::qualified_name(name);
     let is_well_formed = faults.is_empty();
-    push_invalid(errors, path, name, faults);
+    push_invalid(path, name, faults, errors);
     let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
     if is_well_formed && !name.contains('/') && !is_standard {
         errors.push(Error::invalid_str(
@@ -101,8 +101,8 @@ pub(crate) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &m
 }
 
 /// A name of what containers may ask for.
-pub(crate) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    push_limit_resource_faults(name, path, errors);
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_limit_range_resource_name(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
     let fault = if !name.contains('/') {
         (!is_container).then_some("must be a standard resource for containers")
@@ -122,16 +122,16 @@ pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
 }
 
 /// A name of what quotas may count.
-pub(crate) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    push_limit_resource_faults(name, path, errors);
+pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_limit_range_resource_name(name, path, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
         errors.push(Error::invalid_str(path, name, "must be a standard resource for quota"));
     }
 }
 
 /// A number of a resource: not negative, and whole if the resource is counted.
-pub(crate) fn push_quantity_faults(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_negative_quantity(errors, value, path);
+pub(crate) fn validate_resource_quantity_value(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nonnegative_quantity(value, path, errors);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);
     if is_whole && quantity(value).milli_value() % 1000 != 0 {
         errors.push(Error::invalid(path, value, "must be an integer"));

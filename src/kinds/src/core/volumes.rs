@@ -43,7 +43,7 @@ const DEPRECATED_SOURCES: [(&str, &str, &str); 9] = [
 ];
 
 /// Access modes that are unknown or do not go together.
-pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("accessModes");
     let modes = || items(spec, "accessModes").iter().filter_map(Value::as_str);
     for mode in modes().filter(|mode| !ACCESS_MODES.contains(mode)) {
@@ -67,7 +67,7 @@ pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Ite
 }
 
 /// A negative amount is no valid resource.
-pub(super) fn push_basic_quantity_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = quantity(value).value();
     if amount < 0 {
         errors.push(Error::invalid(

@@ -22,9 +22,9 @@ pub(crate) fn is_iscsi_name_too_long(volume: &str, portal: &str) -> bool {
 }
 
 /// The source by itself. Persistent volumes say less of names that begin otherwise.
-pub(crate) fn validate_iscsi(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, source, path, "targetPortal");
-    if require(errors, source, path, "iqn") {
+pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    require(source, path, "targetPortal", errors);
+    if require(source, path, "iqn", errors) {
         let name = text(source, "iqn");
         let fault = if has_prefix(name) {
             (!is_well_formed(name)).then_some(MALFORMED)
@@ -40,7 +40,7 @@ pub(crate) fn validate_iscsi(source: &Value, of_pod: bool, path: &Path<'_>, erro
     match source.get("secretRef") {
         None if authenticates => errors.push(Error::required(&path.child("secretRef"), "")),
         Some(secret) if !of_pod => {
-            require(errors, secret, &path.child("secretRef"), "name");
+            require(secret, &path.child("secretRef"), "name", errors);
         }
         _ => {}
     }

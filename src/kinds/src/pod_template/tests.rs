@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 
-use super::{Capabilities, default_pod, default_spec, layout, validate_template, warnings};
+use super::{Capabilities, default_pod, default_spec, layout, validate_pod_template_spec, warnings};
 
 /// A spec with the static defaults that the schema sets.
 fn spec(mut container: Value, mut rest: Value) -> Value {
@@ -27,12 +27,12 @@ fn spec(mut container: Value, mut rest: Value) -> Value {
 }
 
 fn faults(spec: Value) -> Vec<String> {
-    faults_where(Capabilities::default(), spec)
+    errors_where(Capabilities::default(), spec)
 }
 
-fn faults_where(capabilities: Capabilities, spec: Value) -> Vec<String> {
+fn errors_where(capabilities: Capabilities, spec: Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_template(
+    validate_pod_template_spec(
         capabilities,
         &json!({ "spec": spec }),
         &Path::new("template"),
@@ -228,5 +228,5 @@ fn privileged_containers_run_where_the_cluster_allows_them() {
     let refused = "template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
     assert_eq!(faults(privileged()), [refused]);
     let allowed = Capabilities { allow_privileged: true };
-    assert!(faults_where(allowed, privileged()).is_empty());
+    assert!(errors_where(allowed, privileged()).is_empty());
 }

@@ -17,7 +17,7 @@ const MAX_USER: usize = 104;
 const MAX_NET_BIOS: usize = 15;
 
 /// `windowsOptions` of a security context, of a pod or of a container.
-pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_windows_security_context_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(options) = context.get("windowsOptions") else {
         return;
     };
@@ -25,7 +25,7 @@ pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Er
     let given = |field: &str| options.get(field).and_then(Value::as_str);
     if let Some(spec) = given("gmsaCredentialSpecName") {
         let path = path.child("gmsaCredentialSpecName");
-        push_invalid(errors, &path, spec, names::dns1123_subdomain(spec));
+        push_invalid(&path, spec, names::dns1123_subdomain(spec), errors);
     }
     if let Some(spec) = given("gmsaCredentialSpec") {
         let path = path.child("gmsaCredentialSpec");
@@ -38,12 +38,17 @@ pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Er
         }
     }
     if let Some(user) = given("runAsUserName") {
-        push_invalid(errors, &path.child("runAsUserName"), user, user_faults(user));
+        push_invalid(
+            &path.child("runAsUserName"),
+            user,
+            run_as_user_name_errors(user),
+            errors,
+        );
     }
 }
 
 /// `DOMAIN\\USER` or `USER`.
-fn user_faults(name: &str) -> Vec<String> {
+fn run_as_user_name_errors(name: &str) -> Vec<String> {
     let one = |fault: &str| vec![fault.to_owned()];
     if name.is_empty() {
         return one("runAsUserName cannot be an empty string");
@@ -99,7 +104,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Pods whose containers are processes of the host: all of them or none, under the host's network.
-pub(super) fn validate_host_process(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_windows_host_process_pod(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = pod.spec;
     let asked = |owner: &Value| {
         owner

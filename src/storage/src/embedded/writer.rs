@@ -200,7 +200,10 @@ impl Writer {
         answers: &mut Vec<Answer>,
         now: Instant,
     ) -> Result<Option<Vec<Event>>, StorageError> {
-        let transaction = self.database.begin_write().map_err(redb_error)?;
+        let mut transaction = self.database.begin_write().map_err(redb_error)?;
+        // With one phase a commit whose pages are damaged later is taken for one that never came about, and the one
+        // before it is served; with two, what was acknowledged is there or the file is refused.
+        transaction.set_two_phase_commit(true);
         let mut batch = Batch::open(&transaction, now)?;
         for lease in self.state.leases.expired(now, EXPIRE_LEASES) {
             batch.revoke(&mut self.state, lease)?;
@@ -296,7 +299,8 @@ fn event_bytes(event: &Event) -> usize {
 
 /// Makes the tables if the file is new, and reads the newest state.
 fn load_state(database: &Database) -> Result<State, StorageError> {
-    let transaction = database.begin_write().map_err(redb_error)?;
+    let mut transaction = database.begin_write().map_err(redb_error)?;
+    transaction.set_two_phase_commit(true);
     let state = {
         let mut meta = transaction.open_table(META).map_err(redb_error)?;
         let number = |name| -> Result<Option<i64>, StorageError> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_edge::server::OpenConnections;
+use trireme_http::server::OpenConnections;
 use trireme_registry::AnnouncedLoads;
 
 use crate::lifecycle::{Lifecycle, Moment};

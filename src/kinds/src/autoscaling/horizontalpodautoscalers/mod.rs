@@ -6,7 +6,7 @@ use trireme_machinery::field::{ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::push_negative_faults,
+    apps::workload::validate_nonnegative_fields,
     columns::{self, column, documented},
     kind::Kind,
     values::{integer_at, items, keep_field, struct_mut, text, text_at},
@@ -131,7 +131,11 @@ impl Strategy for Autoscalers {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            object.get("spec").unwrap_or(&Value::Null),
+            None,
+            &mut errors,
+        );
         errors
     }
 
@@ -141,14 +145,18 @@ impl Strategy for Autoscalers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            new.get("spec").unwrap_or(&Value::Null),
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);
-        push_negative_faults(
+        validate_nonnegative_fields(
             status,
             &Path::new("status"),
             &["currentReplicas", "desiredReplicas"],
@@ -227,7 +235,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
     }
 
     #[test]

@@ -16,8 +16,8 @@ const MAX_WORD: usize = 128;
 const MAX_NOTE: usize = 1024;
 
 /// Faults of a new event; `is_core` says that the request is in the core group's version.
-pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
-    let mut errors = common_faults(event, is_core);
+pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
+    let mut errors = legacy_validate_event(event, is_core);
     if is_core {
         return errors;
     }
@@ -27,7 +27,7 @@ pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
         let faults = names::name_is_dns_subdomain(name, false);
         errors.extend(faults.iter().map(|why| Error::invalid_str(&path, name, why)));
     }
-    errors.extend(series_faults(event));
+    errors.extend(validate_v1_event_series(event));
     if is_unset(event, "eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
     }
@@ -55,13 +55,13 @@ pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
 }
 
 /// Faults of a change.
-pub(super) fn validate_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
-    let mut errors = common_faults(new, is_core);
+pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
+    let mut errors = legacy_validate_event(new, is_core);
     if is_core {
         return errors;
     }
     if new.get("series") != old.get("series") {
-        errors.extend(series_faults(new));
+        errors.extend(validate_v1_event_series(new));
     }
     // The reason is checked twice, as in Kubernetes; clients see two causes.
     let kept = [
@@ -94,7 +94,7 @@ fn is_unset(event: &Value, field: &str) -> bool {
     text(event, field).is_empty()
 }
 
-fn series_faults(event: &Value) -> ErrorList {
+fn validate_v1_event_series(event: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(series) = event.get("series").filter(|series| series.is_object()) else {
         return errors;
@@ -113,7 +113,7 @@ fn series_faults(event: &Value) -> ErrorList {
 }
 
 /// What all clients must keep to. Events with a time are of the newer form and held to more.
-fn common_faults(event: &Value, is_core: bool) -> ErrorList {
+fn legacy_validate_event(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let namespace = text_at(event, "/metadata/namespace");
     let involved = text_at(event, "/involvedObject/namespace");
@@ -129,7 +129,7 @@ fn common_faults(event: &Value, is_core: bool) -> ErrorList {
         errors.push(Error::invalid_str(&path, involved, "does not match event.namespace"));
     }
     if has_time {
-        push_reporter_faults(event, is_core, &mut errors);
+        validate_reporter(event, is_core, &mut errors);
     }
     let path = Path::new("namespace");
     let faults = names::dns1123_subdomain(namespace);
@@ -137,7 +137,7 @@ fn common_faults(event: &Value, is_core: bool) -> ErrorList {
     errors
 }
 
-fn push_reporter_faults(event: &Value, is_core: bool, errors: &mut ErrorList) {
+fn validate_reporter(event: &Value, is_core: bool, errors: &mut ErrorList) {
     let reporter = text(event, "reportingComponent");
     let path = Path::new(if is_core {
         "reportingComponent"
@@ -158,12 +158,12 @@ fn push_reporter_faults(event: &Value, is_core: bool, errors: &mut ErrorList) {
         if value.is_empty() {
             errors.push(Error::required(&path, ""));
         }
-        push_length_fault(&path, value, MAX_WORD, errors);
+        validate_length(&path, value, MAX_WORD, errors);
     }
-    push_length_fault(&Path::new("message"), text(event, "message"), MAX_NOTE, errors);
+    validate_length(&Path::new("message"), text(event, "message"), MAX_NOTE, errors);
 }
 
-fn push_length_fault(path: &Path<'_>, value: &str, max: usize, errors: &mut ErrorList) {
+fn validate_length(path: &Path<'_>, value: &str, max: usize, errors: &mut ErrorList) {
     if value.len() > max {
         errors.push(Error::invalid_str(
             path,

@@ -17,7 +17,7 @@ fn volume(more: Value) -> Value {
 
 #[test]
 fn faults() {
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (volume(json!({})), &[]),
         (
             json!({ "metadata": { "name": "v" }, "spec": {} }),
@@ -57,7 +57,7 @@ fn the_source_stays_what_it_is() {
     let fault = format!(
         "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n{difference}"
     );
-    trial().expect_patch_faults(
+    trial().expect_patch_errors(
         &old,
         &[
             (json!({ "spec": { "hostPath": { "path": "/y" } } }), &[&fault]),
@@ -84,7 +84,7 @@ fn labels_of_nodes_may_get_their_new_names() {
         .expect("a valid volume");
     let spec = |key: &str| json!({ "spec": affinity(key) });
     let fault = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA";
-    trial().expect_patch_faults(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[fault])]);
+    trial().expect_patch_errors(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[fault])]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn sources_that_volumes_have_their_own_rules_for() {
     let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
                  end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             of(json!({ "gcePersistentDisk": { "partition": 300 } })),
             &[

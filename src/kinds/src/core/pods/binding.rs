@@ -34,7 +34,7 @@ impl Command for Binding {
                 "name in URL does not match name in Binding object",
             ));
         }
-        let faults: Vec<String> = target_faults(body).iter().map(ToString::to_string).collect();
+        let faults: Vec<String> = validate_pod_binding(body).iter().map(ToString::to_string).collect();
         match faults.as_slice() {
             [] => Ok(()),
             [one] => Err(ApiError::bad_request(one)),
@@ -59,7 +59,7 @@ impl Command for Binding {
     }
 }
 
-fn target_faults(binding: &Value) -> ErrorList {
+fn validate_pod_binding(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let kind = text_at(binding, "/target/kind");
     if !matches!(kind, "" | "Node") {

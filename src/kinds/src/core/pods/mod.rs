@@ -12,8 +12,8 @@ use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subres
 use crate::{
     kind::{Kind, selectable},
     pod_template::{
-        Capabilities, annotations, apply_label_keys, default_pod, default_spec, validate_image_padding, validate_spec,
-        warnings,
+        Capabilities, annotations, apply_label_keys, default_pod, default_spec, validate_container_only_for_pod,
+        validate_pod_spec, warnings,
     },
     values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
@@ -60,7 +60,6 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
         ])
 }
 
-#[derive(Default)]
 struct Pods {
     capabilities: Capabilities,
     ephemeral_containers: EphemeralContainers,
@@ -124,7 +123,7 @@ impl Strategy for Pods {
             errors.push(Error::forbidden(&path.child("nodeName"), detail));
         }
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        annotations::validate_profiles(metadata, spec, &path, &mut errors);
+        annotations::validate_profile_annotations_and_fields(metadata, spec, &path, &mut errors);
         errors
     }
 
@@ -135,8 +134,8 @@ impl Strategy for Pods {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_pod(self.capabilities, new, &mut errors);
-        annotations::validate_annotation_update(new, old, &mut errors);
-        update::push_faults(new, old, &mut errors);
+        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
+        update::validate_pod_update(new, old, &mut errors);
         errors
     }
 
@@ -159,8 +158,8 @@ impl Strategy for Pods {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        annotations::validate_annotation_update(new, old, &mut errors);
-        status::push_faults(new, old, &mut errors);
+        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
+        status::validate_pod_status_update(new, old, &mut errors);
         errors
     }
 
@@ -218,21 +217,21 @@ fn validate_pod(capabilities: Capabilities, pod: &Value, errors: &mut ErrorList)
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let metadata = pod.get("metadata").unwrap_or(&none);
-    annotations::validate_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
-    validate_spec(capabilities, spec, Some(metadata), &path, errors);
+    annotations::validate_pod_specific_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
+    validate_pod_spec(capabilities, spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
-        push_token_faults(spec, &path.child("volumes"), errors);
+        validate_service_account_token_projection(spec, &path.child("volumes"), errors);
     }
     for list in ["containers", "initContainers"] {
         let list_path = path.child(list);
         for (index, container) in items(spec, list).iter().enumerate() {
-            validate_image_padding(container, &list_path.index(index), errors);
+            validate_container_only_for_pod(container, &list_path.index(index), errors);
         }
     }
 }
 
 /// A token is a service account's.
-fn push_token_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_service_account_token_projection(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let Some(projected) = volume.get("projected") else {
             continue;

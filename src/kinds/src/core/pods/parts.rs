@@ -161,17 +161,17 @@ impl Part for Resize {
         }
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        push_pod_level_changes(new, old, &path, &mut errors);
-        if !push_order_faults(new, old, &path, &mut errors) {
+        validate_pod_level_resources_resize(new, old, &path, &mut errors);
+        if !validate_pod_resize_container_ordering(new, old, &path, &mut errors) {
             return errors;
         }
         for list in ["initContainers", "containers"] {
             let list_path = path.child(list);
             for (index, (is, was)) in items(new, list).iter().zip(items(old, list)).enumerate() {
-                push_removals(is, was, &list_path.index(index).child("resources"), &mut errors);
+                validate_resources_not_removed(is, was, &list_path.index(index).child("resources"), &mut errors);
             }
         }
-        push_other_changes(new, old, &path, &mut errors);
+        validate_resize_changes(new, old, &path, &mut errors);
         errors
     }
 }
@@ -185,7 +185,7 @@ fn may_run_resized(pod: &Value) -> bool {
     first.is_none_or(|container| container.get("resources").is_some())
 }
 
-fn push_removals(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resources_not_removed(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (
         new.get("resources").unwrap_or(&none),
@@ -207,7 +207,7 @@ fn is_removed(new: &Value, old: &Value, list: &str) -> bool {
 }
 
 /// With CPU and memory put back to what they were, the containers must be the same.
-fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resize_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (is, was) in items(new, "containers").iter().zip(items(old, "containers")) {
         if differs_beyond_compute(is, was) {
             errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
@@ -231,7 +231,7 @@ fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
 }
 
 /// The pod's own resources: none may go, and only CPU and memory may change.
-fn push_pod_level_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_level_resources_resize(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (is, was) = (new.get("resources"), old.get("resources"));
     let at = path.child("resources");
     let Some(is) = is else {
@@ -254,7 +254,7 @@ fn push_pod_level_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
 }
 
 /// Says whether the containers can be compared one by one.
-fn push_order_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+fn validate_pod_resize_container_ordering(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     for list in CONTAINERS {
         let at = path.child(list);

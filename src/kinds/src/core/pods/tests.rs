@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::field::ErrorList;
 use trireme_registry::{Deletion, Strategy};
 
-use super::{Pods, columns, qos, update};
+use super::{Capabilities, Pods, columns, qos, update};
 
 fn cells(pod: &Value) -> Vec<String> {
     let now = "2026-01-01T00:10:00Z".parse().unwrap();
@@ -87,19 +87,19 @@ fn classes_follow_resources() {
 fn deletion_waits_for_nodes_only() {
     let pod = |node: &str, phase: &str| json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}});
     assert_eq!(
-        Pods::default().deletion(&pod("n", "Running"), None),
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Running"), None),
         Deletion::Graceful(30)
     );
     assert_eq!(
-        Pods::default().deletion(&pod("n", "Running"), Some(-1)),
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Running"), Some(-1)),
         Deletion::Graceful(1)
     );
     assert_eq!(
-        Pods::default().deletion(&pod("", "Pending"), None),
+        Pods::new(Capabilities::default()).deletion(&pod("", "Pending"), None),
         Deletion::Graceful(0)
     );
     assert_eq!(
-        Pods::default().deletion(&pod("n", "Succeeded"), Some(5)),
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Succeeded"), Some(5)),
         Deletion::Graceful(0)
     );
 }
@@ -117,7 +117,7 @@ fn changes(patch: Value) -> Vec<String> {
     let mut new = old.clone();
     new.as_object_mut().unwrap().extend(patch.as_object().unwrap().clone());
     let mut errors = ErrorList::new();
-    update::push_faults(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
+    update::validate_pod_update(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -146,7 +146,7 @@ fn addresses_in_unusual_forms_are_warned_of_where_they_are_written() {
         format!("status.{at}.ip: IPv6 address \"{given}\" should be in RFC 5952 canonical format (\"{usual}\")")
     };
     assert_eq!(
-        Pods::default().status_warnings(&pod),
+        Pods::new(Capabilities::default()).status_warnings(&pod),
         [
             text("podIPs[1]", "FD00::1", "fd00::1"),
             text("hostIPs[0]", "FD00::2", "fd00::2")

@@ -65,9 +65,9 @@ impl Command for TokenRequest {
             let account = call.object().await?;
             let mut request = call.body.clone();
             self.fill(&mut request, &call.target, call.now);
-            let faults = faults(&request);
-            if !faults.is_empty() {
-                return Err(ApiError::invalid(&kind(), "", &faults));
+            let errors = validate_token_request(&request);
+            if !errors.is_empty() {
+                return Err(ApiError::invalid(&kind(), "", &errors));
             }
             let bound = Bound::find(call, &request).await?;
             let mut claims = claims(&request, &account, &bound, call.now);
@@ -125,7 +125,7 @@ fn lifetime_seconds(request: &Value) -> i64 {
     integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
 }
 
-fn faults(request: &Value) -> ErrorList {
+fn validate_token_request(request: &Value) -> ErrorList {
     let (path, lifetime) = (Path::new("spec.expirationSeconds"), lifetime_seconds(request));
     let why = match lifetime {
         ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",

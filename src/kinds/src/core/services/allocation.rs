@@ -40,7 +40,7 @@ pub(super) struct Allocation {
 }
 
 /// Faults of a wanted address that need no store to be found.
-pub(super) fn address_faults(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
+pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
     let outside = wanted_address(object, old)
         .flatten()
         .filter(|address| !range.contains(*address));
@@ -49,7 +49,7 @@ pub(super) fn address_faults(object: &Value, old: Option<&Value>, range: &Addres
             address: address.to_string(),
             range: range.to_string(),
         };
-        address_fault(object, address, &why)
+        address_error(object, address, &why)
     });
     faults.collect()
 }
@@ -62,7 +62,7 @@ fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>>
     Some(cluster_ips(object).first().and_then(|ip| names::parse_ip_sloppy(ip)))
 }
 
-fn address_fault(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
+fn address_error(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
     let why = format!("failed to allocate IP {address}: {why}");
     Error::invalid(&Path::new("spec.clusterIPs"), shown_list(object, "clusterIPs"), &why)
 }
@@ -120,7 +120,7 @@ impl Allocation {
         let address = match wanted {
             Some(address) => {
                 let reserved = self.addresses.reserve(address, namespace, name).await;
-                reserved.map_err(|why| refused(new, why, |why| address_fault(new, address, why)))?;
+                reserved.map_err(|why| refused(new, why, |why| address_error(new, address, why)))?;
                 address
             }
             None => self
@@ -147,7 +147,7 @@ impl Allocation {
         for (index, wanted) in ports::wanted(new, old) {
             let number = match wanted {
                 Wanted::Number(number) => {
-                    let fault = |why: &AllocateError| ports::fault(index, number, why);
+                    let fault = |why: &AllocateError| ports::node_port_error(index, number, why);
                     self.reserve_port(number, taken)
                         .await
                         .map_err(|why| refused(new, why, fault))?;

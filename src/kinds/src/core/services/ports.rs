@@ -80,12 +80,12 @@ fn wanted_by_update(object: &Value, held: &[i64]) -> Vec<(usize, Wanted)> {
 }
 
 /// The first fault of the node ports that a reservation would find without asking the store.
-pub(super) fn faults(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
+pub(super) fn validate_node_port_allocation(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
     let mut taken = BTreeSet::new();
     for (index, wanted) in wanted(object, old) {
         let Wanted::Number(number) = wanted else { continue };
         if let Some(why) = refusal(number, range, &mut taken) {
-            return vec![fault(index, number, &why)];
+            return vec![node_port_error(index, number, &why)];
         }
     }
     let old_port = old.filter(|old| needs_health_check_port(old)).map(health_check_port);
@@ -110,20 +110,20 @@ fn refusal(number: i64, range: &PortRange, taken: &mut BTreeSet<i64>) -> Option<
 }
 
 /// Why a node port cannot be had.
-pub(super) fn fault(index: usize, number: i64, why: &AllocateError) -> Error {
+pub(super) fn node_port_error(index: usize, number: i64, why: &AllocateError) -> Error {
     let path = Path::new("spec.ports");
     Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())
 }
 
 /// Faults of each port alone.
-pub(super) fn validate(object: &Value) -> ErrorList {
+pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");
     let list = ports(object);
     let mut seen = BTreeSet::new();
     for (index, port) in list.iter().enumerate() {
         let path = path.index(index);
-        push_name_faults(port, list.len() > 1, &path, &mut seen, &mut errors);
+        validate_service_port_name(port, list.len() > 1, &path, &mut seen, &mut errors);
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
         let faults = names::port_number(number);
         errors.extend(
@@ -140,7 +140,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
                 &["SCTP", "TCP", "UDP"],
             )),
         }
-        errors.extend(target_faults(
+        errors.extend(validate_target_port(
             port.get("targetPort").unwrap_or(&Value::from(0)),
             &path.child("targetPort"),
         ));
@@ -153,7 +153,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     errors
 }
 
-fn push_name_faults<'a>(
+fn validate_service_port_name<'a>(
     port: &'a Value,
     is_required: bool,
     path: &Path<'_>,
@@ -177,7 +177,7 @@ fn push_name_faults<'a>(
     }
 }
 
-fn target_faults(target: &Value, path: &Path<'_>) -> ErrorList {
+fn validate_target_port(target: &Value, path: &Path<'_>) -> ErrorList {
     match target {
         Value::String(name) => names::port_name(name)
             .iter()

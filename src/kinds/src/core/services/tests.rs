@@ -263,7 +263,7 @@ fn a_service_that_becomes_headless_may_change_its_families() {
             ],
         ),
     ] {
-        let faults = super::families::change_faults(new, &both);
+        let faults = super::families::validate_upgrade_downgrade(new, &both);
         assert_eq!(
             faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
             want,

@@ -1,0 +1,161 @@
+//! What expressions may speak of: variables, and the fields of their types.
+
+use std::collections::HashMap;
+
+use crate::Type;
+
+/// The variables, types and functions of an expression's place.
+#[derive(Debug, Clone, Default)]
+pub struct Environment {
+    variables: HashMap<String, Type>,
+    fields: HashMap<String, HashMap<String, Type>>,
+    patch_types: bool,
+    bindings: bool,
+}
+
+/// What an admission policy's expressions may speak of beside the request and its objects.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AdmissionVariables {
+    /// `params`
+    pub params: bool,
+    /// `authorizer` and `authorizer.requestResource`
+    pub authorizer: bool,
+    /// `Object`, `JSONPatch` and `jsonpatch`
+    pub patch_types: bool,
+}
+
+const REQUEST: &str = "kubernetes.AdmissionRequest";
+const NAMESPACE: &str = "kubernetes.Namespace";
+const VARIABLES: &str = "kubernetes.variables";
+const DEVICE: &str = "kubernetes.DRADevice";
+
+/// Types with fields, as `k8s.io/apiserver/pkg/admission/plugin/cel` builds them.
+const ADMISSION_TYPES: &[(&str, &str)] = &[
+    ("kubernetes.GroupVersionKind", "group:string version:string kind:string"),
+    (
+        "kubernetes.GroupVersionResource",
+        "group:string version:string resource:string",
+    ),
+    (
+        "kubernetes.UserInfo",
+        "username:string uid:string groups:list(string) extra:map(string,list(string))",
+    ),
+    (
+        REQUEST,
+        "kind:kubernetes.GroupVersionKind resource:kubernetes.GroupVersionResource subResource:string requestKind:kubernetes.GroupVersionKind requestResource:kubernetes.GroupVersionResource requestSubResource:string name:string namespace:string operation:string userInfo:kubernetes.UserInfo dryRun:bool options:dyn",
+    ),
+    ("kubernetes.NamespaceSpec", "finalizers:list(string)"),
+    (
+        "kubernetes.NamespaceCondition",
+        "status:string type:string lastTransitionTime:timestamp message:string reason:string",
+    ),
+    (
+        "kubernetes.NamespaceStatus",
+        "conditions:list(kubernetes.NamespaceCondition) phase:string",
+    ),
+    (
+        "kubernetes.NamespaceMetadata",
+        "name:string generateName:string namespace:string labels:map(string,string) annotations:map(string,string) UID:string creationTimestamp:timestamp deletionGracePeriodSeconds:int deletionTimestamp:timestamp generation:int resourceVersion:string finalizers:list(string)",
+    ),
+    (
+        NAMESPACE,
+        "metadata:kubernetes.NamespaceMetadata spec:kubernetes.NamespaceSpec status:kubernetes.NamespaceStatus",
+    ),
+];
+const PATCH_TYPES: &[(&str, &str)] = &[("JSONPatch", "op:string path:string from:string value:dyn")];
+/// As `k8s.io/dynamic-resource-allocation/cel` builds it.
+const DEVICE_TYPES: &[(&str, &str)] = &[(
+    DEVICE,
+    "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
+)];
+
+impl Environment {
+    /// What the expressions of admission policies and of webhooks' match conditions speak of.
+    pub fn admission(with: AdmissionVariables) -> Self {
+        let mut environment = Self::with_types(ADMISSION_TYPES);
+        environment.declare("object", Type::Dyn);
+        environment.declare("oldObject", Type::Dyn);
+        environment.declare("request", Type::named(REQUEST));
+        environment.declare("namespaceObject", Type::named(NAMESPACE));
+        if with.params {
+            environment.declare("params", Type::Dyn);
+        }
+        if with.authorizer {
+            environment.declare("authorizer", Type::named("kubernetes.authorization.Authorizer"));
+            let resource = Type::named("kubernetes.authorization.ResourceCheck");
+            environment.declare("authorizer.requestResource", resource);
+        }
+        if with.patch_types {
+            environment.patch_types = true;
+            environment.add_types(PATCH_TYPES);
+        }
+        environment
+    }
+
+    /// What selectors of devices speak of.
+    pub fn device() -> Self {
+        let mut environment = Self::with_types(DEVICE_TYPES);
+        environment.declare("device", Type::named(DEVICE));
+        environment.bindings = true;
+        environment
+    }
+
+    /// With the variables of a policy, each of a type, as fields of `variables`.
+    #[must_use]
+    pub fn with_composed(mut self, composed: &[(String, Type)]) -> Self {
+        self.declare("variables", Type::named(VARIABLES));
+        self.fields
+            .insert(VARIABLES.to_owned(), composed.iter().cloned().collect());
+        self
+    }
+
+    fn with_types(types: &[(&str, &str)]) -> Self {
+        let mut environment = Self::default();
+        environment.add_types(types);
+        environment
+    }
+
+    fn add_types(&mut self, types: &[(&str, &str)]) {
+        for (name, fields) in types {
+            let fields = fields.split(' ').filter_map(|field| field.split_once(':'));
+            let fields = fields.map(|(name, kind)| (name.to_owned(), Type::parse(kind)));
+            self.fields.insert((*name).to_owned(), fields.collect());
+        }
+    }
+
+    fn declare(&mut self, name: &str, kind: Type) {
+        self.variables.insert(name.to_owned(), kind);
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&Type> {
+        self.variables.get(name)
+    }
+
+    /// The type of a field of a named type; `None` if there is no such field.
+    pub(crate) fn field(&self, type_name: &str, field: &str) -> Option<Type> {
+        if self.is_patch_object(type_name) {
+            return Some(Type::Dyn);
+        }
+        self.fields.get(type_name)?.get(field).cloned()
+    }
+
+    /// Whether values of a type can be written out.
+    pub(crate) fn can_create(&self, type_name: &str) -> bool {
+        self.is_patch_object(type_name) || self.fields.contains_key(type_name)
+    }
+
+    /// Whether `cel.bind` is there.
+    pub(crate) fn has_bindings(&self) -> bool {
+        self.bindings
+    }
+
+    /// Whether functions for patches are there.
+    pub(crate) fn has_patch_types(&self) -> bool {
+        self.patch_types
+    }
+
+    /// `Object`, and the types of its fields, such as `Object.spec`.
+    fn is_patch_object(&self, type_name: &str) -> bool {
+        self.patch_types && (type_name == "Object" || type_name.starts_with("Object."))
+    }
+}

@@ -1,0 +1,13 @@
+//! HTTP without Kubernetes in it: the only room that speaks it on the wire.
+//!
+//! ```text
+//! server     accept ─► TLS ─► hyper ─► bridge ─► Handler (an actix-web application behind filters)
+//! websocket  handshake of a request, messages over the connection that it becomes
+//! ```
+//!
+//! Called by the edge. Promise: every wait for the other end is bounded; no type of a library below crosses into an error.
+
+pub mod server;
+#[cfg(test)]
+mod tests;
+pub mod websocket;
