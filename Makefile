@@ -13,7 +13,7 @@ run:
 	cargo build --release --locked -p trireme
 	exec target/release/trireme serve $(ARGS)
 
-# The static gate: format, lints, docs, licences and bans, the edges between rooms, actor ranks, generated facts. What is
+# The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated facts. What is
 # built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
 verify:
 	scripts/install-tools build verify
@@ -21,6 +21,7 @@ verify:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	scripts/deny
+	scripts/check-words
 	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
 	cargo build --workspace --locked --bin kinds-facts

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use http::StatusCode;
 use tempfile::TempDir;
+use trireme_http::client::StatusCode;
 use trireme_tests::process::Process;
 
 use crate::client::{Call, Session};

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come from outside, one check a module.
+//! Invariants for any bytes that come from outside, one check a module.
 //!
 //! Each `check` takes the input of a fuzz target and panics if a promise is broken: that decoding ends in a value or in
 //! an error, never in a panic, and what is said about the value in the module. The engine is added by

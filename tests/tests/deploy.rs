@@ -1,4 +1,4 @@
-//! What `deploy/` names is what a real server has: its settings and its metrics. Scripts take from this machine what they
+//! Tests that `deploy/` names things that a real server has: its settings and its metrics. Scripts take from this machine what they
 //! can, and say what they miss. Whether the whole of it works together is for `tests/compose.sh`, where there is a Docker
 //! engine.
 

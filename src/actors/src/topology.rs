@@ -393,7 +393,7 @@ pub static TABLE: &[Entry] = &[
         permits: 1024,
         permits_reason: "watchers that come back all at once after a failover",
         asked_by: &[OUTSIDE],
-        noted_by: &[STORE_WATCHER],
+        noted_by: &[DIRECTOR, STORE_WATCHER],
         timers: &[Timer {
             name: "watch-cache-trim",
             period: Duration::from_secs(30),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    Item, ServedResource,
+    Item, ResourceLookup,
     request::{Freshness, GetRequest, Target},
 };
 
@@ -14,14 +14,14 @@ use crate::doubts::Doubts;
 /// Looks namespaces up. Cheap to clone: all clones look at the same ones.
 #[derive(Clone)]
 pub struct Namespaces {
-    resource: ServedResource,
+    resource: ResourceLookup,
     doubts: Arc<Mutex<Doubts>>,
     clock: Clock,
 }
 
 impl Namespaces {
     /// Looks namespaces up where `resource` is served.
-    pub fn new(resource: ServedResource, clock: Clock) -> Self {
+    pub fn new(resource: ResourceLookup, clock: Clock) -> Self {
         Self {
             resource,
             doubts: Arc::default(),

@@ -4,7 +4,7 @@
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use crate::Type;
+use crate::types::Type;
 
 /// One form of a function.
 #[derive(Debug)]

@@ -1,12 +1,22 @@
 //! What expressions may speak of: variables, and the fields of their types.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
-use crate::Type;
+use trireme_machinery::schema::{Shape, StringFormat, TypeId, TypeTable};
+
+use crate::types::Type;
 
 /// The variables, types and functions of an expression's place.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Environment {
+    /// Differs from that of every environment that was made otherwise.
+    id: u64,
     variables: HashMap<String, Type>,
     fields: HashMap<String, HashMap<String, Type>>,
     patch_types: bool,
@@ -69,7 +79,30 @@ const DEVICE_TYPES: &[(&str, &str)] = &[(
     "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
 )];
 
+/// An environment without variables, in which all functions are but those for patches.
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            id: next_id(),
+            variables: HashMap::new(),
+            fields: HashMap::new(),
+            patch_types: false,
+            bindings: false,
+        }
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Environment {
+    /// Tells environments apart: programs of one are of no use in another.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
     /// What the expressions of admission policies and of webhooks' match conditions speak of.
     pub fn admission(with: AdmissionVariables) -> Self {
         let mut environment = Self::with_types(ADMISSION_TYPES);
@@ -103,9 +136,30 @@ impl Environment {
     /// With the variables of a policy, each of a type, as fields of `variables`.
     #[must_use]
     pub fn with_composed(mut self, composed: &[(String, Type)]) -> Self {
+        self.id = next_id();
         self.declare("variables", Type::named(VARIABLES));
         self.fields
             .insert(VARIABLES.to_owned(), composed.iter().cloned().collect());
+        self
+    }
+
+    /// With a variable of a type of a table, whose structs become types with fields.
+    #[must_use]
+    pub fn with_declared(mut self, variable: &str, table: &TypeTable, id: TypeId) -> Self {
+        self.id = next_id();
+        let name = table.get(id).name.clone();
+        self.declare(variable, Type::named(&name));
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            let definition = table.get(id);
+            if self.fields.contains_key(&definition.name) {
+                continue;
+            }
+            let fields = definition.fields.iter();
+            let fields = fields.map(|field| (field.name.clone(), declared(table, &field.shape, &mut left)));
+            let fields = fields.collect();
+            self.fields.insert(definition.name.clone(), fields);
+        }
         self
     }
 
@@ -139,6 +193,12 @@ impl Environment {
         self.fields.get(type_name)?.get(field).cloned()
     }
 
+    /// The type of a field of a named type, unknown if there is no such field.
+    pub(crate) fn field_type(&self, type_name: &str, field: &str) -> &Type {
+        let fields = self.fields.get(type_name);
+        fields.and_then(|fields| fields.get(field)).unwrap_or(&Type::Dyn)
+    }
+
     /// Whether values of a type can be written out.
     pub(crate) fn can_create(&self, type_name: &str) -> bool {
         self.is_patch_object(type_name) || self.fields.contains_key(type_name)
@@ -157,5 +217,26 @@ impl Environment {
     /// `Object`, and the types of its fields, such as `Object.spec`.
     fn is_patch_object(&self, type_name: &str) -> bool {
         self.patch_types && (type_name == "Object" || type_name.starts_with("Object."))
+    }
+}
+
+/// The type of what a field holds; the structs in it are still to be declared.
+fn declared(table: &TypeTable, shape: &Shape, left: &mut Vec<TypeId>) -> Type {
+    match shape {
+        Shape::Struct(id) => {
+            left.push(*id);
+            Type::named(&table.get(*id).name)
+        }
+        Shape::String(StringFormat::Plain) => Type::String,
+        Shape::String(StringFormat::Time | StringFormat::MicroTime) => Type::Timestamp,
+        Shape::String(StringFormat::Duration) => Type::Duration,
+        Shape::String(StringFormat::Bytes) => Type::Bytes,
+        Shape::Boolean => Type::Bool,
+        Shape::Int32 | Shape::Int64 => Type::Int,
+        Shape::Number => Type::Double,
+        Shape::List { item, .. } => declared(table, item, left).list(),
+        Shape::Map { value, .. } => Type::Map(Arc::new(Type::String), Arc::new(declared(table, value, left))),
+        Shape::Quantity => Type::named("kubernetes.Quantity"),
+        Shape::IntOrString | Shape::Any => Type::Dyn,
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Of something that does not fit; fits everything, so that one fault is told once.
+    /// Of something that does not fit; fits everything, so that one error is reported once.
     Error,
     /// Known when the expression is evaluated.
     Dyn,
@@ -64,6 +64,14 @@ impl Type {
         matches!(self, Self::Bool | Self::Any)
     }
 
+    /// Compares types as values: parameters do not count.
+    pub(crate) fn is_same_kind(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Named(a), Self::Named(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+
     pub(crate) fn is_dyn_or_error(&self) -> bool {
         matches!(self, Self::Dyn | Self::Any | Self::Error)
     }
@@ -118,17 +126,17 @@ impl Type {
         }
     }
 
-    /// The type as faults of the checker show it (cel-go's `FormatCELType`).
-    pub(crate) fn in_faults(&self) -> String {
+    /// The type as errors of the checker show it (cel-go's `FormatCELType`).
+    pub(crate) fn in_errors(&self) -> String {
         match self {
             Self::Error => "!error!".to_owned(),
             Self::Null => "null".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::Timestamp => "timestamp".to_owned(),
-            Self::List(item) => format!("list({})", item.in_faults()),
-            Self::Map(key, value) => format!("map({}, {})", key.in_faults(), value.in_faults()),
-            Self::Optional(item) => format!("optional_type({})", item.in_faults()),
-            Self::Type(item) => format!("type({})", item.in_faults()),
+            Self::List(item) => format!("list({})", item.in_errors()),
+            Self::Map(key, value) => format!("map({}, {})", key.in_errors(), value.in_errors()),
+            Self::Optional(item) => format!("optional_type({})", item.in_errors()),
+            Self::Type(item) => format!("type({})", item.in_errors()),
             other => other.to_string(),
         }
     }

@@ -6,15 +6,15 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceInfo};
+use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceDefinition};
 
 use crate::controller::Change;
 
-/// How many changes are told at once, so that a full pass holds nobody up.
+/// The number of changes that are told at once, so that a full pass holds nobody up.
 const AT_ONCE: usize = 256;
 
-/// What a followed resource tells.
-pub(crate) enum Told {
+/// An event of a followed resource.
+pub(crate) enum FollowEvent {
     /// These have changed.
     Changed(Vec<Change>),
     /// Changes may have been missed, deletions among them.
@@ -22,7 +22,7 @@ pub(crate) enum Told {
 }
 
 /// The changes of several resources. Each goes on for as long as it is read.
-pub(crate) type Followed = SelectAll<BoxStream<'static, Told>>;
+pub(crate) type Followed = SelectAll<BoxStream<'static, FollowEvent>>;
 
 /// Follows resources, each from all that is there now.
 pub(crate) fn follow(registries: Vec<RegistryHandle>) -> Followed {
@@ -32,17 +32,17 @@ pub(crate) fn follow(registries: Vec<RegistryHandle>) -> Followed {
             let changes = follower.next().await;
             Some(((changes, is_first), (follower, false)))
         })
-        .flat_map(move |(changes, is_first)| stream::iter(told(registry.info(), changes, is_first)))
+        .flat_map(move |(changes, is_first)| stream::iter(events_of(registry.info(), changes, is_first)))
         .boxed()
     }))
 }
 
-fn told(info: &Arc<ResourceInfo>, changes: ObjectChanges, is_first: bool) -> Vec<Told> {
+fn events_of(info: &Arc<ResourceDefinition>, changes: ObjectChanges, is_first: bool) -> Vec<FollowEvent> {
     let changes: Vec<(EventKind, Arc<Item>)> = match changes {
         ObjectChanges::Relisted { items, .. } if is_first => {
             items.into_iter().map(|item| (EventKind::Added, item)).collect()
         }
-        ObjectChanges::Relisted { .. } => return vec![Told::Lost],
+        ObjectChanges::Relisted { .. } => return vec![FollowEvent::Lost],
         ObjectChanges::Changed { changes, .. } => changes,
     };
     let change = |(kind, item): &(EventKind, Arc<Item>)| Change {
@@ -52,6 +52,6 @@ fn told(info: &Arc<ResourceInfo>, changes: ObjectChanges, is_first: bool) -> Vec
     };
     let chunks = changes.chunks(AT_ONCE);
     chunks
-        .map(|chunk| Told::Changed(chunk.iter().map(change).collect()))
+        .map(|chunk| FollowEvent::Changed(chunk.iter().map(change).collect()))
         .collect()
 }

@@ -13,15 +13,14 @@ use actix_web::{
 use trireme_audit::AuditId;
 use trireme_http::server::{self, BadHead, Handler, Lifecycle, Running, ServerConfig};
 use trireme_machinery::{ApiError, Reason};
+use trireme_registry::documents;
 
 use crate::{
     api::Api,
     chain,
-    components::ComponentStatuses,
     config::{EdgeConfig, Rooms},
     filters::audit_id,
-    reviews::Reviewers,
-    routes::{self, catalogue::Catalogue},
+    routes,
     state::ChainState,
     status::{self, ErrorStyle},
 };
@@ -45,13 +44,6 @@ impl Edge {
     /// If the address cannot be bound or a thread cannot be started.
     pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<Running, EdgeError> {
         let lifecycle = Lifecycle::new();
-        let reviewers = Reviewers {
-            authorizer: Arc::clone(&rooms.authorizer),
-            rules: rooms.rules,
-            tokens: rooms.tokens,
-            audiences: rooms.audiences,
-            known_kinds: trireme_kinds::known_kinds(),
-        };
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
@@ -66,12 +58,7 @@ impl Edge {
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
         let api = web::Data::new(Api {
             director: rooms.director,
-            catalogue: Catalogue::built_in(&advertised),
-            component_statuses: ComponentStatuses {
-                components: rooms.components,
-                info: trireme_kinds::component_statuses(),
-            },
-            reviewers,
+            api_versions: documents::api_versions(&advertised),
             health: rooms.health,
             metrics: rooms.metrics,
             actors: rooms.actors,

@@ -17,7 +17,7 @@ use actix_web::{
 };
 use trireme_audit::AuditId;
 use trireme_http::server::{Peer, RunningRequest};
-use trireme_registry::{ResourceInfo, request::UserInfo, trace::Trace};
+use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
 
 use crate::{negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
 
@@ -48,7 +48,7 @@ pub(crate) struct Exchange {
     /// Texts for `Warning` headers, in order.
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.
-    pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
+    pub(crate) resource: OnceCell<Arc<ResourceDefinition>>,
     /// Where the time goes; off if nobody would be told.
     pub(crate) trace: Trace,
     /// Holds up the end of the server; long-running requests have none.

@@ -11,7 +11,6 @@
 mod api;
 mod body;
 mod chain;
-pub mod client;
 pub mod components;
 mod compress;
 mod config;
@@ -41,4 +40,5 @@ mod websocket;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
+pub use reviews::{Reviewers, reviews};
 pub use routes::health::{Health, Probes};

@@ -1,5 +1,6 @@
 //! Real sockets, real TLS, a tiny application.
 
+mod client;
 mod farewell;
 mod http2;
 mod kit;

@@ -13,14 +13,14 @@ use crate::values::text;
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const POSITIVE: &str = "must be greater than zero";
 
-/// One fault for each text.
-pub(crate) fn push_invalid(path: &Path<'_>, value: &str, faults: Vec<String>, errors: &mut ErrorList) {
-    errors.extend(faults.iter().map(|fault| Error::invalid_str(path, value, fault)));
+/// One error for each text.
+pub(crate) fn push_invalid(path: &Path<'_>, value: &str, messages: Vec<String>, errors: &mut ErrorList) {
+    errors.extend(messages.iter().map(|error| Error::invalid_str(path, value, error)));
 }
 
 /// The same for a number.
-pub(crate) fn push_invalid_number(path: &Path<'_>, value: i64, faults: Vec<String>, errors: &mut ErrorList) {
-    errors.extend(faults.iter().map(|fault| Error::invalid(path, &value.into(), fault)));
+pub(crate) fn push_invalid_number(path: &Path<'_>, value: i64, messages: Vec<String>, errors: &mut ErrorList) {
+    errors.extend(messages.iter().map(|error| Error::invalid(path, &value.into(), error)));
 }
 
 /// A text field that may not be empty; gives it back if it is not.

@@ -15,7 +15,7 @@ use crate::{
 const MAX_REASON_BYTES: usize = 1024;
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 
-/// Faults of the conditions of a status (`metav1validation.ValidateConditions`); `path` is where they stand.
+/// Validates the conditions of a status (`metav1validation.ValidateConditions`); `path` is where they stand.
 pub(crate) fn validate_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in items(status, "conditions").iter().enumerate() {
         let at = path.index(index);

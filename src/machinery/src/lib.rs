@@ -1,4 +1,4 @@
-//! What Kubernetes objects are, independent of any server: names, selectors, the schema engine,
+//! Kubernetes objects, independent of any server: names, selectors, the schema engine,
 //! patches, codecs and typed errors. Pure: no I/O, no async, no clock.
 //!
 //! An object in flight is a [`serde_json::Value`] tree with sorted keys; an object at rest is bytes.

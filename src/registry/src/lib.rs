@@ -8,14 +8,16 @@
 pub mod admission;
 pub mod allocate;
 mod announced;
+pub mod definition;
 mod director;
+pub mod documents;
 pub mod encode;
 mod event;
 mod fence;
 #[cfg(test)]
 mod fixtures;
-pub mod info;
 pub mod item;
+mod known_kinds;
 pub mod list_options;
 mod own_objects;
 pub mod posted;
@@ -33,18 +35,25 @@ pub mod subresource;
 #[doc(hidden)]
 pub mod testing;
 pub mod trace;
+mod verb;
 pub mod versions;
 mod view;
+mod virtual_resource;
 mod watch_cache;
 mod write;
 
 pub use admission::{Admission, Attributes, Operation};
 pub use announced::{AnnouncedAddresses, AnnouncedLoads};
-pub use director::{DirectorError, DirectorHandle, PublishedRoutes, Registries, Route, RouteTable, ServedResource};
+pub use definition::{Column, Conversion, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind};
+pub use director::{
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
+    ServedResource,
+};
+pub use documents::{Documents, OpenApiFragment, SchemaSource};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};
-pub use info::{Column, Conversion, ResourceInfo, ServedVersion};
 pub use item::{Item, ItemKey};
+pub use known_kinds::KnownKinds;
 pub use own_objects::{OwnObjects, delete_dependent};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
@@ -54,5 +63,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
+pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
+pub use virtual_resource::{ProxyBackend, VirtualCall, VirtualResource};
 pub use watch_cache::WatchCacheHandle;

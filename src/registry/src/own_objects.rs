@@ -9,7 +9,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
-    director::ServedResource,
+    director::ResourceLookup,
     fence::Fence,
     item::Item,
     registry::RegistryHandle,
@@ -245,7 +245,7 @@ impl OwnObjects {
 
 /// Deletes an object that belongs to one that is gone already, if there is one. A failure is only logged: nobody waits
 /// for it.
-pub async fn delete_dependent(resource: &ServedResource, namespace: &str, name: &str) {
+pub async fn delete_dependent(resource: &ResourceLookup, namespace: &str, name: &str) {
     let deleted = async {
         let objects = OwnObjects::new(resource.registry()?, "kube-apiserver");
         objects.delete(namespace, name).await

@@ -12,7 +12,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, field::ErrorList};
 
 use crate::{
-    director::RouteTable,
+    director::ApiSurface,
     item::Item,
     registry::RegistryHandle,
     request::{Body, Freshness, GetRequest, Target, UserInfo, WriteOptions},
@@ -77,7 +77,7 @@ pub struct CommandCall {
     /// The registry of the object.
     pub registry: RegistryHandle,
     /// All resources, for commands that concern more than one.
-    pub routes: Arc<RouteTable>,
+    pub routes: Arc<ApiSurface>,
     /// The object.
     pub target: Target,
     /// The body, checked.
@@ -108,7 +108,7 @@ pub struct CommandRequest {
     /// Options.
     pub options: WriteOptions,
     /// All resources.
-    pub routes: Arc<RouteTable>,
+    pub routes: Arc<ApiSurface>,
 }
 
 /// A subresource whose requests are passed on to somebody else.
@@ -122,7 +122,7 @@ pub struct ConnectionCall {
     /// The registry of the object.
     pub registry: RegistryHandle,
     /// All resources, for connections that concern more than one.
-    pub routes: Arc<RouteTable>,
+    pub routes: Arc<ApiSurface>,
     /// The object. The name is the URL's and may be more than a name: `https:service:port`.
     pub target: Target,
     /// The query's decoded pairs, in order.

@@ -14,9 +14,10 @@ use trireme_registry::{Entries, Readiness, RegistryHandle, View, compile_entries
 
 /// The one that is written last, and that nobody can delete.
 const LAST: &str = "default";
-/// How often the quorum of the group is looked at while the namespace does not come.
+/// The period in which the quorum of the group is looked at while the namespace does not come.
 const LOOK_AT_QUORUM: Duration = Duration::from_millis(100);
-/// How long a replica waits for a quorum of its group. Replicas that start together elect a leader in half a second.
+/// The time for which a replica waits for a quorum of its group. Replicas that start together elect a leader in half a
+/// second.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(2);
 
 /// The wait and its end. Cheap to clone.

@@ -7,11 +7,11 @@ use trireme_actors::{
 };
 use trireme_admission::Chain;
 use trireme_kinds::{Settings, TokenIssuer};
-use trireme_registry::{DirectorHandle, Fences, PublishedRoutes, Registries, StoreWatcherOptions};
+use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StoreWatcherOptions};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
-use crate::{Whole, acquire_alone, keep};
+use crate::{SingleKeyController, acquire_alone, keep};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -23,7 +23,7 @@ struct Cluster {
     settings: Settings,
 }
 
-fn settings(store: &Arc<dyn Storage>, clock: Clock, routes: &PublishedRoutes) -> Settings {
+fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
     let addresses = "10.0.0.0/28".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
@@ -32,7 +32,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, routes: &PublishedRoutes) ->
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
         allow_privileged: false,
-        endpoints: routes.resource("", "v1", "endpoints"),
+        endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),
@@ -44,7 +44,7 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock, routes: &PublishedRoutes) ->
 async fn serve(
     kit: &TestKit,
     store: &Arc<dyn Storage>,
-    routes: PublishedRoutes,
+    published: PublishedSurface,
     settings: &Settings,
 ) -> DirectorHandle {
     let registries = Registries {
@@ -52,8 +52,9 @@ async fn serve(
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Chain::new(Vec::new())),
-        routes,
-        known_kinds: Arc::new(trireme_kinds::known_kinds()),
+        published,
+        other_kinds: Arc::new(trireme_kinds::other_kinds()),
+        schemas: trireme_kinds::schemas(),
     };
     let resources = trireme_kinds::resources(settings).into_iter().map(Arc::new);
     registries
@@ -64,11 +65,11 @@ async fn serve(
 
 impl Cluster {
     async fn start(kit: &TestKit, store: Arc<dyn Storage>) -> Self {
-        let routes = PublishedRoutes::default();
-        let settings = settings(&store, kit.system.clock().clone(), &routes);
-        let director = serve(kit, &store, routes, &settings).await;
+        let published = PublishedSurface::default();
+        let settings = settings(&store, kit.system.clock().clone(), &published);
+        let director = serve(kit, &store, published, &settings).await;
         let objects = |group, resource| {
-            let route = director.routes().find(group, "v1", resource).expect("it is served");
+            let route = director.surface().find(group, "v1", resource).expect("it is served");
             OwnObjects::new(route.registry, SERVER)
         };
         let (services, addresses) = (objects("", "services"), objects("networking.k8s.io", "ipaddresses"));
@@ -92,7 +93,7 @@ impl Cluster {
         });
         let fences = Fences::new(Arc::clone(&self.store), "/registry");
         let lease = acquire_alone(&kit.system, &fences, duty.duty());
-        keep(&kit.system, fences, lease, Whole(duty));
+        keep(&kit.system, fences, lease, SingleKeyController(duty));
     }
 
     async fn create_service(&self, name: &str, address: &str, port: u16) {

@@ -20,7 +20,7 @@ pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) ->
         command: command.to_owned(),
         body,
         options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
-        routes: call.api.director.routes(),
+        routes: call.api.director.surface(),
     };
     let done = call.route.registry.command(request).await?;
     call.warn(done.warnings);

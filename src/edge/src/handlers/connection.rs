@@ -22,7 +22,7 @@ pub(crate) async fn handle(call: &Call, name: &str) -> Answered {
 fn connection_call(call: &Call) -> ConnectionCall {
     ConnectionCall {
         registry: call.route.registry.clone(),
-        routes: call.api.director.routes(),
+        routes: call.api.director.surface(),
         target: call.target(),
         query: call.exchange.query.pairs().to_vec(),
     }

@@ -10,7 +10,7 @@ use trireme_actors::Clock;
 use trireme_http::{server::Ending, websocket};
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{
-    EventKind, Item, ResourceInfo, WatchFrame, Watcher,
+    EventKind, Item, ResourceDefinition, WatchFrame, Watcher,
     list_options::WatchOptions,
     request::{Selection, WatchRequest, WatchStart},
     versions,
@@ -131,7 +131,7 @@ fn events(watcher: Watcher, lines: Lines, ending: &Ending) -> impl Stream<Item =
 
 /// Writes events in the form that was agreed on.
 struct Lines {
-    info: Arc<ResourceInfo>,
+    info: Arc<ResourceDefinition>,
     version: usize,
     view: View,
     include: IncludeObject,

@@ -72,7 +72,7 @@ impl OpenConnections {
     }
 
     /// The number that the next connection gets.
-    pub(super) fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.inner().next
     }
 

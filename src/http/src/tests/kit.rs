@@ -26,12 +26,14 @@ use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName},
 };
-use tokio::{net::TcpStream, sync::watch};
+use tokio::{io::AsyncWriteExt, net::TcpStream, sync::watch};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{Gate, describe};
 use crate::{
-    server::{AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, start, tls_from_pem},
+    server::{
+        AppHandler, ConnectionLimits, Ending, Lifecycle, Peer, Running, ServerConfig, Upgrade, start, tls_from_pem,
+    },
     websocket::{self, Handshake},
 };
 
@@ -101,6 +103,17 @@ impl Server {
 
     pub(super) fn address(&self) -> SocketAddr {
         self.running.local_addr()
+    }
+
+    /// The connections that were ever accepted.
+    pub(super) fn accepted(&self) -> u64 {
+        self.running.connections().next()
+    }
+
+    /// A certificate of the server's CA and its key, PEM.
+    pub(super) fn identity(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
+        let (certificate, key) = self.ca.issue(name, Vec::new());
+        (certificate.pem().into_bytes(), key.serialize_pem().into_bytes())
     }
 
     /// The server is about to stop and says so.
@@ -179,6 +192,12 @@ async fn build(
     let app = App::new()
         .app_data(web::Data::new(gate))
         .route("/socket", web::get().to(socket))
+        .route("/switch", web::get().to(switch_to_echo))
+        .route(
+            "/redirect",
+            web::get().to(|| async { HttpResponse::Found().insert_header(("location", "/hello")).finish() }),
+        )
+        .route("/unavailable", web::get().to(HttpResponse::ServiceUnavailable))
         .route("/endless-socket", web::get().to(endless_socket))
         .route(
             "/echo",
@@ -209,6 +228,21 @@ async fn whoami(request: HttpRequest) -> String {
         .extensions()
         .get::<Rc<Peer>>()
         .map_or_else(String::new, |peer| describe(peer))
+}
+
+/// Sends everything back that comes after the switch.
+async fn switch_to_echo() -> HttpResponse {
+    let mut response = HttpResponse::SwitchingProtocols()
+        .insert_header(("connection", "Upgrade"))
+        .insert_header(("upgrade", "echo"))
+        .finish();
+    response.extensions_mut().insert(Upgrade::new(async |mut upgraded| {
+        let read_ahead = upgraded.read_ahead.clone();
+        upgraded.io.write_all(&read_ahead).await.expect("is taken");
+        let (mut from, mut to) = tokio::io::split(upgraded.io);
+        tokio::io::copy(&mut from, &mut to).await.unwrap_or_default()
+    }));
+    response
 }
 
 async fn endless(gate: web::Data<Gate>) -> HttpResponse {

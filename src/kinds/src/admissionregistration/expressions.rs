@@ -33,7 +33,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What the expressions of one webhook or policy may speak of.
+/// Variables that the expressions of one webhook or policy may use.
 #[derive(Default)]
 pub(super) struct Scope {
     /// The policy has parameters.
@@ -75,8 +75,8 @@ impl Scope {
             if name.trim().is_empty() {
                 errors.push(Error::required(&at.child("name"), "name is not specified"));
             } else if !is_identifier(name) {
-                let fault = "must be a valid CEL identifier".to_owned();
-                push_invalid(&at.child("name"), name, vec![fault], errors);
+                let error = "must be a valid CEL identifier".to_owned();
+                push_invalid(&at.child("name"), name, vec![error], errors);
             }
             let at = at.child("expression");
             if expression.trim().is_empty() {
@@ -86,8 +86,8 @@ impl Scope {
             // What does not compile is told once, not wherever it is spoken of.
             let output = match cel::compile(&self.environment(true), expression) {
                 Ok(output) => output,
-                Err(fault) => {
-                    errors.push(compilation_failed(&at, expression, &fault));
+                Err(error) => {
+                    errors.push(compilation_failed(&at, expression, &error));
                     Type::Dyn
                 }
             };
@@ -96,7 +96,7 @@ impl Scope {
     }
 }
 
-/// Checks an expression that must evaluate to one of these types; faults show `shown`.
+/// Checks an expression that must evaluate to one of these types; errors show `shown`.
 pub(super) fn validate_cel_condition(
     environment: &Environment,
     (expression, shown): (&str, &str),
@@ -105,7 +105,7 @@ pub(super) fn validate_cel_condition(
     errors: &mut ErrorList,
 ) {
     match cel::compile(environment, expression) {
-        Err(fault) => errors.push(compilation_failed(path, shown, &fault)),
+        Err(error) => errors.push(compilation_failed(path, shown, &error)),
         Ok(output) => {
             let output = output.to_string();
             let wanted = match expected {
@@ -119,8 +119,8 @@ pub(super) fn validate_cel_condition(
     }
 }
 
-fn compilation_failed(path: &Path<'_>, expression: &str, fault: &cel::CompileError) -> Error {
-    Error::invalid_str(path, expression, &format!("compilation failed: {fault}"))
+fn compilation_failed(path: &Path<'_>, expression: &str, error: &cel::CompileError) -> Error {
+    Error::invalid_str(path, expression, &format!("compilation failed: {error}"))
 }
 
 fn is_identifier(name: &str) -> bool {

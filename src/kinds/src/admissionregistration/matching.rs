@@ -1,4 +1,4 @@
-//! What requests a webhook or policy is for: rules, selectors, conditions.
+//! The requests that a webhook or policy matches: rules, selectors, conditions.
 
 use serde_json::Value;
 use trireme_cel::Environment;
@@ -14,12 +14,12 @@ use crate::{
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// What a mutating policy can be called for: there is nothing to change when an object is deleted.
+/// Operations of a mutating policy: there is nothing to change when an object is deleted.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Faults of a rule with its operations.
+/// Validates a rule with its operations.
 pub(super) fn validate_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("operations");
     let operations = items(rule, "operations");
@@ -96,7 +96,7 @@ fn validate_resources(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Faults of a policy's or binding's `MatchResources`.
+/// Validates a policy's or binding's `MatchResources`.
 pub(super) fn validate_match_resources(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if resources.get("matchPolicy").is_some() {
         validate_supported(resources, path, "matchPolicy", &["Equivalent", "Exact"], errors);
@@ -126,7 +126,7 @@ fn validate_named_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &m
     }
 }
 
-/// Faults of the operations that a mutating policy or its binding is for.
+/// Validates the operations that a mutating policy or its binding is for.
 pub(super) fn validate_mutable_operations(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("resourceRules.operations");
     let operations = items(resources, "resourceRules")
@@ -139,7 +139,7 @@ pub(super) fn validate_mutable_operations(resources: &Value, path: &Path<'_>, er
     }
 }
 
-/// Faults of match conditions.
+/// Validates match conditions.
 pub(super) fn validate_match_conditions(
     holder: &Value,
     path: &Path<'_>,

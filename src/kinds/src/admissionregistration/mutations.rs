@@ -1,4 +1,4 @@
-//! What a MutatingAdmissionPolicy does to objects.
+//! Mutations of a MutatingAdmissionPolicy.
 
 use serde_json::Value;
 use trireme_cel::Environment;
@@ -11,7 +11,7 @@ use crate::values::{items, text};
 const APPLY: (&str, &str, &str) = ("applyConfiguration", "ApplyConfiguration", "Object");
 const JSON_PATCH: (&str, &str, &str) = ("jsonPatch", "JSONPatch", "list(JSONPatch)");
 
-/// Faults of a policy's mutations.
+/// Validates a policy's mutations.
 pub(super) fn validate_mutations(spec: &Value, path: &Path<'_>, environment: &Environment, errors: &mut ErrorList) {
     let mutations = items(spec, "mutations");
     if mutations.is_empty() {

@@ -170,9 +170,12 @@ fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         validate_group_version(version, &path.child("apiVersion"), errors);
     }
     if let Some(kind) = require(kind, path, "kind", errors) {
-        let faults = names::dns1035_label(&kind.to_lowercase());
-        if !faults.is_empty() {
-            let detail = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+        let messages = names::dns1035_label(&kind.to_lowercase());
+        if !messages.is_empty() {
+            let detail = format!(
+                "may have mixed case, but should otherwise match: {}",
+                messages.join(",")
+            );
             errors.push(Error::invalid_str(&path.child("kind"), kind, &detail));
         }
     }
@@ -188,9 +191,9 @@ fn validate_group_version(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
         Some((group, version)) => (group, version),
         None => ("", text),
     };
-    let mut push = |value: &str, faults: Vec<String>| {
-        if !faults.is_empty() {
-            errors.push(Error::invalid_str(path, value, &faults.join(",")));
+    let mut push = |value: &str, messages: Vec<String>| {
+        if !messages.is_empty() {
+            errors.push(Error::invalid_str(path, value, &messages.join(",")));
         }
     };
     if !group.is_empty() {

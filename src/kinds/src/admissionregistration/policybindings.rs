@@ -193,7 +193,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let trial = Trial::new(
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",

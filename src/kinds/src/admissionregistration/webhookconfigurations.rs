@@ -85,10 +85,10 @@ impl Strategy for Webhooks {
 impl Webhooks {
     fn validate_webhook(&self, webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         if let Some(name) = require(webhook, path, "name", errors) {
-            let faults = names::dns1123_subdomain(name);
+            let messages = names::dns1123_subdomain(name);
             let at = path.child("name");
-            if !faults.is_empty() {
-                errors.push(Error::invalid_str(&at, name, &faults.join(",")));
+            if !messages.is_empty() {
+                errors.push(Error::invalid_str(&at, name, &messages.join(",")));
             } else if name.split('.').count() < 3 {
                 let detail = "should be a domain with at least three segments separated by dots";
                 errors.push(Error::invalid_str(&at, name, detail));
@@ -170,8 +170,8 @@ fn validate_client_config(client: &Value, path: &Path<'_>, errors: &mut ErrorLis
 fn validate_webhook_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let url = match urls::parse(url) {
         Ok(url) => url,
-        Err(fault) => {
-            let detail = format!("url must be a valid URL: {fault}; {URL_FORM}");
+        Err(error) => {
+            let detail = format!("url must be a valid URL: {error}; {URL_FORM}");
             errors.push(Error::required(path, &detail));
             return;
         }
@@ -203,11 +203,11 @@ fn validate_webhook_service(service: &Value, path: &Path<'_>, errors: &mut Error
     require(service, path, "name", errors);
     require(service, path, "namespace", errors);
     let port = number(service, "port").unwrap_or(443);
-    for fault in names::port_number(port) {
+    for error in names::port_number(port) {
         errors.push(Error::invalid(
             &path.child("port"),
             &port.into(),
-            &format!("port is not valid: {fault}"),
+            &format!("port is not valid: {error}"),
         ));
     }
     let Some(url_path) = service.get("path").and_then(Value::as_str) else {
@@ -238,8 +238,8 @@ fn validate_webhook_service(service: &Value, path: &Path<'_>, errors: &mut Error
             ));
             continue;
         }
-        for fault in names::dns1123_subdomain(segment) {
-            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {fault}")));
+        for error in names::dns1123_subdomain(segment) {
+            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {error}")));
         }
     }
 }
@@ -252,7 +252,7 @@ mod tests {
     use crate::testing::{Trial, merged};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let webhook = |more: Value| {
             let base = json!({
                 "name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],

@@ -17,7 +17,7 @@ use crate::{
 const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
 const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
 
-/// What a condition can be.
+/// The statuses of a condition.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The kind's parts.
@@ -117,21 +117,21 @@ fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
     }
     if !group.is_empty() {
-        let faults = names::dns1123_subdomain(group);
+        let messages = names::dns1123_subdomain(group);
         errors.extend(
-            faults
+            messages
                 .iter()
-                .map(|fault| Error::invalid_str(&path.child("group"), group, fault)),
+                .map(|error| Error::invalid_str(&path.child("group"), group, error)),
         );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&path.child("group"), detail));
     }
-    let faults = names::dns1035_label(version);
+    let messages = names::dns1035_label(version);
     errors.extend(
-        faults
+        messages
             .iter()
-            .map(|fault| Error::invalid_str(&path.child("version"), version, fault)),
+            .map(|error| Error::invalid_str(&path.child("version"), version, error)),
     );
 }
 
@@ -171,8 +171,8 @@ fn validate_service_reference(object: &Value, path: &Path<'_>, errors: &mut Erro
         }
     }
     let port = integer_at(service, "/port").unwrap_or(0);
-    for fault in names::port_number(port) {
-        let detail = format!("port is not valid: {fault}");
+    for error in names::port_number(port) {
+        let detail = format!("port is not valid: {error}");
         errors.push(Error::invalid(&path.child("service.port"), &port.into(), &detail));
     }
     if skips && !ca_bundle.is_empty() {
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::testing::{Trial, named};
 
-    fn faults(name: &str, spec: Value) -> Vec<String> {
+    fn errors(name: &str, spec: Value) -> Vec<String> {
         let object = json!({ "metadata": { "name": name }, "spec": spec });
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_local_service_needs_its_name_and_priorities_alone() {
         let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
-        assert_eq!(faults("v1.apps", spec), Vec::<String>::new());
+        assert_eq!(errors("v1.apps", spec), Vec::<String>::new());
     }
 
     #[test]
@@ -215,9 +215,9 @@ mod tests {
         let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
         let old = trial.create(named("v1.apps", spec)).expect("a valid service");
         let status = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status }] });
-        let fault =
+        let error =
             r#"status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", "False", "Unknown""#;
-        trial.expect_status_errors(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[fault])]);
+        trial.expect_status_errors(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[error])]);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             "caBundle": "eA==", "insecureSkipTLSVerify": true, "service": { "namespace": "", "name": "", "port": 0 },
         });
         assert_eq!(
-            faults("v1.other", spec),
+            errors("v1.other", spec),
             [
                 "metadata.name: Invalid value: \"v1.other\": must be `spec.version+\".\"+spec.group`: \"v1.g.example\"",
                 "spec.groupPriorityMinimum: Invalid value: 20001: must be positive and less than 20000",

@@ -274,23 +274,23 @@ mod tests {
 
     #[test]
     fn the_annotation_must_be_a_number() {
-        let fault = |given: &str| {
+        let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
             <DaemonSets as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
-        assert_eq!(fault("-3"), None);
-        assert_eq!(fault("x"), told(r#""x": invalid syntax"#));
-        assert_eq!(fault(""), told(r#""": invalid syntax"#));
+        assert_eq!(error("-3"), None);
+        assert_eq!(error("x"), told(r#""x": invalid syntax"#));
+        assert_eq!(error(""), told(r#""": invalid syntax"#));
         assert_eq!(
-            fault("9223372036854775808"),
+            error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
         assert_eq!(<DaemonSets as Default>::default().conversion_fault(&json!({})), None);
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let rolling = |rolling: Value| json!({ "updateStrategy": { "rollingUpdate": rolling } });
         let disk = json!([{ "name": "v", "gcePersistentDisk": { "pdName": "d" } }]);
         let cases: [(Value, &[&str]); 8] = [
@@ -332,6 +332,6 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (daemon_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (daemon_set(&patch), errors)));
     }
 }

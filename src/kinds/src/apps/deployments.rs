@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths, strategy::differs_beyond_metadata_and_status};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use super::workload::{
     INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
@@ -237,15 +237,15 @@ mod tests {
 
     #[test]
     fn the_revision_to_go_back_to_must_be_a_number() {
-        let fault = |given: &str| {
+        let error = |given: &str| {
             let annotations = json!({ ROLLBACK_TO: given });
             <Deployments as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
-        assert_eq!(fault("2"), None);
-        assert_eq!(fault(""), None, "as if it were not there");
+        assert_eq!(error("2"), None);
+        assert_eq!(error(""), None, "as if it were not there");
         let told = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
                     \"x\": invalid syntax";
-        assert_eq!(fault("x").as_deref(), Some(told));
+        assert_eq!(error("x").as_deref(), Some(told));
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let rolling = |rolling: Value| json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
         let cases: [(Value, &[&str]); 10] = [
             (json!({}), &[]),
@@ -337,7 +337,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (deployment(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (deployment(&patch), errors)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
     count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("apps", "replicasets", kind(Default::default()));
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
@@ -141,7 +141,7 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_errors(&cases.map(|(patch, faults)| (replica_set(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (replica_set(&patch), errors)));
         let old = trial.create(replica_set(&json!({}))).expect("the replica set is valid");
         trial.expect_status_errors(
             &old,

@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
     container_columns, default_template, ready_column, template_warnings, validate_collision_count,
@@ -20,7 +20,7 @@ use crate::{
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
-/// What an update of the spec may change.
+/// Fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -111,7 +111,7 @@ impl Strategy for StatefulSets {
         let mut errors = ErrorList::new();
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        let mut old_faults = ErrorList::new();
+        let mut old_errors = ErrorList::new();
         validate_stateful_set_spec(
             old,
             Checks {
@@ -119,14 +119,14 @@ impl Strategy for StatefulSets {
                 service_name: false,
                 templates: true,
             },
-            &mut old_faults,
+            &mut old_errors,
         );
         validate_stateful_set_spec(
             new,
             Checks {
                 capabilities: self.capabilities,
                 service_name: false,
-                templates: old_faults.is_empty(),
+                templates: old_errors.is_empty(),
             },
             &mut errors,
         );
@@ -245,7 +245,7 @@ fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorLi
         errors.extend(
             names::dns1123_label(service)
                 .iter()
-                .map(|fault| Error::invalid_str(&at, service, fault)),
+                .map(|error| Error::invalid_str(&at, service, error)),
         );
     }
 }
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let mounting = json!({ "spec": { "containers": [
             { "name": "c", "image": "i", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] },
         ] } });
@@ -413,7 +413,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_errors(&cases.map(|(patch, faults)| (stateful_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (stateful_set(&patch), errors)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
+//! Parts that workloads share: selectors, templates of pods that run for ever, counters, columns.
 
 use std::num::IntErrorKind;
 
@@ -34,7 +34,7 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
     ),
 ];
 
-/// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
+/// The error of Go's `strconv.ParseInt` for text that is not a number of 64 bits.
 pub(super) fn parse_int_error(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
     let why = match error.kind() {
@@ -101,7 +101,7 @@ pub(crate) fn validate_pod_template_spec_for_replica_set(
     validate_restart_policy_always(template, &at, what, errors);
 }
 
-/// A selector that cannot be evaluated is a fault beside those of its parts; tells whether it is one.
+/// A selector that cannot be evaluated is an error beside those of its parts; tells whether it is one.
 pub(super) fn validate_selector_conversion(
     spec: &Value,
     path: &Path<'_>,
@@ -238,7 +238,7 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
         .unwrap_or_default()
 }
 
-/// Whether an object is new or an update made its generation grow.
+/// Returns true if an object is new or an update made its generation grow.
 pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
     let generation = |object: &Value| integer_at(object, "/metadata/generation");
     old.is_none_or(|old| generation(old) != generation(new))
@@ -246,14 +246,14 @@ pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
 
 /// New objects whose names pods inherit are warned of what hosts cannot be called.
 pub(crate) fn name_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let faults = names::dns1123_label(text_at(new, "/metadata/name"));
-    if old.is_some() || faults.is_empty() {
+    let errors = names::dns1123_label(text_at(new, "/metadata/name"));
+    if old.is_some() || errors.is_empty() {
         return Vec::new();
     }
     vec![format!(
         "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is \
          recommended: [{}]",
-        faults.join(" ")
+        errors.join(" ")
     )]
 }
 

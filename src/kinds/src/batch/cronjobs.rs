@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let cases: [(Value, &[&str]); 8] = [
             (json!({ "timeZone": "Europe/Paris" }), &[]),
@@ -282,12 +282,12 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_errors(&cases.map(|(patch, faults)| (cron_job(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (cron_job(&patch), errors)));
         let long = "a".repeat(53);
-        let fault = format!("metadata.name: Invalid value: \"{long}\": must be no more than 52 characters");
+        let error = format!("metadata.name: Invalid value: \"{long}\": must be no more than 52 characters");
         let mut body = cron_job(&json!({}));
         body["metadata"]["name"] = long.into();
-        assert_eq!(trial.errors(body), [fault]);
+        assert_eq!(trial.errors(body), [error]);
     }
 
     #[test]

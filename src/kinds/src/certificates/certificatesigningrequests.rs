@@ -210,7 +210,7 @@ impl Part for Approval {
     }
 }
 
-/// Faults of a status, and of conditions that are gone although they may not go.
+/// Validates a status, and of conditions that are gone although they may not go.
 fn validate_certificate_signing_request_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_conditions(new, &mut errors);
@@ -236,14 +236,14 @@ fn validate_immutable_certificate(new: &Value, old: &Value, errors: &mut ErrorLi
 fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
-    let fault = match blocks(&request).first() {
+    let error = match blocks(&request).first() {
         Some(("CERTIFICATE REQUEST", der)) => certificate_request_error(der),
         _ => Some("PEM block type must be CERTIFICATE REQUEST".to_owned()),
     };
-    if let Some(fault) = fault {
+    if let Some(error) = error {
         // Bytes are shown as JSON has them.
         let shown = spec.get("request").unwrap_or(&Value::Null);
-        errors.push(Error::invalid(&path.child("request"), shown, &fault));
+        errors.push(Error::invalid(&path.child("request"), shown, &error));
     }
     let usages_path = path.child("usages");
     let usages = items(spec, "usages");
@@ -307,18 +307,18 @@ fn validate_signer_name(signer: &str, path: &Path<'_>, errors: &mut ErrorList) {
 /// Tells of the first part of a dotted name that is not good.
 fn validate_name_parts(path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>, errors: &mut ErrorList) {
     let parts = name.split('.').map(|part| (part, check(part)));
-    if let Some((part, faults)) = parts.into_iter().find(|(_, faults)| !faults.is_empty()) {
-        for fault in faults {
+    if let Some((part, messages)) = parts.into_iter().find(|(_, messages)| !messages.is_empty()) {
+        for error in messages {
             errors.push(Error::invalid_str(
                 path,
                 name,
-                &format!("validating label {part:?}: {fault}"),
+                &format!("validating label {part:?}: {error}"),
             ));
         }
     }
 }
 
-/// What was decided stays as it was told, unless the number of decisions changes, which is refused later.
+/// Keeps the decisions as they were stored, unless the number of decisions changes, which is refused later.
 fn keep_decisions(new: &mut Value, old: &Value) {
     for decision in DECISIONS {
         let is_one = |condition: &&Value| text(condition, "type") == decision;
@@ -400,7 +400,7 @@ fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let decoded = STANDARD.decode(certificate).unwrap_or_default();
     let decoded = String::from_utf8_lossy(&decoded);
     let blocks = blocks(&decoded);
-    let mut faults = blocks.iter().map(|(kind, der)| match *kind {
+    let mut messages = blocks.iter().map(|(kind, der)| match *kind {
         "CERTIFICATE" => certificates_error(der),
         other => Some(format!("only CERTIFICATE PEM blocks are allowed, found {other:?}")),
     });
@@ -409,11 +409,11 @@ fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
             .is_empty()
             .then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
     };
-    if let Some(fault) = faults.find_map(|fault| fault).or_else(none) {
+    if let Some(error) = messages.find_map(|error| error).or_else(none) {
         errors.push(Error::invalid_str(
             &Path::new("status.certificate"),
             "<certificate data>",
-            &fault,
+            &error,
         ));
     }
 }

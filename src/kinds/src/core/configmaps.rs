@@ -64,7 +64,7 @@ impl Strategy for ConfigMaps {
     }
 }
 
-/// What may not change in a config map or secret that is `immutable`.
+/// Validates that an `immutable` config map or secret keeps its data.
 pub(super) fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str]) -> ErrorList {
     const DETAIL: &str = "field is immutable when `immutable` is set";
     let mut errors = ErrorList::new();
@@ -84,12 +84,12 @@ pub(super) fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str])
 
 /// A key of a config map or secret must be fit for a file name.
 pub(super) fn validate_config_map_key(path: &Path<'_>, key: &str, errors: &mut ErrorList) {
-    for fault in names::config_map_key(key) {
-        errors.push(Error::invalid_str(path, key, &fault));
+    for error in names::config_map_key(key) {
+        errors.push(Error::invalid_str(path, key, &error));
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The length of the bytes that a base64 text stands for.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     base64.len() / 4 * 3 - base64.bytes().rev().take_while(|byte| *byte == b'=').count()
 }

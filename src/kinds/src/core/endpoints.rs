@@ -22,13 +22,15 @@ const SHOWN: usize = 3;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(AllEndpoints).columns(vec![
-        columns::name(),
-        column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
-            shown(object).into()
-        }),
-        columns::age(),
-    ])
+    Kind::new(AllEndpoints)
+        .columns(vec![
+            columns::name(),
+            column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
+                shown(object).into()
+            }),
+            columns::age(),
+        ])
+        .deprecation("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 }
 
 /// The first addresses with their ports.
@@ -160,7 +162,7 @@ pub(crate) fn validate_endpoint_ip(address: &str, path: &Path<'_>, errors: &mut 
         IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
         IpAddr::V6(ip) => ip.segments().first().is_some_and(|segment| segment & 0xff0f == 0xff02),
     };
-    let faults = [
+    let messages = [
         (ip.is_unspecified(), format!("may not be unspecified ({address})")),
         (
             ip.is_loopback(),
@@ -175,7 +177,7 @@ pub(crate) fn validate_endpoint_ip(address: &str, path: &Path<'_>, errors: &mut 
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
         ),
     ];
-    for (_, detail) in faults.iter().filter(|(holds, _)| *holds) {
+    for (_, detail) in messages.iter().filter(|(holds, _)| *holds) {
         errors.push(Error::invalid_str(path, address, detail));
     }
 }
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_subsets() {
+    fn errors_of_subsets() {
         let endpoints = |subset: Value| json!({ "metadata": { "name": "a" }, "subsets": [subset] });
         Trial::new("", "endpoints", kind()).expect_errors(&[
             (endpoints(json!({ "addresses": [{ "ip": "10.0.0.1" }], "ports": [{ "port": 80 }] })), &[]),
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn old_faults_stay_while_the_subsets_do() {
+    fn old_errors_stay_while_the_subsets_do() {
         let trial = Trial::new("", "endpoints", kind());
         let subsets = |addresses: Value| json!([{ "addresses": addresses }]);
         let old =

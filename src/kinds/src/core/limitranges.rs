@@ -73,7 +73,7 @@ impl Strategy for LimitRanges {
     }
 }
 
-/// What has no limit gets the maximum; what has no request gets the limit, or the minimum.
+/// Sets an absent default limit to the maximum, and an absent default request to the limit or the minimum.
 fn default_limit(limit: &mut Value) {
     for (list, source) in [
         ("default", "max"),
@@ -94,15 +94,15 @@ fn default_limit(limit: &mut Value) {
 }
 
 fn validate_limit_range_type_name(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let faults = names::qualified_name(kind);
-    if faults.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
+    let messages = names::qualified_name(kind);
+    if messages.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
         errors.push(Error::invalid_str(
             path,
             kind,
             "must be a standard limit type or fully qualified",
         ));
     }
-    push_invalid(path, kind, faults, errors);
+    push_invalid(path, kind, messages, errors);
 }
 
 fn validate_limit_range_item(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
@@ -225,7 +225,7 @@ fn validate_limit_request_ratio(
     }
 }
 
-/// How many times the minimum goes into the maximum.
+/// The ratio of the maximum to the minimum.
 fn max_ratio(max: Quantity, min: Quantity) -> Option<f64> {
     let ratio = as_float(max.milli_value()) / as_float(min.milli_value());
     ratio.is_finite().then_some(ratio)
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_limits() {
+    fn errors_of_limits() {
         let limit = |limit: Value| named("a", json!({ "limits": [limit] }));
         trial().expect_errors(&[
             (limit(json!({ "type": "Container", "max": { "cpu": "2" } })), &[]),

@@ -129,10 +129,10 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 
 /// A finalizer must be a standard one or have a domain.
 fn validate_finalizer_name(name: &str, path: &Path<'_>) -> ErrorList {
-    let mut faults = meta::validate_finalizer_name(name, path);
+    let mut errors = meta::validate_finalizer_name(name, path);
     if !name.contains('/') && !meta::is_standard_finalizer(name) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        faults.push(Error::invalid_str(path, name, detail));
+        errors.push(Error::invalid_str(path, name, detail));
     }
-    faults
+    errors
 }

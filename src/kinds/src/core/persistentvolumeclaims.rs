@@ -31,7 +31,7 @@ const STATUS: &str = "io.k8s.api.core.v1.PersistentVolumeClaimStatus";
 const IMMUTABLE: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-/// How far the growing of a volume is.
+/// The stages of a volume's growth.
 const GROWTH_STATES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -175,7 +175,7 @@ impl Strategy for PersistentVolumeClaims {
     }
 }
 
-/// What is said of a claim's spec, also of one in a template. `path` is where the spec stands.
+/// Warnings about a claim's spec, also about one in a template. `path` is where the spec stands.
 pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     let of_list = |list: &str| {
         let size = spec.get("resources")?.get(list)?.get(STORAGE)?;
@@ -189,7 +189,7 @@ pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     ["requests", "limits"].into_iter().filter_map(of_list).collect()
 }
 
-/// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
+/// The errors of a claim's spec, also of one in a template. `path` is where the spec stands.
 pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if items(spec, "accessModes").is_empty() {
@@ -312,7 +312,7 @@ fn class_field(object: &Value) -> Option<&str> {
     object.pointer("/spec/storageClassName").and_then(Value::as_str)
 }
 
-/// Whether the class moved from the old annotation into its field.
+/// Returns true if the class moved from the old annotation into its field.
 fn is_class_upgrade(new: &Value, old: &Value) -> bool {
     let (new_annotation, old_annotation) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
     old_annotation.is_some()
@@ -321,7 +321,7 @@ fn is_class_upgrade(new: &Value, old: &Value) -> bool {
         && class_field(new) == old_annotation
 }
 
-/// Whether a claim without a class gets one; the old annotation may only name the same.
+/// Returns true if a claim without a class gets one; the old annotation may only name the same.
 fn is_first_class(new: &Value, old: &Value) -> bool {
     class_field(old).is_none()
         && class_field(new).is_some_and(|class| annotation(old, BETA_CLASS).is_none_or(|old| old == class))
@@ -340,7 +340,7 @@ fn validate_storage_class_annotation_update(new: &Value, old: &Value, errors: &m
     }
 }
 
-/// What may change is taken from the other side; whatever still differs may not.
+/// Validates a change of the spec: with the mutable fields taken from the other side, both must be equal.
 fn validate_persistent_volume_claim_spec_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let spec_of = |object: &Value| object.get("spec").cloned().unwrap_or(Value::Null);
     let (mut new_spec, mut old_spec) = (spec_of(new), spec_of(old));
@@ -393,7 +393,7 @@ fn validate_volume_attributes_class_update(new: &Value, old: &Value, errors: &mu
     errors.push(Error::forbidden(&Path::new("spec.volumeAttributesClassName"), &detail));
 }
 
-/// What is grown or changes its class, and how far that is.
+/// Validates the resources that are being grown and the class that is being changed.
 fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("allocatedResourceStatus");
     for (name, state) in entries(status, "allocatedResourceStatuses") {
@@ -404,11 +404,11 @@ fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut Er
     }
     let at = path.child("allocatedResources");
     for (name, value) in entries(status, "allocatedResources") {
-        let faults = validate_persistent_volume_claim_resource_key(name, &at);
-        if faults.is_empty() {
+        let messages = validate_persistent_volume_claim_resource_key(name, &at);
+        if messages.is_empty() {
             validate_basic_resource(value, &at.key(name), errors);
         }
-        errors.extend(faults);
+        errors.extend(messages);
     }
 }
 

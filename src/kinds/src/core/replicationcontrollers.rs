@@ -5,7 +5,7 @@ use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
     apps::workload::{
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         trial().expect_errors(&[
             (named("a", json!({ "template": testing::template() })), &[]),
             (named("a", json!({})), &["spec.selector: Required value", "spec.template: Required value"]),

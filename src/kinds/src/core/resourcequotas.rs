@@ -23,7 +23,7 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
-/// What may be counted of pods that have a quality or an end.
+/// Resources that can be counted of pods in a scope.
 const POD_RESOURCES: [&str; 7] = [
     "pods",
     "cpu",
@@ -131,7 +131,7 @@ fn validate_resource_list(fields: &Value, list: &str, path: &Path<'_>, errors: &
     }
 }
 
-/// Whether what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
+/// Returns true if what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         _ if !is_standard_for_quotas(resource) => true,
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_quotas() {
+    fn errors_of_quotas() {
         trial().expect_errors(&[
             (
                 named(

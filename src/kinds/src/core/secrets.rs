@@ -147,7 +147,7 @@ fn validate_docker_config(data: Option<&Value>, key: &str, path: &Path<'_>, erro
         return;
     };
     let decoded = STANDARD.decode(value).unwrap_or_default();
-    let fault = match trireme_machinery::json::decode(&decoded) {
+    let failure = match trireme_machinery::json::decode(&decoded) {
         Ok(config) => {
             let kind = match config.value {
                 Value::Object(_) | Value::Null => return,
@@ -163,11 +163,11 @@ fn validate_docker_config(data: Option<&Value>, key: &str, path: &Path<'_>, erro
     errors.push(Error::invalid_shown(
         &path.key(key),
         "\"<secret contents redacted>\"",
-        &fault,
+        &failure,
     ));
 }
 
-/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find or cannot read. That they belong
+/// The error of Go's `tls.X509KeyPair` for a certificate and a key that it does not find or cannot read. That they belong
 /// together is not looked at.
 fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
     let (certificate, key) = (String::from_utf8_lossy(certificate), String::from_utf8_lossy(key));
@@ -179,14 +179,14 @@ fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
             Err(skipped) => Err(no_key(&skipped)),
         });
     match pair {
-        Err(fault) => Some(fault),
+        Err(error) => Some(error),
         Ok((leaf, key)) => leaf_certificate_error(&leaf)
             .or_else(|| private_key_error(&key))
             .map(str::to_owned),
     }
 }
 
-/// What the first wanted block holds, or the kinds of those that there are.
+/// Returns the content of the first block of that kind, or the kinds of the blocks that there are.
 fn first_block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
     let mut skipped = Vec::new();
     for (kind, content) in blocks(text) {
@@ -243,16 +243,16 @@ mod tests {
     #[test]
     fn pairs_that_cannot_be_read_are_told_of() {
         let block = |kind: &str, content: &str| format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n");
-        let fault = |certificate: &str, key: &str| {
+        let error = |certificate: &str, key: &str| {
             let (certificate, key) = (block(CERTIFICATE, certificate), block("PRIVATE KEY", key));
             x509_key_pair_error(certificate.as_bytes(), key.as_bytes())
         };
         assert_eq!(
-            fault("AAAA", "MAMCAQE=").as_deref(),
+            error("AAAA", "MAMCAQE=").as_deref(),
             Some("x509: malformed certificate")
         );
-        assert_eq!(fault(LEAF, "AAAA").as_deref(), Some("tls: failed to parse private key"));
-        assert_eq!(fault(LEAF, "MAMCAQE="), None);
+        assert_eq!(error(LEAF, "AAAA").as_deref(), Some("tls: failed to parse private key"));
+        assert_eq!(error(LEAF, "MAMCAQE="), None);
     }
 
     #[test]
@@ -299,8 +299,8 @@ mod tests {
             ),
         ];
         for (certificate, key, expected) in cases {
-            let fault = x509_key_pair_error(certificate.as_bytes(), key.as_bytes());
-            assert_eq!(fault.as_deref(), expected, "{certificate} {key}");
+            let error = x509_key_pair_error(certificate.as_bytes(), key.as_bytes());
+            assert_eq!(error.as_deref(), expected, "{certificate} {key}");
         }
     }
 }

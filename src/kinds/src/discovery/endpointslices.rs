@@ -203,12 +203,12 @@ fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: 
         let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
         match kind {
             "IPv4" | "IPv6" => {
-                let faults = names::ip(address);
-                if faults.is_empty() {
+                let messages = names::ip(address);
+                if messages.is_empty() {
                     validate_address_family(address, kind, path, errors);
                     validate_endpoint_ip(address, &at, errors);
                 }
-                push_invalid(&at, address, faults, errors);
+                push_invalid(&at, address, messages, errors);
             }
             "FQDN" => errors.extend(validate_fully_qualified_domain_name(address, &at)),
             _ => {}
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_slices() {
+    fn errors_of_slices() {
         let slice = |kind: &str, endpoint: Value| json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] });
         Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_errors(&[
             (slice("IPv4", json!({ "addresses": ["10.0.0.1"] })), &[]),
@@ -376,9 +376,9 @@ mod tests {
             "endpoints": [{ "addresses": [] }],
             "ports": [{ "name": "a", "port": 0 }, { "name": "a" }],
         });
-        let faults = Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice);
+        let errors = Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice);
         assert_eq!(
-            faults,
+            errors,
             [
                 r#"ports[1].name: Duplicate value: "a""#,
                 "endpoints[0].addresses: Required value: must contain at least 1 address",
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn old_faults_stay_while_the_endpoints_do() {
+    fn old_errors_stay_while_the_endpoints_do() {
         let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
         let endpoints = |addresses: Value| json!([{ "addresses": addresses }]);
         let old = trial.decode(json!({

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let schema = |more: Value| {
             named(
                 "s",

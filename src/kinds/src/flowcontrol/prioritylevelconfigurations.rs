@@ -278,7 +278,7 @@ fn validate_priority_level_queuing_configuration(queuing: &Value, path: &Path<'_
     }
 }
 
-/// How many random bits it takes to deal so many queues of all.
+/// The number of random bits it takes to deal so many queues of all.
 fn entropy_bits(queues: i64, hand: i64) -> f64 {
     let float = |number: i64| i32::try_from(number).map_or(f64::INFINITY, f64::from);
     (float(queues).log2() * float(hand)).ceil()
@@ -290,7 +290,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let queue = |queues: i64, hand: i64| {
             let queuing = json!({ "queues": queues, "handSize": hand });
             let limited = json!({ "limitResponse": { "type": "Queue", "queuing": queuing } });

@@ -23,7 +23,7 @@ const VERBS: [&str; 9] = [
     "watch",
 ];
 
-/// Faults of a rule.
+/// Validates a rule.
 pub(super) fn validate_flow_schema_policy_rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let subjects_path = path.child("subjects");
     let subjects = items(rule, "subjects");
@@ -152,8 +152,8 @@ fn validate_flow_schema_resource_policy_rule(rule: &Value, path: &Path<'_>, erro
     if validate_wildcard_list(rule, path, "namespaces", missing, "namespaces", errors) {
         let at = path.child("namespaces");
         for (index, namespace) in items(rule, "namespaces").iter().filter_map(Value::as_str).enumerate() {
-            for fault in names::dns1123_label(namespace) {
-                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {fault}");
+            for error in names::dns1123_label(namespace) {
+                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {error}");
                 errors.push(Error::invalid_str(&at.index(index), namespace, &detail));
             }
         }
@@ -170,8 +170,8 @@ fn validate_flow_schema_non_resource_policy_rule(rule: &Value, path: &Path<'_>, 
             .filter_map(Value::as_str)
             .enumerate()
         {
-            if let Some(fault) = validate_non_resource_url_path(url) {
-                errors.push(Error::invalid_str(&at.index(index), url, fault));
+            if let Some(error) = validate_non_resource_url_path(url) {
+                errors.push(Error::invalid_str(&at.index(index), url, error));
             }
         }
     }

@@ -82,7 +82,7 @@ impl Strategy for IngressClasses {
     }
 }
 
-/// `example.com/some/path`: a domain and a path below it, each with its own faults.
+/// `example.com/some/path`: a domain and a path below it, each with its own errors.
 fn is_domain_prefixed_path(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let parameters = json!({ "kind": "k", "name": "n", "scope": "Namespace" });
         Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_errors(&[
             (named("c", json!({ "controller": "a.b/c" })), &[]),

@@ -20,7 +20,7 @@ use crate::{
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const NOT_AN_ADDRESS: &str = "must be a DNS name, not an IP address";
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
-/// How many hosts a row shows.
+/// The number of hosts a row shows.
 const SHOWN_HOSTS: usize = 3;
 
 /// The kind's parts.
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
         trial().expect_errors(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),

@@ -130,8 +130,8 @@ mod tests {
         let old = trial
             .create(named("10.0.0.1", json!({ "parentRef": parent })))
             .expect("a valid address");
-        let fault = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
-        trial.expect_patch_errors(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[fault])]);
+        let error = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
+        trial.expect_patch_errors(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[error])]);
     }
 
     #[test]

@@ -211,7 +211,7 @@ fn validate_ip_block(block: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Whether an address is in a network.
+/// Returns true if an address is in a network.
 fn contains(network: std::net::IpAddr, length: u8, address: std::net::IpAddr) -> bool {
     use std::net::IpAddr::{V4, V6};
     let (width, network, address) = match (network, address) {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
         let block =
             |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));

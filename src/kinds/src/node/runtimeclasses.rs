@@ -104,7 +104,7 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let toleration = json!({ "key": "k", "operator": "Exists" });
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
         trial.expect_errors(&[

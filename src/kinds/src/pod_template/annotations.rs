@@ -16,7 +16,7 @@ const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST: &str = "localhost/";
 
-/// How Kubernetes prints the path of a fault of a pod as a whole.
+/// The path that Kubernetes prints for an error of a pod as a whole.
 pub(crate) const WHOLE_POD: Path<'static> = Path::new("[]");
 
 /// Kubelets make mirror pods of what they run without being asked; they show it, and cannot be told anything.
@@ -28,7 +28,7 @@ fn annotation<'a>(metadata: &'a Value, key: &str) -> Option<&'a str> {
     metadata.get("annotations")?.get(key)?.as_str()
 }
 
-/// Faults of annotations by themselves; `path` is where they stand.
+/// Validates annotations by themselves; `path` is where they stand.
 pub(crate) fn validate_pod_specific_annotations(
     metadata: &Value,
     spec: &Value,
@@ -85,7 +85,7 @@ fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// What an update may not do to annotations, and faults of the new ones.
+/// Validates a change of annotations, and the new ones by themselves (`ValidatePodSpecificAnnotationUpdates`).
 pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let part = |pod: &Value, name: &str| pod.get(name).cloned().unwrap_or(Value::Null);
@@ -216,12 +216,12 @@ fn app_armor_profile(annotation: &str) -> Option<Value> {
         (_, Some(local)) if !local.is_empty() => json!({ "type": "Localhost", "localhostProfile": local }),
         _ => return None,
     };
-    let mut faults = ErrorList::new();
-    validate_app_armor_profile_field(&profile, &WHOLE_POD, &mut faults);
-    faults.is_empty().then_some(profile)
+    let mut errors = ErrorList::new();
+    validate_app_armor_profile_field(&profile, &WHOLE_POD, &mut errors);
+    errors.is_empty().then_some(profile)
 }
 
-/// What is said of annotations whose fields are not set. `path` is where the pod or the template stands, empty for a
+/// Warnings about annotations whose fields are not set. `path` is where the pod or the template stands, empty for a
 /// pod.
 pub(super) fn warnings_of_container(metadata: &Value, spec: &Value, container: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();

@@ -94,7 +94,7 @@ pub(super) fn id_if_set(fields: &Value, path: &Path<'_>, name: &str, errors: &mu
     }
 }
 
-/// Whether a field is there and true.
+/// Returns true if a field is there and true.
 pub(super) fn is_true(fields: &Value, name: &str) -> bool {
     fields.get(name).and_then(Value::as_bool).unwrap_or(false)
 }

@@ -154,7 +154,7 @@ pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, erro
     }
 }
 
-/// What pods, and not templates, ask of images.
+/// Validates images of pods, which have a rule more than those of templates (`validateContainerOnlyForPod`).
 pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let image = text(container, "image");
     if image.trim() != image {
@@ -163,7 +163,7 @@ pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>
     }
 }
 
-/// Whether an init container stays beside the others.
+/// Returns true if an init container stays beside the others.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
@@ -199,11 +199,11 @@ fn validate_container_ports(container: &Value, path: &Path<'_>, errors: &mut Err
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            let faults = names::port_name(name);
-            if faults.is_empty() && !seen.insert(name) {
+            let messages = names::port_name(name);
+            if messages.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&path.child("name"), &name.into()));
             }
-            push_invalid(&path.child("name"), name, faults, errors);
+            push_invalid(&path.child("name"), name, messages, errors);
         }
         match number(port, "containerPort").unwrap_or(0) {
             0 => errors.push(Error::required(&path.child("containerPort"), "")),

@@ -220,7 +220,7 @@ fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Pat
         Some((field, _)) => matches!(field, "metadata.annotations" | "metadata.labels"),
         None => KNOWN_FIELDS.contains(&given) || given == "spec.host",
     };
-    let fault = if version != "v1" {
+    let error = if version != "v1" {
         Some(format!("unsupported pod version: {version}"))
     } else if !known {
         Some(match subscripted {
@@ -230,8 +230,8 @@ fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Pat
     } else {
         None
     };
-    if let Some(fault) = fault {
-        let detail = format!("error converting fieldPath: {fault}");
+    if let Some(error) = error {
+        let detail = format!("error converting fieldPath: {error}");
         errors.push(Error::invalid_str(&path.child("fieldPath"), given, &detail));
         return;
     }

@@ -1,4 +1,4 @@
-//! What pods and everything that makes pods have in common: defaults, validation and warnings of pod templates.
+//! Pod templates, which pods and all workloads share: defaults, validation and warnings of pod templates.
 //!
 //! Used by pods, pod templates and the workload kinds. Specs are already held against their type and have the static
 //! defaults; what is here looks at fields that depend on each other. Errors come in the order in which Kubernetes
@@ -47,7 +47,7 @@ pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;
 
-/// Faults of a template: labels, annotations and the spec. `path` is where the template stands.
+/// Validates a template: labels, annotations and the spec. `path` is where the template stands.
 pub(crate) fn validate_pod_template_spec(
     capabilities: Capabilities,
     template: &Value,

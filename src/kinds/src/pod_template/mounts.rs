@@ -58,7 +58,7 @@ pub(super) fn validate_volume_mounts(
     }
 }
 
-/// What is below the path and how it is mounted. Some faults are reported at the list, others at the item.
+/// Validates one mount beyond its name and path. Some errors are reported at the list, others at the item.
 fn validate_volume_mount(container: &Value, mount: &Value, list: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let (sub_path, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
     descending_path(sub_path, &list.child("subPath"), errors);

@@ -150,12 +150,12 @@ fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Whether a pod as a whole may ask for a resource.
+/// Returns true if a pod as a whole may ask for a resource.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// What the containers ask for together: sidecars count beside the others, other init containers one by one.
+/// The requests of all containers: sidecars count beside the others, other init containers one by one.
 pub(super) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
     aggregate(spec, "requests")
 }
@@ -235,7 +235,7 @@ pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, 
     }
 }
 
-/// What the pod may get must be enough for its containers together.
+/// Checks that the pod's limits suffice for its containers together (`validatePodResourceConsistency`).
 fn validate_pod_resource_consistency(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let together = aggregate(spec, "requests");
     for (name, amount) in entries(resources, "requests") {
@@ -271,7 +271,7 @@ fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-/// What running the pod costs beside its containers.
+/// Validates the cost of running the pod beside its containers.
 pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
     validate_amounts(&limits, path, validate_container_resource_name, errors);

@@ -256,7 +256,7 @@ fn apply_to_term(term: &mut Value, labels: &Value) {
     }
 }
 
-/// How pods of a kind are spread.
+/// Validates the spreading of pods (`validateTopologySpreadConstraints`).
 pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let constraints = items(spec, "topologySpreadConstraints");
     for (index, constraint) in constraints.iter().enumerate() {
@@ -318,9 +318,9 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         }
         match operator {
             "Equal" | "" => {
-                let faults = names::label_value(value);
-                if !faults.is_empty() {
-                    errors.push(Error::invalid_str(&operator_path, value, &faults.join(";")));
+                let messages = names::label_value(value);
+                if !messages.is_empty() {
+                    errors.push(Error::invalid_str(&operator_path, value, &messages.join(";")));
                 }
             }
             "Exists" if !value.is_empty() => {
@@ -351,7 +351,7 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
     }
 }
 
-/// What keeps the scheduler from the pod.
+/// Validates the gates that keep the scheduler from the pod (`validateSchedulingGates`).
 pub(super) fn validate_scheduling_gates(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {

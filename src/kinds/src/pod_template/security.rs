@@ -24,7 +24,7 @@ const MAX_LOCALHOST_PROFILE: usize = 4095;
 
 const OWN_USERS: &str = "when `hostUsers` is false";
 
-/// What the cluster allows pods to do (`pkg/capabilities`); nothing unless the settings say so.
+/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Capabilities {
     /// Privileged containers may run.

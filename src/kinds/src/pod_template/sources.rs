@@ -28,7 +28,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 const CACHING_MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
-/// Fields of metadata and how faults name them: Go's names with a small beginning.
+/// Fields of metadata and how errors name them: Go's names with a small beginning.
 const NOT_FOR_TEMPLATES: [(&str, &str); 13] = [
     ("name", "name"),
     ("generateName", "generateName"),
@@ -66,7 +66,7 @@ fn required(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The field that faults of a source are reported at.
+/// The field that errors of a source are reported at.
 pub(crate) fn source_path(kind: &str) -> &str {
     match kind {
         "gcePersistentDisk" => "persistentDisk",
@@ -74,7 +74,7 @@ pub(crate) fn source_path(kind: &str) -> &str {
     }
 }
 
-/// Faults of one source of a pod's or a persistent volume.
+/// Validates one source of a pod's or a persistent volume.
 pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
         require(source, path, field, errors);

@@ -24,7 +24,7 @@ const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_BYTES: usize = 2048;
 const MAX_HOSTNAME_OVERRIDE: usize = 64;
 
-/// Volumes without faults by their names.
+/// Volumes without errors by their names.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// A pod's spec and what its containers may refer to.
@@ -38,7 +38,7 @@ pub(super) struct Pod<'a> {
     pub(super) grace_period: i64,
 }
 
-/// Faults of a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
+/// Validates a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
 pub(crate) fn validate_pod_spec(
     capabilities: Capabilities,
     spec: &Value,
@@ -102,8 +102,8 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     valid_if_set(spec, path, "serviceAccountName", names::dns1123_subdomain, errors);
     valid_if_set(spec, path, "nodeName", names::dns1123_subdomain, errors);
     if let Some(seconds) = number(spec, "activeDeadlineSeconds") {
-        let faults = names::in_range(seconds, 1, i64::from(i32::MAX));
-        push_invalid_number(&path.child("activeDeadlineSeconds"), seconds, faults, errors);
+        let messages = names::in_range(seconds, 1, i64::from(i32::MAX));
+        push_invalid_number(&path.child("activeDeadlineSeconds"), seconds, messages, errors);
     }
     valid_if_set(spec, path, "hostname", names::dns1123_label, errors);
     valid_if_set(spec, path, "subdomain", names::dns1123_label, errors);
@@ -121,7 +121,7 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_preemption_policy(spec, path, errors);
 }
 
-/// What a pod does to pods of less priority, if it is said.
+/// Validates `preemptionPolicy`, if it is set.
 pub(crate) fn validate_preemption_policy(fields: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if fields.get("preemptionPolicy").is_some() {
         require_one_of(

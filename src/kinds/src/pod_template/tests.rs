@@ -1,4 +1,4 @@
-//! What a user sees of templates.
+//! Tests of templates through their strategies.
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
@@ -26,7 +26,7 @@ fn spec(mut container: Value, mut rest: Value) -> Value {
     rest
 }
 
-fn faults(spec: Value) -> Vec<String> {
+fn errors(spec: Value) -> Vec<String> {
     errors_where(Capabilities::default(), spec)
 }
 
@@ -42,7 +42,7 @@ fn errors_where(capabilities: Capabilities, spec: Value) -> Vec<String> {
 }
 
 #[test]
-fn faults_are_found_in_order() {
+fn errors_are_found_in_order() {
     let cases: [(Value, Value, &[&str]); 8] = [
         (
             json!({"ports": [{"containerPort": 80, "hostPort": 81, "protocol": "TCP"}, {"hostPort": 81, "protocol": "TCP"}]}),
@@ -121,7 +121,7 @@ fn faults_are_found_in_order() {
         ),
     ];
     for (container, rest, expected) in cases {
-        assert_eq!(faults(spec(container, rest)), expected);
+        assert_eq!(errors(spec(container, rest)), expected);
     }
 }
 
@@ -226,7 +226,7 @@ fn deprecated_things_are_warned_of() {
 fn privileged_containers_run_where_the_cluster_allows_them() {
     let privileged = || spec(json!({ "securityContext": { "privileged": true } }), json!({}));
     let refused = "template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
-    assert_eq!(faults(privileged()), [refused]);
+    assert_eq!(errors(privileged()), [refused]);
     let allowed = Capabilities { allow_privileged: true };
     assert!(errors_where(allowed, privileged()).is_empty());
 }

@@ -53,7 +53,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Pushes all faults and says which volumes have none. The metadata is that of a pod.
+/// Pushes all errors and says which volumes have none. The metadata is that of a pod.
 pub(super) fn validate_volumes<'a>(
     spec: &'a Value,
     metadata: Option<&Value>,
@@ -69,9 +69,9 @@ pub(super) fn validate_volumes<'a>(
         validate_volume(volume, metadata.is_some(), &at, errors);
         if volume.get("ephemeral").is_some() && !pod_name.is_empty() && !name.is_empty() {
             let claim = format!("{pod_name}-{name}");
-            let faults = names::dns1123_subdomain(&claim).into_iter();
-            let faults = faults.map(|fault| format!("PVC name {}: {fault}", quote(&claim)));
-            push_invalid(&at.child("name"), name, faults.collect(), errors);
+            let messages = names::dns1123_subdomain(&claim).into_iter();
+            let messages = messages.map(|error| format!("PVC name {}: {error}", quote(&claim)));
+            push_invalid(&at.child("name"), name, messages.collect(), errors);
         }
         if require(volume, &at, "name", errors) {
             push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
@@ -137,7 +137,7 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
             }
             "downwardAPI" => {
                 validate_mode(source, "defaultMode", &at, errors);
-                // Faults of items are reported at the volume.
+                // Errors of items are reported at the volume.
                 items(source, "items")
                     .iter()
                     .for_each(|file| env::validate_downward_api_volume_file(file, &at, errors));

@@ -49,7 +49,7 @@ pub(super) fn validate_windows_security_context_options(context: &Value, path: &
 
 /// `DOMAIN\\USER` or `USER`.
 fn run_as_user_name_errors(name: &str) -> Vec<String> {
-    let one = |fault: &str| vec![fault.to_owned()];
+    let one = |error: &str| vec![error.to_owned()];
     if name.is_empty() {
         return one("runAsUserName cannot be an empty string");
     }
@@ -61,30 +61,30 @@ fn run_as_user_name_errors(name: &str) -> Vec<String> {
         [domain, user] => (Some(*domain), *user),
         _ => return one("runAsUserName cannot contain more than one backslash"),
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if domain.is_some_and(|domain| domain.len() >= MAX_DOMAIN) {
-        faults.push(format!(
+        errors.push(format!(
             "runAsUserName's Domain length must be under {MAX_DOMAIN} characters"
         ));
     }
     if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
-        faults.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        errors.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
-        faults.push("runAsUserName's User cannot be empty".to_owned());
+        errors.push("runAsUserName's User cannot be empty".to_owned());
     } else if user.len() > MAX_USER {
-        faults.push(format!(
+        errors.push(format!(
             "runAsUserName's User length must not be longer than {MAX_USER} characters"
         ));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
-        faults.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+        errors.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
     }
     if user.contains(|c| "\"/\\:;|=,+*?<>@[]".contains(c)) {
         let listed = r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#;
-        faults.push(listed.to_owned());
+        errors.push(listed.to_owned());
     }
-    faults
+    errors
 }
 
 fn is_net_bios(domain: &str) -> bool {

@@ -122,7 +122,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("policy", "poddisruptionbudgets", kind());
         trial.expect_errors(&[
             (named("a", json!({})), &[]),

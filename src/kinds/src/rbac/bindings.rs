@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let account = json!({ "kind": "ServiceAccount", "name": "a" });
         Trial::new(GROUP, "rolebindings", role_binding()).expect_errors(&[
             (binding("Role", account.clone()), &[]),
@@ -242,13 +242,13 @@ mod tests {
         let old = trial
             .create(binding("Role", json!({ "kind": "User", "name": "u" })))
             .expect("a valid binding");
-        let fault = format!(
+        let error = format!(
             r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#
         );
         trial.expect_patch_errors(
             &old,
             &[
-                (json!({ "roleRef": { "name": "q" } }), &[&fault]),
+                (json!({ "roleRef": { "name": "q" } }), &[&error]),
                 (json!({ "subjects": [] }), &[]),
             ],
         );

@@ -1,4 +1,4 @@
-//! What a scheduler and drivers write into a claim's status (`validateResourceClaimStatusUpdate`).
+//! Validation of a claim's status, which schedulers and drivers write (`validateResourceClaimStatusUpdate`).
 
 use std::{collections::HashSet, fmt};
 
@@ -64,7 +64,7 @@ impl fmt::Display for SharedDeviceId {
     }
 }
 
-/// Faults of a new status beside the old one.
+/// Validates a new status beside the old one.
 pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
@@ -236,14 +236,14 @@ fn validate_network_device_data(network: &Value, path: &Path<'_>, errors: &mut E
         Value::clone,
         |address, at, errors| {
             let address = address.as_str().unwrap_or_default();
-            let fault = match parse_cidr_sloppy(address) {
+            let error = match parse_cidr_sloppy(address) {
                 None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned(),
                 Some((ip, bits)) if format!("{ip}/{bits}") != address => {
                     format!("must be in canonical form (\"{ip}/{bits}\")")
                 }
                 Some(_) => return,
             };
-            errors.push(Error::invalid_str(at, address, &fault));
+            errors.push(Error::invalid_str(at, address, &error));
         },
         errors,
     );

@@ -1,4 +1,4 @@
-//! What may be asked for of a capacity that several claims share (`validateRequestPolicy`).
+//! Request policies of a capacity that several claims share (`validateRequestPolicy`).
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::{checks::quantity, values::items};
 
 const MAX_OPTIONS: usize = 10;
 
-/// Faults of the policy of a capacity of this `value`.
+/// Validates the policy of a capacity of this `value`.
 pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let most = quantity(value.unwrap_or(&Value::Null));
     let (options, range) = (items(policy, "validValues"), policy.get("validRange"));

@@ -1,4 +1,4 @@
-//! What a claim, or a template of one, asks for (`validateDeviceClaim`), and the defaults of it.
+//! The requests of a claim, or a template of one (`validateDeviceClaim`), and the defaults of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -53,7 +53,7 @@ fn default_count(request: &mut Value) {
     }
 }
 
-/// Faults of a claim's `spec`.
+/// Validates a claim's `spec`.
 pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
@@ -105,7 +105,7 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Faults of a name of a request, or of one of its alternatives.
+    /// Validates a name of a request, or of one of its alternatives.
     pub(super) fn validate_request_name_ref(&self, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         if name.split('/').count() > 2 {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
@@ -119,7 +119,7 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Faults of the list `requests`.
+    /// Validates the list `requests`.
     pub(super) fn validate_request_name_refs(&self, holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         validate_set(
             holder,
@@ -159,7 +159,7 @@ fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-/// What a request and an alternative of one have in common.
+/// Validates the fields that a request and its alternatives share (`validateDeviceRequest`, `validateDeviceSubRequest`).
 fn validate_device_request_common(wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(class) = require(wanted, path, "deviceClassName", errors) {
         let at = path.child("deviceClassName");

@@ -41,7 +41,7 @@ const ATTRIBUTE: Shape = Shape::Struct(&[
     ("VersionValues", "versions", Shape::Plain),
 ]);
 
-/// Faults of the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
+/// Validates the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
 pub(super) fn validate_devices(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let is_demanding = items(spec, "devices")
         .iter()
@@ -180,7 +180,7 @@ fn is_semantic_version(version: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
-/// Whom the device is for, if each device of the slice says that for itself.
+/// Validates the node selection of a device, which it has if each device of the slice selects for itself.
 fn validate_device_nodes(device: &Value, path: &Path<'_>, selects_itself: bool, errors: &mut ErrorList) {
     const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
     if !selects_itself {

@@ -57,7 +57,7 @@ pub(super) fn by(name: &'static str) -> impl Fn(&Value) -> Value {
     move |item| item.get(name).cloned().unwrap_or_else(|| "".into())
 }
 
-/// Faults of a map of counters: at most so many, each named by a label.
+/// Validates a map of counters: at most so many, each named by a label.
 pub(super) fn validate_counters(holder: &Value, path: &Path<'_>, max: usize, errors: &mut ErrorList) {
     let at = path.child("counters");
     let names: Vec<&str> = entries(holder, "counters").map(|(name, _)| name).collect();

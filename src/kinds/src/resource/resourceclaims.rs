@@ -90,7 +90,7 @@ impl Strategy for ResourceClaims {
     }
 }
 
-/// What is said of devices goes with their allocation.
+/// Drops the statuses of devices whose allocation is gone.
 fn drop_deallocated(new: &mut Value, old: &Value) {
     let allocated = |object: &Value| -> HashSet<DeviceId> {
         let results = object.pointer("/status/allocation/devices").unwrap_or(&Value::Null);

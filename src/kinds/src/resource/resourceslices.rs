@@ -170,7 +170,7 @@ fn validate_resource_pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-/// Whom the devices are for: a node, some, all, or what each device says.
+/// Validates the node selection of a slice: one node, some, all, or one for each device.
 fn validate_slice_nodes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut set = Vec::new();
     if let Some(name) = spec.get("nodeName").and_then(Value::as_str) {

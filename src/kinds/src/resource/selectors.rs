@@ -16,7 +16,7 @@ const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 /// The most bytes of a driver's parameters.
 pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 
-/// Faults of the selectors of a class or request. Expressions that are `stored` already are taken as they are.
+/// Validates the selectors of a class or request. Expressions that are `stored` already are taken as they are.
 pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
     validate_slice(
         holder,
@@ -41,10 +41,10 @@ fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorLi
         return;
     }
     match cel::compile(&DEVICE, expression) {
-        Err(fault) => errors.push(Error::invalid_str(
+        Err(error) => errors.push(Error::invalid_str(
             path,
             expression,
-            &format!("compilation failed: {fault}"),
+            &format!("compilation failed: {error}"),
         )),
         Ok(output) if output.is_bool_or_unknown() => {}
         Ok(output) => {
@@ -54,7 +54,7 @@ fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// Faults of a configuration, of which there is one sort: a driver's own parameters.
+/// Validates a configuration, of which there is one sort: a driver's own parameters.
 pub(super) fn validate_device_configuration(config: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
     let at = path.child("opaque");
     let Some(opaque) = config.get("opaque") else {
@@ -66,7 +66,7 @@ pub(super) fn validate_device_configuration(config: &Value, path: &Path<'_>, sto
     validate_raw_extension(opaque.get("parameters"), &at.child("parameters"), max, errors);
 }
 
-/// Faults of what only a driver can read: an object of at most so many bytes.
+/// Validates what only a driver can read: an object of at most so many bytes.
 pub(super) fn validate_raw_extension(raw: Option<&Value>, path: &Path<'_>, max_bytes: usize, errors: &mut ErrorList) {
     match raw {
         None | Some(Value::Null) => errors.push(Error::required(path, "")),

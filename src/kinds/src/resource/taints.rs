@@ -14,12 +14,12 @@ use crate::{
     values::{items, text},
 };
 
-/// How many taints a device, and tolerations a request may have.
+/// The number of taints a device, and tolerations a request may have.
 pub(super) const MAX_TAINTS: usize = 16;
 const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Faults of a device's taint.
+/// Validates a device's taint.
 pub(super) fn validate_device_taint(taint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (key, value) = (text(taint, "key"), text(taint, "value"));
     push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
@@ -31,7 +31,7 @@ pub(super) fn validate_device_taint(taint: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Faults of the tolerations of a request or result.
+/// Validates the tolerations of a request or result.
 pub(super) fn validate_device_tolerations(holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_slice(
         holder,
@@ -68,7 +68,7 @@ fn validate_device_toleration(toleration: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// Faults of the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
+/// Validates the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
 pub(super) fn validate_device_binding_parameters(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
     for name in FIELDS {

@@ -205,7 +205,7 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         Trial::new("storage.k8s.io", "csidrivers", kind()).expect_errors(&[
             (named("d", json!({})), &[]),
             (named("d", json!({ "fsGroupPolicy": "Z", "volumeLifecycleModes": ["X"] })), &[

@@ -161,11 +161,11 @@ mod tests {
             .create(named("n", json!({ "drivers": [{ "name": "d", "nodeID": "1" }] })))
             .expect("a valid node");
         let drivers = |drivers: Value| json!({ "spec": { "drivers": drivers } });
-        let fault = r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"2","TopologyKeys":null,"Allocatable":null}: field is immutable"#;
+        let error = r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"2","TopologyKeys":null,"Allocatable":null}: field is immutable"#;
         trial.expect_patch_errors(
             &old,
             &[
-                (drivers(json!([{ "name": "d", "nodeID": "2" }])), &[fault]),
+                (drivers(json!([{ "name": "d", "nodeID": "2" }])), &[error]),
                 (
                     drivers(json!([{ "name": "d", "nodeID": "1", "allocatable": { "count": 3 } }])),
                     &[],

@@ -107,7 +107,7 @@ impl Strategy for StorageClasses {
     }
 }
 
-/// Who provisions: a qualified name in any case.
+/// Validates the provisioner: a qualified name in any case (`validateProvisioner`).
 pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));
@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let topology = json!({ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "a"] }] });
         Trial::new("storage.k8s.io", "storageclasses", kind()).expect_errors(&[
             (json!({ "metadata": {}, "provisioner": "Ex.com/P" }), &[]),

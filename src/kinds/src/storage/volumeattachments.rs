@@ -107,7 +107,7 @@ impl Strategy for VolumeAttachments {
     }
 }
 
-/// What is wrong with an attachment, old or new.
+/// Validates an attachment, old or new (`ValidateVolumeAttachment`).
 fn validate_volume_attachment(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let none = Value::Null;
@@ -204,8 +204,8 @@ mod tests {
         ]);
         let old = trial.create(named("a", volume("v"))).expect("a valid attachment");
         assert_eq!(old["status"], json!({ "attached": false }));
-        let fault = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
-        trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[fault])]);
+        let failure = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
+        trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[failure])]);
         let error = |error: Value| json!({ "attached": false, "attachError": error });
         let too_long = "status.attachError.message: Too long: may not be more than 1024 bytes";
         let code = "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive";

@@ -9,11 +9,12 @@ use trireme_actors::{
 use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
-use super::{DirectorError, DirectorHandle, PublishedRoutes, Registries, RouteTable};
+use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registries};
 use crate::{
     admission::{Admission, Attributes},
+    definition::ResourceDefinition,
+    documents::NoSchemas,
     fixtures::{configmaps, get, list, nodes, open_store, put, target, watch, widgets},
-    info::ResourceInfo,
     request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };
@@ -34,15 +35,16 @@ impl Admission for Open {
 async fn start(
     system: &trireme_actors::ActorSystem,
     store: Arc<dyn Storage>,
-    resources: Vec<ResourceInfo>,
+    resources: Vec<ResourceDefinition>,
 ) -> DirectorHandle {
     let registries = Registries {
         system: system.clone(),
         store,
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Open),
-        routes: PublishedRoutes::default(),
-        known_kinds: Arc::new(HashSet::new()),
+        published: PublishedSurface::default(),
+        other_kinds: Arc::new(HashSet::new()),
+        schemas: Arc::new(NoSchemas),
     };
     registries
         .start(resources.into_iter().map(Arc::new).collect())
@@ -50,7 +52,7 @@ async fn start(
         .expect("all resources differ")
 }
 
-fn found(table: &RouteTable, group: &str, version: &str, plural: &str) -> Option<(String, usize)> {
+fn found(table: &ApiSurface, group: &str, version: &str, plural: &str) -> Option<(String, usize)> {
     let route = table.find(group, version, plural)?;
     Some((route.registry.info().storage_prefix.to_string(), route.version))
 }
@@ -60,7 +62,7 @@ fn routes_lead_to_the_version_of_a_resource() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
         let director = start(&kit.system, store, vec![configmaps(), widgets()]).await;
-        let table = director.routes();
+        let table = director.surface();
         assert_eq!(
             found(&table, "", "v1", "configmaps"),
             Some(("/registry/configmaps".to_owned(), 0))
@@ -91,7 +93,7 @@ fn many_resources_are_loaded_at_the_start() {
             put(&*store, info, "ns/a", json!({})).await;
         }
         let director = start(&kit.system, store, resources).await;
-        for registry in director.routes().registries() {
+        for registry in director.surface().registries() {
             registry.get(get("ns/a")).await.expect("it was there before");
         }
         assert!(director.is_ready());
@@ -109,7 +111,7 @@ fn resources_come_and_go() {
             assert!(matches!(again, Err(DirectorError::Duplicate(_))), "{again:?}");
             let written = put(&*store, &nodes(), "n", json!({})).await;
             let registry = director
-                .routes()
+                .surface()
                 .find("", "v1", "nodes")
                 .expect("it is routed")
                 .registry;
@@ -119,12 +121,12 @@ fn resources_come_and_go() {
                 .await
                 .expect("the watch opens");
 
-            director.remove(&nodes()).await.expect("the director answers");
-            assert!(director.routes().find("", "v1", "nodes").is_none());
+            director.remove(&nodes().resource).await.expect("the director answers");
+            assert!(director.surface().find("", "v1", "nodes").is_none());
             assert!(watcher.next().await.is_none(), "its watches end");
         }
         let kept = director
-            .routes()
+            .surface()
             .find("", "v1", "configmaps")
             .expect("it is still there")
             .registry;
@@ -136,8 +138,13 @@ fn resources_come_and_go() {
 fn the_declared_edges_and_timers_are_those_that_happen() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
-        let director = start(&kit.system, store.clone(), vec![configmaps()]).await;
-        let route = director.routes().find("", "v1", "configmaps").expect("it is served");
+        let director = start(&kit.system, store.clone(), vec![configmaps(), widgets()]).await;
+        let fewer = ResourceDefinition {
+            versions: widgets().versions.into_iter().take(1).collect(),
+            ..widgets()
+        };
+        director.replace(Arc::new(fewer)).await.expect("it is served");
+        let route = director.surface().find("", "v1", "configmaps").expect("it is served");
         let info = route.registry.info().clone();
         put(&*store, &info, "n/one", json!({})).await;
         route.registry.get(get("n/one")).await.expect("it is there");

@@ -1,10 +1,11 @@
 //! What callers hold of a registry.
 
-use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
+use std::{future::Future, sync::Arc, time::Instant};
 
+use arc_swap::ArcSwap;
 use serde_json::Value;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned};
-use trireme_machinery::{ApiError, GroupVersionKind, Reason};
+use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Revision, Storage};
 
 use super::{
@@ -13,9 +14,10 @@ use super::{
 };
 use crate::{
     admission::Admission,
+    definition::{ResourceDefinition, ServedVersion},
     director::DirectorError,
-    info::ResourceInfo,
     item::Item,
+    known_kinds::KnownKinds,
     reads::{ListPage, Reader, Watcher},
     request::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
@@ -33,6 +35,8 @@ pub struct RegistryHandle {
     actor: Handle<Registry>,
     owned: Arc<Owned<Registry>>,
     writer: Arc<Writer>,
+    /// The definition that is in effect, whichever this handle was made with: running watches follow it.
+    current: Arc<ArcSwap<ResourceDefinition>>,
 }
 
 impl RegistryHandle {
@@ -42,7 +46,7 @@ impl RegistryHandle {
         reader: Reader,
         store: Arc<dyn Storage>,
         admission: Arc<dyn Admission>,
-        known_kinds: Arc<HashSet<GroupVersionKind>>,
+        known_kinds: Arc<ArcSwap<KnownKinds>>,
     ) -> Result<Self, DirectorError> {
         let info = Arc::clone(reader.info());
         let instance = info.resource.to_string();
@@ -52,6 +56,7 @@ impl RegistryHandle {
         Ok(Self {
             actor,
             owned: Arc::new(owned),
+            current: reader.current().clone(),
             writer: Arc::new(Writer {
                 info,
                 reader,
@@ -63,8 +68,30 @@ impl RegistryHandle {
         })
     }
 
+    /// The same resource by another definition, which takes effect later.
+    pub(crate) fn redefined(&self, definition: Arc<ResourceDefinition>) -> Self {
+        Self {
+            writer: Arc::new(self.writer.redefined(definition)),
+            ..self.clone()
+        }
+    }
+
+    /// Makes the definition of this handle the one that running watches follow.
+    pub(crate) fn take_effect(&self) {
+        let before = self.current.swap(self.info().clone());
+        let is_served = |version: &ServedVersion| self.info().version_index(&version.group_version).is_some();
+        if !before.versions.iter().all(is_served) {
+            self.writer.reader.wake_watches();
+        }
+    }
+
+    /// The definition that is in effect now.
+    pub fn current(&self) -> Arc<ResourceDefinition> {
+        self.current.load_full()
+    }
+
     /// What the resource is.
-    pub fn info(&self) -> &Arc<ResourceInfo> {
+    pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.writer.info
     }
 

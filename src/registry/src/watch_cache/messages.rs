@@ -60,6 +60,13 @@ impl Message for ReloadAsked {
     type Reply = ();
 }
 
+/// Whoever watches is to look around: the resource is served by another definition.
+pub(super) struct CloseTopics;
+
+impl Message for CloseTopics {
+    type Reply = ();
+}
+
 /// Ends the instance by a panic, as a bug would.
 #[cfg(test)]
 pub(super) struct Crash;

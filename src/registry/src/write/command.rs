@@ -45,16 +45,16 @@ impl Writer {
         let type_id = self.info.types.find(of.type_name);
         let type_id = type_id.ok_or_else(|| ApiError::internal("the command's type is not loaded"))?;
         let wanted = Wanted {
-            types: self.info.types,
+            types: &self.info.types,
             type_id,
             kind: of.kind.clone(),
             also: &of.also,
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         };
         let decoded = wanted.decode(body, options.field_validation)?;
         target.trace.pass(TraceStep::Decoded);
         let (mut body, mut warnings) = (decoded.object, decoded.warnings);
-        schema::apply_defaults(self.info.types, type_id, &mut body);
+        schema::apply_defaults(&self.info.types, type_id, &mut body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;

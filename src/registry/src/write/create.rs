@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, Operation},
-    info::ServedVersion,
+    definition::ServedVersion,
     request::{Answer, CreateRequest, Subresource, Target, Written},
     strategy::WriteContext,
     trace::TraceStep,
@@ -26,11 +26,11 @@ impl Writer {
     /// What a body sent to this resource must be.
     pub(super) fn wanted<'a>(&'a self, version: &ServedVersion) -> Wanted<'a> {
         Wanted {
-            types: self.info.types,
+            types: &self.info.types,
             type_id: version.type_id,
             kind: self.info.kind_in(version),
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         }
     }
 

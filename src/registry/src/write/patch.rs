@@ -3,7 +3,7 @@
 //! A patch is applied to the object in the requested version, and the result goes the way of a PUT. On a lost race it
 //! is applied again to the newer object.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     item::Item,
+    known_kinds::KnownKinds,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource, Written},
     strategy::WriteContext,
     trace::TraceStep,
@@ -39,7 +40,7 @@ pub(crate) enum Patch {
 /// The type that a patch is applied to.
 #[derive(Clone)]
 pub(crate) struct Patched {
-    pub(crate) types: &'static TypeTable,
+    pub(crate) types: Arc<TypeTable>,
     pub(crate) type_id: TypeId,
     pub(crate) kind: GroupVersionKind,
 }
@@ -95,11 +96,7 @@ impl Patcher {
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
-    pub(crate) fn apply(
-        &self,
-        mut object: Value,
-        known_kinds: &HashSet<GroupVersionKind>,
-    ) -> Result<(Value, Vec<String>), ApiError> {
+    pub(crate) fn apply(&self, mut object: Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
         let Patched { types, type_id, kind } = &self.patched;
         match &self.patch {
             Patch::Json(operations) => object = operations.apply(object)?,
@@ -178,7 +175,7 @@ impl Writer {
         }
         let version = self.version(&request.target)?;
         let patched = Patched {
-            types: self.info.types,
+            types: self.info.types.clone(),
             type_id: version.type_id,
             kind: self.info.kind_in(version),
         };
@@ -202,11 +199,11 @@ impl Writer {
         let patcher = Patcher::new(
             request.kind,
             &request.patch,
-            scale::patched(self.info.types)?,
+            scale::patched(&self.info.types)?,
             request.options.field_validation,
         )?;
         self.change_scale(&request.target, request.options.dry_run, latest, &|current| {
-            patcher.apply(current, &self.known_kinds)
+            patcher.apply(current, &self.known_kinds.load())
         })
         .await
     }
@@ -229,7 +226,7 @@ impl Step for ApplyPatch<'_> {
             let version = writer.version(target)?;
             let mut object = Value::clone(&current.object);
             versions::from_stored(&writer.info, version, &mut object);
-            let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds)?;
+            let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds.load())?;
             if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {
                 return Err(unfit(&self.patcher.shown(&wanted)(), &why));
             }

@@ -11,7 +11,7 @@ use trireme_machinery::{
 
 use super::{Writer, metadata};
 use crate::{
-    info::ServedVersion,
+    definition::ServedVersion,
     request::{Subresource, Target},
     strategy::WriteContext,
     subresource::part,
@@ -20,7 +20,7 @@ use crate::{
 impl Writer {
     /// Applies a version's defaults and turns the object into the stored version.
     pub(super) fn settle(&self, version: &ServedVersion, object: &mut Value) {
-        schema::apply_defaults(self.info.types, version.type_id, object);
+        schema::apply_defaults(&self.info.types, version.type_id, object);
         crate::versions::to_stored(&self.info, version, object);
         self.info.strategy.default(object);
     }

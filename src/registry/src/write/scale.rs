@@ -19,7 +19,7 @@ use super::{
     update_loop::{Change, Current, Outcome, Step},
 };
 use crate::{
-    info::{ResourceInfo, ScalePaths},
+    definition::{ResourceDefinition, ScalePaths},
     item::Item,
     request::{Answer, GetRequest, Subresource, Target, UpdateRequest, Written},
     strategy::WriteContext,
@@ -28,19 +28,19 @@ use crate::{
 const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
-pub(super) fn patched(types: &'static TypeTable) -> Result<Patched, ApiError> {
+pub(super) fn patched(types: &Arc<TypeTable>) -> Result<Patched, ApiError> {
     let type_id = types
         .find(SCALE_TYPE)
         .ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
     Ok(Patched {
-        types,
+        types: types.clone(),
         type_id,
         kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
     })
 }
 
 /// The scale of an object.
-pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
+pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) -> Value {
     let at = |path: &str| object.pointer(&format!("/{}", path.replace('.', "/")));
     let replicas = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = trireme_machinery::Object::new();
@@ -63,7 +63,7 @@ pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Val
 }
 
 /// A label selector as text. Replication controllers have a plain map of labels instead.
-fn selector_text(info: &ResourceInfo, selector: &Value) -> String {
+fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
     compile_label_selector(fields)
@@ -94,13 +94,13 @@ impl Writer {
         request: UpdateRequest,
         latest: Option<Arc<Item>>,
     ) -> Result<Written, ApiError> {
-        let Patched { types, type_id, kind } = patched(self.info.types)?;
+        let Patched { types, type_id, kind } = patched(&self.info.types)?;
         let wanted = Wanted {
-            types,
+            types: &types,
             type_id,
             kind,
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         };
         let decoded = wanted.decode(&request.body, request.options.field_validation)?;
         let mut scale = decoded.object;

@@ -46,7 +46,7 @@ pub(crate) fn start(
 struct Rebalancer {
     clock: Clock,
     loads: AnnouncedLoads,
-    /// What this replica is called among the others.
+    /// The name of this replica among the others.
     replica: String,
     connections: Arc<OpenConnections>,
     lifecycle: Lifecycle,

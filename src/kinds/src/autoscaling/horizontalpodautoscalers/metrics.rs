@@ -1,4 +1,4 @@
-//! Faults of the metrics that an autoscaler goes by.
+//! Errors of the metrics that an autoscaler goes by.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -28,7 +28,7 @@ pub(super) fn field_of(sort: &str) -> Option<&'static str> {
     SORTS.iter().find(|(name, _)| *name == sort).map(|(_, field)| *field)
 }
 
-/// Faults of one metric.
+/// Validates one metric.
 pub(super) fn validate_metric_spec(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(metric, "type");
     let expected = field_of(sort);
@@ -133,7 +133,7 @@ fn validate_metric_source(field: &str, source: &Value, path: &Path<'_>, errors: 
     }
 }
 
-/// Faults of what names a resource of one container.
+/// Validates what names a resource of one container.
 fn validate_container_resource_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(source, "name");
     if !name.is_empty() {

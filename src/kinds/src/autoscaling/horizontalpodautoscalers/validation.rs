@@ -1,4 +1,4 @@
-//! Faults of an autoscaler's spec.
+//! Errors of an autoscaler's spec.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -17,7 +17,7 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 const MAX_PERIOD_SECONDS: i64 = 1800;
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 
-/// Faults of a spec; `old` is there on update, and what is wrong in it already may stay.
+/// Validates a spec; `old` is there on update, and what is wrong in it already may stay.
 pub(super) fn validate_horizontal_pod_autoscaler_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let min = number(spec, "minReplicas");
@@ -63,7 +63,7 @@ pub(super) fn validate_horizontal_pod_autoscaler_spec(spec: &Value, old: Option<
     }
 }
 
-/// What an `apiVersion` must be.
+/// The rule for an `apiVersion`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ApiVersion {
     Any,
@@ -71,7 +71,7 @@ pub(super) enum ApiVersion {
     WithGroup,
 }
 
-/// Faults of a reference to an object of any version.
+/// Validates a reference to an object of any version.
 pub(super) fn validate_cross_version_object_reference(
     reference: &Value,
     rule: ApiVersion,

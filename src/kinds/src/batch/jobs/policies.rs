@@ -54,7 +54,7 @@ pub(super) const SUCCESS_POLICY: &[Field] = &[(
     ]),
 )];
 
-/// Faults of all policies of a job's spec.
+/// Validates all policies of a job's spec.
 pub(super) fn validate_job_policies(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let failure = spec.get("podFailurePolicy");
     if let Some(policy) = failure {

@@ -1,4 +1,4 @@
-//! Faults of a job's spec, also of one in a cron job's template, and of its changes.
+//! Errors of a job's spec, also of one in a cron job's template, and of its changes.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -20,7 +20,7 @@ const MANY: i64 = 100_000;
 const MANY_AT_ONCE: i64 = 10_000;
 const MAX_MANAGER_BYTES: usize = 63;
 
-/// Faults of a job's own spec (`ValidateJobSpec`).
+/// Validates a job's own spec (`ValidateJobSpec`).
 pub(super) fn validate_job_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_common_job_spec(capabilities, spec, path, errors);
     match spec.get("selector") {
@@ -31,7 +31,7 @@ pub(super) fn validate_job_spec(capabilities: Capabilities, spec: &Value, path: 
     validate_template_labels(spec.get("selector"), template, &path.child("template"), errors);
 }
 
-/// Faults of the spec in a cron job's template (`ValidateJobTemplateSpec`).
+/// Validates the spec in a cron job's template (`ValidateJobTemplateSpec`).
 pub(crate) fn validate_job_template_spec(
     capabilities: Capabilities,
     spec: &Value,
@@ -175,7 +175,7 @@ fn validate_restart_policy(spec: &Value, template: &Value, path: &Path<'_>, erro
     }
 }
 
-/// Faults of a change (`ValidateJobSpecUpdate`, without the faults of the new spec).
+/// Validates a change (`ValidateJobSpecUpdate`, without the errors of the new spec).
 pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_open: bool, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;

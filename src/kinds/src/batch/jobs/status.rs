@@ -1,4 +1,4 @@
-//! Faults of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
+//! Errors of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -50,7 +50,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Whether a status has a condition that is true.
+/// Returns true if a status has a condition that is true.
 pub(super) fn is_true(status: &Value, condition: &str) -> bool {
     has_condition(status, condition, "True")
 }
@@ -61,7 +61,7 @@ fn has_condition(status: &Value, condition: &str, value: &str) -> bool {
         .any(|item| text(item, "type") == condition && text(item, "status") == value)
 }
 
-/// What a write changes.
+/// The status and spec before and after a write.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
     new: Job<'a>,
@@ -82,7 +82,7 @@ impl Changes<'_> {
     }
 }
 
-/// Faults of a new status.
+/// Validates a new status.
 pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let changes = Changes {
         new: Job::of(new),
@@ -99,7 +99,7 @@ pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut 
     validate_condition_transitions(changes, &path, errors);
 }
 
-/// A fault of the conditions, which are not shown.
+/// A error of the conditions, which are not shown.
 fn condition_error(path: &Path<'_>, detail: &str) -> Error {
     Error::invalid_shown(&path.child("conditions"), detail, "")
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::GroupVersion;
 use trireme_registry::{Conversion as _, Strategy as _};
 
-use super::{EVENTS_V1, Events, count, last_seen, reporter, target, validation};
+use super::{Events, EventsV1, count, last_seen, reporter, target, validation};
 
 fn texts(errors: &[trireme_machinery::field::Error]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
@@ -21,13 +21,13 @@ fn newer() -> Value {
 #[test]
 fn both_forms_are_one_event() {
     let mut object = json!({"note": "x", "regarding": {"kind": "Pod"}, "deprecatedSource": {}, "deprecatedCount": 3});
-    EVENTS_V1.to_stored(&mut object);
+    EventsV1.to_stored(&mut object);
     let stored = json!({
         "message": "x", "involvedObject": {"kind": "Pod"}, "source": {}, "count": 3,
         "reportingComponent": "", "reportingInstance": "",
     });
     assert_eq!(object, stored);
-    EVENTS_V1.to_served(&mut object);
+    EventsV1.to_served(&mut object);
     assert_eq!(
         object,
         json!({"note": "x", "regarding": {"kind": "Pod"}, "deprecatedSource": {}, "deprecatedCount": 3})

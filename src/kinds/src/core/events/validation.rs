@@ -1,4 +1,4 @@
-//! Faults of events (`pkg/apis/core/validation/events.go`): clients of the core group may do nearly anything, those of
+//! Errors of events (`pkg/apis/core/validation/events.go`): clients of the core group may do nearly anything, those of
 //! `events.k8s.io` must follow its rules.
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ const MAX_WORD: usize = 128;
 /// The longest message.
 const MAX_NOTE: usize = 1024;
 
-/// Faults of a new event; `is_core` says that the request is in the core group's version.
+/// Validates a new event; `is_core` says that the request is in the core group's version.
 pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(event, is_core);
     if is_core {
@@ -24,8 +24,8 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     let name = text_at(event, "/metadata/name");
     let path = Path::new("metadata.name");
     if !name.is_empty() {
-        let faults = names::name_is_dns_subdomain(name, false);
-        errors.extend(faults.iter().map(|why| Error::invalid_str(&path, name, why)));
+        let messages = names::name_is_dns_subdomain(name, false);
+        errors.extend(messages.iter().map(|why| Error::invalid_str(&path, name, why)));
     }
     errors.extend(validate_v1_event_series(event));
     if is_unset(event, "eventTime") {
@@ -54,7 +54,7 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     errors
 }
 
-/// Faults of a change.
+/// Validates a change.
 pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(new, is_core);
     if is_core {
@@ -112,7 +112,7 @@ fn validate_v1_event_series(event: &Value) -> ErrorList {
     errors
 }
 
-/// What all clients must keep to. Events with a time are of the newer form and held to more.
+/// Validates the rules for all clients. Events with a time are of the newer form and held to more.
 fn legacy_validate_event(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let namespace = text_at(event, "/metadata/namespace");
@@ -132,8 +132,8 @@ fn legacy_validate_event(event: &Value, is_core: bool) -> ErrorList {
         validate_reporter(event, is_core, &mut errors);
     }
     let path = Path::new("namespace");
-    let faults = names::dns1123_subdomain(namespace);
-    errors.extend(faults.iter().map(|why| Error::invalid_str(&path, namespace, why)));
+    let messages = names::dns1123_subdomain(namespace);
+    errors.extend(messages.iter().map(|why| Error::invalid_str(&path, namespace, why)));
     errors
 }
 

@@ -1,4 +1,4 @@
-//! What nodes come to and what is refused.
+//! Tests of the defaults and the validation of nodes.
 
 use serde_json::{Value, json};
 use trireme_registry::Strategy as _;
@@ -39,7 +39,7 @@ fn defaults_join_what_belongs_together() {
 }
 
 #[test]
-fn faulty_nodes_are_refused() {
+fn invalid_nodes_are_refused() {
     let cases: [(Value, &[&str]); 8] = [
         (json!({}), &[]),
         (

@@ -1,4 +1,4 @@
-//! Faults of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
+//! Errors of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -23,7 +23,7 @@ fn part<'a>(object: &'a Value, name: &str) -> &'a Value {
     object.get(name).unwrap_or(&NULL)
 }
 
-/// All faults of a node beyond its metadata.
+/// All errors of a node beyond its metadata.
 pub(super) fn validate_node(node: &Value) -> ErrorList {
     let mut errors = validate_node_specific_annotations(node);
     errors.extend(validate_node_taints(
@@ -42,7 +42,8 @@ pub(super) fn validate_node(node: &Value) -> ErrorList {
     errors
 }
 
-/// What may not change; Kubernetes repeats most of [`validate_node`] here, and clients see every repetition as a cause.
+/// Validates the fields that may not change; Kubernetes repeats most of [`validate_node`] here, and clients see every
+/// repetition as a cause.
 pub(super) fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = validate_node_specific_annotations(new);
     errors.extend(validate_node_resources(new));
@@ -134,9 +135,9 @@ fn validate_node_taints(taints: &[Value], path: &Path<'_>) -> ErrorList {
                 .iter()
                 .map(|why| Error::invalid_str(&key_path, key, why)),
         );
-        let faults = names::label_value(value);
-        if !faults.is_empty() {
-            errors.push(Error::invalid_str(&path.child("value"), value, &faults.join(";")));
+        let messages = names::label_value(value);
+        if !messages.is_empty() {
+            errors.push(Error::invalid_str(&path.child("value"), value, &messages.join(";")));
         }
         if effect.is_empty() {
             errors.push(Error::required(&path.child("effect"), ""));
@@ -144,9 +145,9 @@ fn validate_node_taints(taints: &[Value], path: &Path<'_>) -> ErrorList {
             errors.push(Error::not_supported(&path.child("effect"), effect, &EFFECTS));
         }
         if !seen.insert((effect, key)) {
-            let mut fault = Error::duplicate_shown(&path, shown_taint(taint));
-            fault.body.push_str(": taints must be unique by key and effect pair");
-            errors.push(fault);
+            let mut error = Error::duplicate_shown(&path, shown_taint(taint));
+            error.body.push_str(": taints must be unique by key and effect pair");
+            errors.push(error);
         }
     }
     errors
@@ -185,8 +186,8 @@ fn validate_node_declared_features(node: &Value) -> ErrorList {
         .map(|feature| feature.as_str().unwrap_or_default())
         .collect();
     for (index, feature) in features.iter().enumerate() {
-        if let Some(fault) = validate_node_declared_feature_name(feature) {
-            let why = format!("invalid feature name {}: {fault}", quote(feature));
+        if let Some(error) = validate_node_declared_feature_name(feature) {
+            let why = format!("invalid feature name {}: {error}", quote(feature));
             errors.push(Error::invalid_str(&path.index(index), feature, &why));
         }
         let at = path.index(index + 1);

@@ -283,7 +283,7 @@ fn with_new_labels(old: &Value, wanted: &Value) -> Value {
     renamed
 }
 
-/// Whether a map field has entries.
+/// Returns true if a map field has entries.
 fn has_entries(value: &Value, name: &str) -> bool {
     entries(value, name).next().is_some()
 }

@@ -1,4 +1,4 @@
-//! What a volume may be: exactly one source, of which most are those of pods' volumes.
+//! Sources of a volume, of which it has exactly one, of which most are those of pods' volumes.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -41,7 +41,7 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// Faults of the source: none, more than one, or one that is malformed. `name` is the volume's.
+/// Validates the source: none, more than one, or one that is malformed. `name` is the volume's.
 pub(super) fn validate_persistent_volume_source(spec: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut is_given = false;
     for (kind, source) in SOURCES.into_iter().filter_map(|kind| Some((kind, spec.get(kind)?))) {
@@ -81,7 +81,7 @@ pub(super) fn validate_persistent_volume_source(spec: &Value, name: &str, path: 
     }
 }
 
-/// What these sources have in volumes but not in pods.
+/// Validates the fields that these sources have in volumes but not in pods.
 fn validate_source_of_volumes_only(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "glusterfs" => {

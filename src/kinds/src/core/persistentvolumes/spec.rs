@@ -19,7 +19,7 @@ use crate::{
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The faults of the spec of a volume of this name.
+/// The errors of the spec of a volume of this name.
 pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_volume_modes(spec, path, &mut errors);
@@ -62,7 +62,7 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// The faults of a spec that describes a volume where it is attached.
+/// The errors of a spec that describes a volume where it is attached.
 pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let refused = [
@@ -144,7 +144,7 @@ fn validate_volume_attributes_class_name(spec: &Value, path: &Path<'_>, errors: 
     }
 }
 
-/// Whether a path leads to the root, whatever dots and slashes it has.
+/// Returns true if a path leads to the root, whatever dots and slashes it has.
 fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
 }
@@ -161,7 +161,7 @@ fn validate_volume_node_affinity(spec: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// What is deprecated in a spec.
+/// Warnings about deprecated fields of a spec.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {

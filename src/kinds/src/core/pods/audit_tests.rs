@@ -1,4 +1,4 @@
-//! What a user is told of pods that cannot be, field by field as kube-apiserver's own validation has it.
+//! Tests of the errors of invalid pods, field by field as kube-apiserver's own validation has it.
 
 use serde_json::{Value, json};
 

@@ -27,15 +27,15 @@ impl Command for Binding {
         }
     }
 
-    /// kube-apiserver answers 500 to a target that cannot be; the fault is the client's, so it is told so.
+    /// kube-apiserver answers 500 to a target that cannot be; the error is the client's, so it is told so.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
         if text_at(body, "/metadata/name") != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Binding object",
             ));
         }
-        let faults: Vec<String> = validate_pod_binding(body).iter().map(ToString::to_string).collect();
-        match faults.as_slice() {
+        let errors: Vec<String> = validate_pod_binding(body).iter().map(ToString::to_string).collect();
+        match errors.as_slice() {
             [] => Ok(()),
             [one] => Err(ApiError::bad_request(one)),
             more => Err(ApiError::bad_request(format!("[{}]", more.join(", ")))),

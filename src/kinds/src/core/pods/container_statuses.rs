@@ -1,4 +1,4 @@
-//! What kubelets write of containers: who they run as, what they were given, and that those that ended for good stay
+//! Validation of container statuses, which kubelets write: users, resources, and that those that ended for good stay
 //! ended.
 
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ pub(super) fn validate_container_state_transition(
     }
 }
 
-/// Whether there is a container whose end may restart them all.
+/// Returns true if there is a container whose end may restart them all.
 fn all_may_restart(spec: &Value) -> bool {
     let lists = ["containers", "initContainers"].into_iter();
     let rules = lists
@@ -72,7 +72,8 @@ fn all_may_restart(spec: &Value) -> bool {
         .any(|rule| text(rule, "action") == "RestartAllContainers")
 }
 
-/// Whether a container is started again after an exit with this code: its rules say, else its policy, else the pod's.
+/// Returns true if a container is started again after an exit with this code: its rules say, else its policy, else the
+/// pod's.
 fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     let own = container.get("restartPolicy").and_then(Value::as_str);
     let matches = |rule: &&Value| {

@@ -173,12 +173,12 @@ impl Strategy for Pods {
             return Vec::new();
         }
         let mut texts = Vec::new();
-        let faults = names::dns1123_label(text_at(new, "/metadata/name"));
-        if !faults.is_empty() {
+        let errors = names::dns1123_label(text_at(new, "/metadata/name"));
+        if !errors.is_empty() {
             texts.push(format!(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
                  label is recommended: [{}]",
-                faults.join(" ")
+                errors.join(" ")
             ));
         }
         texts.extend(warnings(new, ""));
@@ -211,7 +211,7 @@ impl Strategy for Pods {
     }
 }
 
-/// What holds for new and for changed pods.
+/// Validates a pod, new or changed.
 fn validate_pod(capabilities: Capabilities, pod: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
@@ -250,7 +250,7 @@ fn validate_service_account_token_projection(spec: &Value, path: &Path<'_>, erro
     }
 }
 
-/// What tells two specs apart: empty lists are taken for absent ones.
+/// A spec as it is compared with another: empty lists are taken for absent ones.
 fn without_empty(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

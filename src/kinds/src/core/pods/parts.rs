@@ -337,8 +337,8 @@ mod tests {
             dry_run: false,
         };
         part.prepare_for_update(&context, &mut new, old);
-        let faults = part.validate_update(&context, &new, old);
-        (new, faults.iter().map(ToString::to_string).collect())
+        let errors = part.validate_update(&context, &new, old);
+        (new, errors.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -348,8 +348,8 @@ mod tests {
         wanted["spec"]["containers"][0]["image"] = "other".into();
         wanted["metadata"]["labels"] = json!({ "l": "1" });
         wanted["status"] = json!({});
-        let (new, faults) = change(&Resize::default(), &old, wanted);
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(&Resize::default(), &old, wanted);
+        assert!(errors.is_empty(), "{errors:?}");
         let mut expected = old.clone();
         expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
         assert_eq!(new, expected);
@@ -399,8 +399,8 @@ mod tests {
         let old = init("1");
         let mut wanted = init("2");
         wanted["spec"]["resources"]["requests"]["cpu"] = "5".into();
-        let (new, faults) = change(&Resize::default(), &old, wanted.clone());
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(&Resize::default(), &old, wanted.clone());
+        assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, wanted);
         let refusals = [
             (
@@ -424,10 +424,10 @@ mod tests {
             let mut wanted = old.clone();
             let (owner, field) = pointer.rsplit_once('/').unwrap();
             wanted.pointer_mut(owner).unwrap()[field] = value.into();
-            let faults = change(&Resize::default(), &old, wanted).1;
+            let errors = change(&Resize::default(), &old, wanted).1;
             assert!(
-                faults.iter().any(|fault| fault == expected) || expected.is_empty() && faults.is_empty(),
-                "{faults:?}"
+                errors.iter().any(|error| error == expected) || expected.is_empty() && errors.is_empty(),
+                "{errors:?}"
             );
         }
         let mut without = old.clone();
@@ -442,9 +442,9 @@ mod tests {
         let mut old = resources(json!({ "cpu": "1" }), json!({}));
         old["status"]["phase"] = "Running".into();
         old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
-        let (_, faults) = change(&Resize::default(), &old, resources(json!({ "cpu": "2" }), json!({})));
+        let (_, errors) = change(&Resize::default(), &old, resources(json!({ "cpu": "2" }), json!({})));
         assert_eq!(
-            faults,
+            errors,
             ["spec: Forbidden: Pod running on node without support for resize"]
         );
     }
@@ -467,8 +467,8 @@ mod tests {
         let part = &EphemeralContainers::default();
         let mut wanted = with(&[("dbg", "d")]);
         wanted["spec"]["containers"][0]["image"] = "other".into();
-        let (new, faults) = change(part, &pod(json!({})), wanted);
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(part, &pod(json!({})), wanted);
+        assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, with(&[("dbg", "d")]));
         assert!(change(part, &new, with(&[("two", "e"), ("dbg", "d")])).1.is_empty());
         assert_eq!(

@@ -72,7 +72,7 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     }
 }
 
-/// Faults of a change of the status.
+/// Validates a change of the status.
 pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
@@ -170,7 +170,7 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
         let values = fields.map(|field| text(mapping, field));
         let [container, resource, request] = values;
         let requests = named(container).map(|container| container.pointer("/resources/requests"));
-        let fault = match requests {
+        let error = match requests {
             None => Some((
                 "containerName",
                 "must match the name of an entry in spec.initContainers.name or spec.containers.name",
@@ -182,7 +182,7 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
             )),
             Some(_) => None,
         };
-        errors.extend(fault.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
+        errors.extend(error.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
         push_invalid(
             &path.child("requestName"),
             request,

@@ -1,4 +1,4 @@
-//! What a user sees of pods.
+//! Tests of pods through their strategy.
 
 use serde_json::{Value, json};
 use trireme_machinery::field::ErrorList;

@@ -1,4 +1,4 @@
-//! What an update of a pod may change: very little.
+//! Validation of an update of a pod, which may change little.
 
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -17,7 +17,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Faults of the change, beyond those of the new pod by itself.
+/// Validates the change, beyond those of the new pod by itself.
 pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
@@ -66,12 +66,12 @@ fn validate_active_deadline_update(new: &Value, old: &Value, path: &Path<'_>, er
         }
         return true;
     };
-    let mut faults = names::in_range(is, 0, i64::from(i32::MAX));
-    if faults.is_empty() && was.is_some_and(|was| was < is) {
-        faults.push("must be less than or equal to previous value".to_owned());
+    let mut messages = names::in_range(is, 0, i64::from(i32::MAX));
+    if messages.is_empty() && was.is_some_and(|was| was < is) {
+        messages.push("must be less than or equal to previous value".to_owned());
     }
-    errors.extend(faults.iter().map(|fault| Error::invalid(path, &is.into(), fault)));
-    faults.is_empty()
+    errors.extend(messages.iter().map(|error| Error::invalid(path, &is.into(), error)));
+    messages.is_empty()
 }
 
 /// Of a toleration that is there only the time may change; new ones may come.

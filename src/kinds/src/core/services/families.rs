@@ -111,14 +111,14 @@ fn validate_ip_family_policy(object: &Value) -> ErrorList {
     }
     let path = Path::new("spec.ipFamilyPolicy");
     let shown = shown_list(object, "ipFamilyPolicy");
-    let faults = ["clusterIPs", "ipFamilies"]
+    let errors = ["clusterIPs", "ipFamilies"]
         .into_iter()
         .filter(|name| texts(object, name).len() == 2)
         .map(|name| {
             let why = format!("must be RequireDualStack or PreferDualStack when multiple '{name}' are specified");
             Error::invalid(&path, shown, &why)
         });
-    faults.collect()
+    errors.collect()
 }
 
 /// The families that are given, and those of addresses that have none yet.
@@ -160,7 +160,7 @@ fn is_selectorless_headless(object: &Value) -> bool {
     cluster_ips(object).first() == Some(&NONE) && entries(spec(object), "selector").next().is_none()
 }
 
-/// Who makes the endpoints by hand may make them in both families.
+/// Sets the policy of services without selector, whose endpoints are made by hand and may have both families.
 fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> Vec<String> {
     if families.is_empty() {
         families.push(family.to_owned());
@@ -176,7 +176,7 @@ fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> V
     families
 }
 
-/// Faults of a change of addresses or families between services that both have them.
+/// Validates a change of addresses or families between services that both have them.
 pub(super) fn validate_upgrade_downgrade(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(new) || is_external_name(old) {
@@ -220,7 +220,7 @@ fn validate_upgrade_downgrade_cluster_ips(new: &Value, old: &Value, errors: &mut
     }
 }
 
-/// All faults are told of the first family, and some show the addresses.
+/// All errors are told of the first family, and some show the addresses.
 fn validate_upgrade_downgrade_ip_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.ipFamilies");
     let path = path.index(0);

@@ -1,7 +1,7 @@
 //! Services (`pkg/registry/core/service`).
 //!
 //! Kubernetes reserves addresses and ports before it validates; here pure checks come first ([`families`] and
-//! [`ports`] say what a reservation would refuse without asking the store), so that a faulty service reserves nothing.
+//! [`ports`] say what a reservation would refuse without asking the store), so that a invalid service reserves nothing.
 
 mod allocation;
 mod columns;
@@ -66,7 +66,7 @@ impl Services {
         }
     }
 
-    /// What keeps a service from getting its addresses and ports; nothing else is told if there is such a fault.
+    /// Validates the addresses and ports that a service asks for; if this fails no other error is reported.
     fn validate_allocation(&self, object: &Value, old: Option<&Value>) -> ErrorList {
         let mut errors = families::settle(&mut object.clone(), old, self.family());
         if errors.is_empty() {
@@ -95,7 +95,7 @@ impl Strategy for Services {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "loadBalancer": {} });
         defaults::normalize_cluster_ips(object, None);
-        // Its faults are found again by the validation, which is the place to tell of them.
+        // Its errors are found again by the validation, which is the place to tell of them.
         families::settle(object, None, self.family());
     }
 

@@ -1,4 +1,4 @@
-//! Faults of an update of a service, beyond those of the new service.
+//! Errors of an update of a service, beyond those of the new service.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
@@ -9,7 +9,7 @@ use super::{
     validation::validate_load_balancer_class_field,
 };
 
-/// What may not change.
+/// Validates the fields that may not change (`ValidateServiceUpdate`).
 pub(super) fn validate_service_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = families::validate_upgrade_downgrade(new, old);
     if is_load_balancer(old) && is_load_balancer(new) && !same(new, old, "loadBalancerClass") {

@@ -1,4 +1,4 @@
-//! Faults of services (`ValidateService` of `pkg/apis/core/validation`).
+//! Errors of services (`ValidateService` of `pkg/apis/core/validation`).
 
 use std::{
     collections::BTreeSet,
@@ -29,7 +29,7 @@ const NOT_FOR_NAMES: &str = "may not be set for ExternalName services";
 /// The longest time in seconds that a client stays with an endpoint.
 const MAX_AFFINITY_SECONDS: i64 = 86400;
 
-/// All faults of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
+/// All errors of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
 pub(super) fn validate_service(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_topology_annotations(object, &mut errors);
@@ -141,7 +141,7 @@ fn validate_session_affinity(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Faults of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
+/// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
 pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(object) {
@@ -240,9 +240,9 @@ fn is_valid_ip_for_legacy_field(path: &Path<'_>, ip: &str, known: &[&str], error
     if known.contains(&ip) && names::is_legacy_ip(ip) {
         return false;
     }
-    let faults = names::ip(ip);
-    errors.extend(faults.iter().map(|why| Error::invalid_str(path, ip, why)));
-    !faults.is_empty()
+    let messages = names::ip(ip);
+    errors.extend(messages.iter().map(|why| Error::invalid_str(path, ip, why)));
+    !messages.is_empty()
 }
 
 fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
@@ -269,7 +269,7 @@ fn validate_external_endpoint_ip(text: &str, path: &Path<'_>) -> ErrorList {
         IpAddr::V4(v4) => v4.octets().starts_with(&[224, 0, 0]),
         IpAddr::V6(v6) => is_local_multicast(v6),
     };
-    let faults = [
+    let errors = [
         (ip.is_unspecified(), format!("may not be unspecified ({text})")),
         (
             ip.is_loopback(),
@@ -284,9 +284,9 @@ fn validate_external_endpoint_ip(text: &str, path: &Path<'_>) -> ErrorList {
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
         ),
     ];
-    faults
+    errors
         .into_iter()
-        .filter(|(is_fault, _)| *is_fault)
+        .filter(|(is_error, _)| *is_error)
         .map(|(_, why)| Error::invalid_str(path, text, &why))
         .collect()
 }
@@ -358,7 +358,7 @@ fn validate_load_balancer_fields(object: &Value, errors: &mut ErrorList) {
     errors.extend(validate_load_balancer_class_field(object));
 }
 
-/// Faults of `loadBalancerClass`.
+/// Validates `loadBalancerClass`.
 pub(super) fn validate_load_balancer_class_field(object: &Value) -> ErrorList {
     let path = Path::new("spec.loadBalancerClass");
     let Some(class) = spec(object).get("loadBalancerClass").and_then(Value::as_str) else {
@@ -390,8 +390,8 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
         // One is given by the allocation that follows.
         (_, 0) => {}
         (true, port) => {
-            let faults = names::port_number(port);
-            errors.extend(faults.iter().map(|why| Error::invalid(&path, &port.into(), why)));
+            let messages = names::port_number(port);
+            errors.extend(messages.iter().map(|why| Error::invalid(&path, &port.into(), why)));
         }
         (false, port) => {
             let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
@@ -410,7 +410,7 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
     validate_choice(object, "trafficDistribution", &known, false, errors);
 }
 
-/// Faults of a status; addresses that were there before may stay.
+/// Validates a status; addresses that were there before may stay.
 pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.loadBalancer.ingress");
