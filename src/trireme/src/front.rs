@@ -7,7 +7,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
     Authenticator, Authorizer, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
-    TokenFault, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
