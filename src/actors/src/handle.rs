@@ -12,7 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use crate::actor::{Actor, Receive};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
 use crate::shell::{Envelope, Shell, post, post_stop};
-use crate::topology::{Caller, TopologyError};
+use crate::tasks::{TaskHandle, Tasks};
+use crate::topology::{Caller, TopologyError, Verb};
 use crate::vitals::{ActorSnapshot, ActorState, Vitals};
 
 /// What all handles of one actor share; outlives its instances.
@@ -75,11 +76,14 @@ impl<A: Actor> Shared<A> {
 /// The right to ask an actor. Cheap to clone.
 pub struct Handle<A: Actor> {
     shared: Arc<Shared<A>>,
+    /// The caller's number among the edges into the actor.
+    edge: usize,
 }
 
 /// The right to send notes to an actor. Cheap to clone.
 pub struct Notes<A: Actor> {
     shared: Arc<Shared<A>>,
+    edge: usize,
 }
 
 /// The actor as its owner holds it. Dropping it does not stop the actor.
@@ -91,6 +95,7 @@ impl<A: Actor> Clone for Handle<A> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 }
@@ -99,6 +104,7 @@ impl<A: Actor> Clone for Notes<A> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 }
@@ -137,6 +143,7 @@ impl<A: Actor> Handle<A> {
     pub fn notes(&self) -> Notes<A> {
         Notes {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 
@@ -146,6 +153,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         tell(&self.shared, message)
     }
 
@@ -164,6 +172,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Ask);
         let permit = self.shared.admit()?;
         let (reply, ticket) = Reply::awaited(permit, deadline);
         self.shared.enqueue(message, reply)?;
@@ -178,6 +187,7 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         tell(&self.shared, message)
     }
 
@@ -188,14 +198,15 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         let permits = Arc::clone(&self.shared.vitals.permits);
         let permit = permits.acquire_owned().await.map_err(|_| NoteError::Stopped)?;
         self.shared.enqueue(message, Reply::unawaited(Some(permit)))
     }
 
-    /// What a timer calls at each tick, see [`Tasks::every`](crate::Tasks::every). A timer has a place of its own in
+    /// What a timer calls at each tick, see [`Owned::start_timer`]. A timer has a place of its own in
     /// front of the mailbox, so a flood cannot starve it; a tick that finds the last one still waiting merges with it.
-    pub fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
+    pub(crate) fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
     where
         A: Receive<M>,
         M: Message<Reply = ()>,
@@ -219,25 +230,46 @@ impl<A: Actor> Notes<A> {
 impl<A: Actor> Owned<A> {
     /// A handle for `caller`, if the topology lets it ask.
     pub fn for_caller(&self, caller: impl Into<Caller>) -> Result<Handle<A>, TopologyError> {
-        self.shared.vitals.entry.check_ask(caller.into())?;
+        let caller = caller.into();
+        self.shared.vitals.entry.check_ask(caller)?;
         Ok(Handle {
             shared: Arc::clone(&self.shared),
+            edge: self.shared.vitals.edges.number(caller),
         })
     }
 
     /// A way for `caller` to send notes, if the topology lets it.
     pub fn notes_for(&self, caller: impl Into<Caller>) -> Result<Notes<A>, TopologyError> {
-        self.shared.vitals.entry.check_note(caller.into())?;
+        let caller = caller.into();
+        self.shared.vitals.entry.check_note(caller)?;
         Ok(Notes {
             shared: Arc::clone(&self.shared),
+            edge: self.shared.vitals.edges.number(caller),
         })
     }
 
-    /// A way for the owner's own timers to send notes.
-    pub fn own_notes(&self) -> Notes<A> {
-        Notes {
+    /// Starts a timer that the topology declares, in a task `<timer>/<instance>`: the actor gets a note every period.
+    ///
+    /// # Errors
+    /// If the topology does not declare it.
+    pub fn start_timer<M>(
+        &self,
+        tasks: &Tasks,
+        name: &'static str,
+        tick: impl Fn() -> M + Send + 'static,
+    ) -> Result<TaskHandle, TopologyError>
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        let vitals = &self.shared.vitals;
+        let timer = vitals.entry.timer(name)?;
+        let notes = Notes {
             shared: Arc::clone(&self.shared),
-        }
+            // A timer is no edge: it belongs to the actor.
+            edge: usize::MAX,
+        };
+        Ok(tasks.every(vitals.timer_task(name), timer.period, notes.ticker(tick)))
     }
 
     /// Stops the actor for good, after what it has in its mailbox. Waits until it is gone.

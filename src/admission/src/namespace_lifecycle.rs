@@ -2,9 +2,8 @@
 //! namespaces stay (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use trireme_actors::Clock;
 use trireme_machinery::{ApiError, GroupResource};
-use trireme_registry::{Admission, Attributes, Operation, RegistryHandle};
+use trireme_registry::{Admission, Attributes, Operation};
 
 use crate::namespaces::Namespaces;
 
@@ -17,21 +16,9 @@ pub struct NamespaceLifecycle {
 }
 
 impl NamespaceLifecycle {
-    /// Knows of no namespaces yet.
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            namespaces: Namespaces::new(clock),
-        }
-    }
-
-    /// From now on, looks namespaces up here. To be called once, before the first request.
-    pub fn watch(&self, namespaces: RegistryHandle) {
-        self.namespaces.watch(namespaces);
-    }
-
-    /// The namespaces, for plugins that look at them too.
-    pub fn namespaces(&self) -> Namespaces {
-        self.namespaces.clone()
+    /// Looks at these namespaces.
+    pub fn new(namespaces: Namespaces) -> Self {
+        Self { namespaces }
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {

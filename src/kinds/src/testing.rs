@@ -12,7 +12,7 @@ use trireme_machinery::{
     schema::{self, TypeId},
 };
 use trireme_registry::{
-    Conversion, LateObjects, Strategy, WriteContext,
+    Conversion, PublishedSurface, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     subresource::SubresourceRole,
 };
@@ -224,6 +224,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = Settings {
         storage_root: "/registry".to_owned(),
+        allow_privileged: false,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(
             store.clone(),
@@ -236,7 +237,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             "/registry/ranges/servicenodeports",
             "30000-30002".parse().expect("a range"),
         ),
-        endpoints: LateObjects::default(),
+        endpoints: PublishedSurface::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),

@@ -37,6 +37,7 @@ pub mod testing;
 pub mod trace;
 mod verb;
 pub mod versions;
+mod view;
 mod virtual_resource;
 mod watch_cache;
 mod write;
@@ -46,13 +47,16 @@ pub use announced::{AnnouncedAddresses, AnnouncedLoads};
 pub use definition::{
     Column, Conversion, Converter, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind,
 };
-pub use director::{ApiSurface, Backend, DirectorError, DirectorHandle, Registries, Resource, Route, ServedResource};
+pub use director::{
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
+    ServedResource,
+};
 pub use documents::{Documents, OpenApiFragment, SchemaSource};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};
 pub use item::{Item, ItemKey};
 pub use known_kinds::KnownKinds;
-pub use own_objects::{LateObjects, OwnObjects};
+pub use own_objects::{OwnObjects, delete_dependent};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
@@ -62,5 +66,6 @@ pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
 pub use verb::{Verb, Verbs};
+pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use virtual_resource::{ProxyBackend, VirtualCall, VirtualResource};
 pub use watch_cache::WatchCacheHandle;

@@ -2,7 +2,7 @@
 //! (`kubectl auth can-i`)?
 
 use serde_json::{Value, json};
-use trireme_auth::{Attributes, Decision, AuthorizationRequest};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision};
 use trireme_machinery::{ApiError, GroupKind};
 use trireme_registry::request::UserInfo;
 

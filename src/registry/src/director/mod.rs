@@ -8,8 +8,10 @@ mod actor;
 mod handle;
 mod logic;
 mod messages;
+mod published;
 #[cfg(test)]
 mod tests;
 
 pub use handle::{DirectorError, DirectorHandle, Registries, Resource};
 pub use logic::{ApiSurface, Backend, Route, ServedResource};
+pub use published::{PublishedSurface, ResourceLookup};

@@ -100,6 +100,11 @@ impl RegistryHandle {
         &self.writer.info
     }
 
+    /// The reads of the resource, for views that follow it.
+    pub fn reader(&self) -> &Reader {
+        &self.writer.reader
+    }
+
     /// Whether reads can be answered: the watch cache has loaded.
     pub fn is_ready(&self) -> bool {
         self.writer.reader.is_ready()

@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_pod_with_a_node_is_nominated_to_none() {
-        let trial = Trial::new("", "pods", crate::core::pods::kind());
+        let trial = Trial::new("", "pods", crate::core::pods::kind(Default::default()));
         let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
         let created = trial.create(named("p", spec)).expect("a valid pod");
         let mut pod = trial

@@ -3,17 +3,17 @@
 use trireme_registry::subresource::SubresourceRole;
 
 use super::{
+    Pods,
     binding::Binding,
     connections::{Log, Proxy, Stream},
     eviction::Eviction,
-    parts::{EphemeralContainers, Resize},
 };
 
 /// The subresource of a name.
-pub(super) fn role(name: &str) -> Option<SubresourceRole<'static>> {
+pub(super) fn role<'a>(pods: &'a Pods, name: &str) -> Option<SubresourceRole<'a>> {
     Some(match name {
-        "ephemeralcontainers" => SubresourceRole::Part(&EphemeralContainers),
-        "resize" => SubresourceRole::Part(&Resize),
+        "ephemeralcontainers" => SubresourceRole::Part(&pods.ephemeral_containers),
+        "resize" => SubresourceRole::Part(&pods.resize),
         "binding" => SubresourceRole::Command(&Binding),
         "eviction" => SubresourceRole::Command(&Eviction),
         "log" => SubresourceRole::Connection(&Log),
