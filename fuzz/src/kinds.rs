@@ -79,22 +79,22 @@ pub(crate) fn put_through(info: &ResourceDefinition, version: &ServedVersion, mu
     update(info, version, &object, &old);
     identify(info, &mut object);
     strategy.prepare_for_create(&context, &mut object);
-    let mut faults = strategy.validate(&context, &object);
+    let mut errors = strategy.validate(&context, &object);
     let path = Path::new("metadata");
     let name_check = strategy.name_check();
     let metadata = metadata(&object);
-    faults.extend(meta::validate_builtin_object_meta(
+    errors.extend(meta::validate_builtin_object_meta(
         metadata,
         info.namespaced,
         name_check,
         &path,
     ));
-    if faults.is_empty() {
+    if errors.is_empty() {
         strategy.canonicalize(&mut object);
         let _ = strategy.warnings(&object, None);
         is_servable(info, &object);
     } else {
-        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &faults);
+        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &errors);
         assert!(!error.message.is_empty());
     }
 }
@@ -142,7 +142,7 @@ fn settle(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value
     assert_eq!(*object, once, "the kind's own defaults are final");
 }
 
-/// What was decoded is in the form in which it would be decoded again.
+/// A decoded object is in the form in which it would be decoded again.
 fn is_final(info: &ResourceDefinition, version: &ServedVersion, object: &Value) {
     let again = schema::decode(&info.types, version.type_id, object.clone());
     let again = again.expect("what was decoded once can be decoded again");

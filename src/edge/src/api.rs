@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::IssuerDocuments;
+use trireme_http::server::Lifecycle;
 use trireme_registry::{DirectorHandle, documents::Document};
 
-use crate::{config::VersionInfo, profiling::Profiler, replicas::Replicas, routes::health::Health, server::Lifecycle};
+use crate::{config::VersionInfo, profiling::Profiler, replicas::Replicas, routes::health::Health};
 
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;

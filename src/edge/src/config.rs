@@ -5,15 +5,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
+use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_registry::DirectorHandle;
 
-use crate::{
-    profiling::Profiler,
-    replicas::Replicas,
-    routes::health::Health,
-    server::{ConnectionLimits, TlsProvider},
-    spans::Spans,
-};
+use crate::{profiling::Profiler, replicas::Replicas, routes::health::Health, spans::Spans};
 
 /// Settings of the edge.
 #[derive(Clone)]

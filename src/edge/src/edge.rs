@@ -10,15 +10,19 @@ use actix_web::{
     dev::{AppConfig, ServiceResponse},
     web,
 };
+use trireme_audit::AuditId;
+use trireme_http::server::{self, BadHead, Handler, Lifecycle, Running, ServerConfig};
+use trireme_machinery::{ApiError, Reason};
 use trireme_registry::documents;
 
 use crate::{
     api::Api,
     chain,
     config::{EdgeConfig, Rooms},
+    filters::audit_id,
     routes,
-    server::{self, Handler, Lifecycle, Running, ServerConfig},
     state::ChainState,
+    status::{self, ErrorStyle},
 };
 
 /// The HTTP edge.
@@ -92,6 +96,16 @@ where
 {
     async fn handle(&self, request: Request) -> HttpResponse {
         chain::serve(&self.state, &self.app, request).await
+    }
+
+    fn refuse(&self, error: BadHead) -> HttpResponse {
+        let reason = match error {
+            BadHead::TransferEncoding => Reason::NotImplemented,
+            _ => Reason::BadRequest,
+        };
+        let mut response = status::response(&ApiError::new(reason, error.to_string()), ErrorStyle::default());
+        audit_id::tell(&AuditId::from_client(None), &mut response);
+        response
     }
 }
 

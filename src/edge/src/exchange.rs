@@ -16,16 +16,10 @@ use actix_web::{
     http::{Method, Version},
 };
 use trireme_audit::AuditId;
+use trireme_http::server::{Peer, RunningRequest};
 use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
 
-use crate::{
-    negotiation,
-    query::Query,
-    request_info::RequestInfo,
-    server::{Peer, RunningRequest},
-    spans,
-    status::ErrorStyle,
-};
+use crate::{negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {

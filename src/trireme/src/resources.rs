@@ -16,7 +16,7 @@ use trireme_storage::Storage;
 
 use crate::settings::Settings;
 
-/// How often the registration of what is served is tried again until the store takes it.
+/// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Why the resources could not be served.
@@ -36,13 +36,13 @@ pub(crate) enum ResourcesError {
     Range(String),
 }
 
-/// What has been started.
+/// The components that have been started.
 pub(crate) struct Served {
     /// The resources.
     pub(crate) director: DirectorHandle,
-    /// Who gives out cluster IPs.
+    /// The allocator of cluster IPs.
     pub(crate) addresses: AddressAllocator,
-    /// Who gives out node ports.
+    /// The allocator of node ports.
     pub(crate) ports: PortAllocator,
 }
 

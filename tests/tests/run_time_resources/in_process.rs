@@ -16,11 +16,11 @@ use trireme_actors::{ActorSystem, Clock};
 use trireme_admission::Chain;
 use trireme_auth::{Attributes, Authenticator, Authorizer, Credentials, Decision, Rejected};
 use trireme_edge::{
-    Edge, EdgeConfig, Health, Rooms, Running,
+    Edge, EdgeConfig, Health, Rooms,
     replicas::{Replicas, StoreView, View},
-    server::tls_from_pem,
 };
 use trireme_flow::{Limiter, Limits};
+use trireme_http::server::{Running, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{

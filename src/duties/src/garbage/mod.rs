@@ -34,8 +34,8 @@ use trireme_registry::{
 
 use self::owners::{Owners, Verdict};
 use crate::{
-    MANAGER, Term,
-    controller::{Change, Controller, Looked},
+    LeaseTenure, MANAGER,
+    controller::{Change, Controller, ReconcileResult},
 };
 
 /// The finalizer of an object that goes after its dependents.
@@ -43,7 +43,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are to stay.
 const ORPHAN: &str = "orphan";
 
-/// How soon to look whether an owner's kind is served by now.
+/// The delay before an owner's kind is looked up again.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(30);
 
 /// The duty.
@@ -52,7 +52,7 @@ pub struct GarbageCollector {
     events: OwnObjects,
 }
 
-/// What is looked at.
+/// The object that is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Suspect {
     /// An object: has it still an owner, or does its deletion wait for dependents?
@@ -81,12 +81,12 @@ impl Suspect {
 }
 
 /// Where the objects are, and on what condition they can be changed.
-struct Scene<'a> {
+struct GarbageContext<'a> {
     routes: &'a ApiSurface,
     fence: &'a Fence,
 }
 
-impl Scene<'_> {
+impl GarbageContext<'_> {
     fn objects(&self, registry: &RegistryHandle) -> OwnObjects {
         OwnObjects::new(registry.clone(), MANAGER).under(self.fence)
     }
@@ -97,14 +97,14 @@ impl Scene<'_> {
         registry: &RegistryHandle,
         key: &ItemKey,
         freshness: Freshness,
-    ) -> Result<Option<Found>, ApiError> {
+    ) -> Result<Option<FoundObject>, ApiError> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let found = self.objects(registry).find_item(namespace, name, freshness).await?;
         found.map(|item| self.found(registry, item)).transpose()
     }
 
-    fn found(&self, registry: &RegistryHandle, item: Arc<Item>) -> Result<Found, ApiError> {
-        Ok(Found {
+    fn found(&self, registry: &RegistryHandle, item: Arc<Item>) -> Result<FoundObject, ApiError> {
+        Ok(FoundObject {
             objects: self.objects(registry),
             tree: parse(&item)?,
             item,
@@ -123,23 +123,23 @@ impl Scene<'_> {
 }
 
 /// An object that was found, and where.
-struct Found {
+struct FoundObject {
     objects: OwnObjects,
     item: Arc<Item>,
     tree: Value,
 }
 
-impl Found {
+impl FoundObject {
     fn info(&self) -> &ResourceDefinition {
         self.objects.registry().info()
     }
 
-    /// Whether it is going and waits for its dependents.
+    /// Returns true if it is going and waits for its dependents.
     fn waits_for_dependents(&self) -> bool {
         self.item.is_terminating && self.tree.meta().has_finalizer(FOREGROUND)
     }
 
-    /// What a deletion says of its dependents when nobody asks for anything: what an earlier one said.
+    /// The propagation policy of a deletion that names none: that which an earlier one said.
     fn propagation(&self) -> Propagation {
         let meta = self.tree.meta();
         if meta.has_finalizer(ORPHAN) {
@@ -180,7 +180,7 @@ impl Found {
     }
 }
 
-/// What is gone needs no change.
+/// Takes an object that is gone for changed.
 fn unless_gone(done: Result<(), ApiError>) -> Result<(), ApiError> {
     match done {
         Err(error) if error.reason == Reason::NotFound => Ok(()),
@@ -197,20 +197,20 @@ impl GarbageCollector {
         }
     }
 
-    async fn look(&self, suspect: &Suspect, term: &Term) -> Result<Looked<Suspect>, ApiError> {
+    async fn look(&self, suspect: &Suspect, term: &LeaseTenure) -> Result<ReconcileResult<Suspect>, ApiError> {
         let routes = self.director.surface();
-        let scene = Scene {
+        let scene = GarbageContext {
             routes: &routes,
             fence: term.fence(),
         };
         match suspect {
             Suspect::Object { stored_under, key } => match routes.stored_under(stored_under) {
                 Some(registry) => self.look_at_object(&scene, registry, key).await,
-                None => Ok(Looked::done()),
+                None => Ok(ReconcileResult::done()),
             },
             Suspect::Dependents { uid, revision } => {
                 let dependents = scene.dependents(uid, Freshness::NotOlderThan(*revision)).await?;
-                Ok(Looked::done().and(
+                Ok(ReconcileResult::done().and(
                     dependents
                         .iter()
                         .map(|(registry, item)| Suspect::object(registry.info(), item)),
@@ -221,10 +221,10 @@ impl GarbageCollector {
 
     async fn look_at_object(
         &self,
-        scene: &Scene<'_>,
+        scene: &GarbageContext<'_>,
         registry: &RegistryHandle,
         key: &ItemKey,
-    ) -> Result<Looked<Suspect>, ApiError> {
+    ) -> Result<ReconcileResult<Suspect>, ApiError> {
         // Most objects have an owner that is there: no question to the store for those.
         if let Some(found) = scene.find(registry, key, Freshness::Any).await?
             && !found.item.is_terminating
@@ -232,10 +232,10 @@ impl GarbageCollector {
                 .await
                 .is_ok_and(|owners| owners.all_stay())
         {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         }
         let Some(found) = scene.find(registry, key, Freshness::Latest).await? else {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         };
         if found.item.is_terminating {
             return self.go_on_deleting(scene, &found).await;
@@ -244,14 +244,19 @@ impl GarbageCollector {
         self.tell_misplaced(scene, &found, &owners).await;
         self.carry_out(scene, &found, &owners).await?;
         let looked = if owners.some_unknown() {
-            Looked::again_after(LOOK_FOR_KINDS)
+            ReconcileResult::again_after(LOOK_FOR_KINDS)
         } else {
-            Looked::done()
+            ReconcileResult::done()
         };
         Ok(looked.and(owners.waiting().map(|owner| Suspect::object(owner.info(), &owner.item))))
     }
 
-    async fn carry_out(&self, scene: &Scene<'_>, found: &Found, owners: &Owners) -> Result<(), ApiError> {
+    async fn carry_out(
+        &self,
+        scene: &GarbageContext<'_>,
+        found: &FoundObject,
+        owners: &Owners,
+    ) -> Result<(), ApiError> {
         match owners.verdict() {
             Verdict::Keep => Ok(()),
             Verdict::Detach => {
@@ -312,7 +317,11 @@ impl Controller for GarbageCollector {
         suspects
     }
 
-    fn run<'a>(&'a self, suspect: &'a Suspect, term: &'a Term) -> BoxFuture<'a, Result<Looked<Suspect>, ApiError>> {
+    fn run<'a>(
+        &'a self,
+        suspect: &'a Suspect,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Suspect>, ApiError>> {
         Box::pin(self.look(suspect, term))
     }
 }

@@ -1,4 +1,4 @@
-//! What has become of the owners that an object names.
+//! The state of the owners that an object names.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use trireme_machinery::{
 };
 use trireme_registry::{ApiSurface, Item, RegistryHandle, item::ItemKey, request::Freshness, subresource::parse};
 
-use super::{Found, Scene, Suspect};
+use super::{FoundObject, GarbageContext, Suspect};
 
 /// An object's owner references, each with what it leads to.
 pub(super) struct Owners {
     all: Vec<(Value, Owner)>,
 }
 
-/// What a reference leads to.
+/// The object behind a reference.
 enum Owner {
     /// An object that stays, or goes without regard to its dependents.
     Staying,
     /// An object that is going and waits for its dependents.
-    Waiting(Found),
+    Waiting(FoundObject),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
-    /// What is of a kind that is not served. It cannot be told whether it is there.
+    /// The owner is of a kind that is not served. It cannot be told whether it is there.
     Unknown,
     /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
     Misplaced,
 }
 
-/// What is to be done with an object.
+/// The action for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
@@ -45,7 +45,11 @@ pub(super) enum Verdict {
 
 impl Owners {
     /// Looks the owners up.
-    pub(super) async fn of(found: &Found, scene: &Scene<'_>, freshness: Freshness) -> Result<Self, ApiError> {
+    pub(super) async fn of(
+        found: &FoundObject,
+        scene: &GarbageContext<'_>,
+        freshness: Freshness,
+    ) -> Result<Self, ApiError> {
         let mut all = Vec::new();
         for reference in found.tree.meta().owner_references() {
             let owner = look_up(found.item.namespace(), reference, scene, freshness).await?;
@@ -67,12 +71,12 @@ impl Owners {
         }
     }
 
-    /// Whether an owner is of a kind that is not served, which may change.
+    /// Returns true if an owner is of a kind that is not served, which may change.
     pub(super) fn some_unknown(&self) -> bool {
         self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
     }
 
-    /// Whether every owner is there and stays; also if there is none.
+    /// Returns true if every owner is there and stays; also if there is none.
     pub(super) fn all_stay(&self) -> bool {
         self.all.iter().all(|(_, owner)| matches!(owner, Owner::Staying))
     }
@@ -85,7 +89,7 @@ impl Owners {
     }
 
     /// The owners that wait for their dependents.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Found> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &FoundObject> {
         self.all.iter().filter_map(|(_, owner)| match owner {
             Owner::Waiting(found) => Some(found),
             _ => None,
@@ -110,7 +114,7 @@ pub(super) fn registry_of<'r>(routes: &'r ApiSurface, reference: OwnerReference<
 async fn look_up(
     namespace: &str,
     reference: OwnerReference<'_>,
-    scene: &Scene<'_>,
+    scene: &GarbageContext<'_>,
     freshness: Freshness,
 ) -> Result<Owner, ApiError> {
     let Some(registry) = registry_of(scene.routes, reference) else {

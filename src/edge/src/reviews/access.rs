@@ -2,7 +2,7 @@
 //! (`kubectl auth can-i`)?
 
 use serde_json::{Value, json};
-use trireme_auth::{Attributes, Decision, Wanted};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision};
 use trireme_machinery::{ApiError, GroupKind};
 use trireme_registry::request::UserInfo;
 
@@ -22,7 +22,7 @@ pub(super) async fn review(
     subject: Subject,
     mut review: Value,
 ) -> Result<Value, ApiError> {
-    let faults = accessreviews::faults(&review, subject);
+    let faults = accessreviews::validate_subject_access_review(&review, subject);
     if !faults.is_empty() {
         // kube-apiserver looks for the kind where it is not.
         let kind = GroupKind {
@@ -63,7 +63,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
         (Some(wanted), _) => Attributes {
             user,
             verb: text(wanted, "verb"),
-            wanted: Wanted::Resource {
+            wanted: AuthorizationRequest::Resource {
                 group: text(wanted, "group"),
                 version: match text(wanted, "version") {
                     "" => "*",
@@ -80,7 +80,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
             Attributes {
                 user,
                 verb: text(wanted, "verb"),
-                wanted: Wanted::Path(text(wanted, "path")),
+                wanted: AuthorizationRequest::Path(text(wanted, "path")),
             }
         }
     }
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(user.extra["k"], ["a", "b"]);
         assert!(user.extra["none"].is_empty());
         let Attributes { verb, wanted, .. } = attributes(&spec, &user);
-        let Wanted::Resource {
+        let AuthorizationRequest::Resource {
             group,
             version,
             resource,

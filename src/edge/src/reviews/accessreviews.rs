@@ -22,7 +22,7 @@ fn text_at<'v>(value: &'v Value, pointer: &str) -> &'v str {
     at(value, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whose access a review is about.
+/// The subject of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     /// Of who asks: `SelfSubjectAccessReview`.
@@ -43,31 +43,32 @@ enum Selector {
 const RESOURCE: &str = "/spec/resourceAttributes";
 const PATH: &str = "/spec/nonResourceAttributes";
 
-/// What is wrong with a review.
-pub(super) fn faults(review: &Value, subject: Subject) -> ErrorList {
-    let mut faults = ErrorList::new();
+/// Validates a review (`ValidateSubjectAccessReview`, `ValidateSelfSubjectAccessReview`,
+/// `ValidateLocalSubjectAccessReview`).
+pub(super) fn validate_subject_access_review(review: &Value, subject: Subject) -> ErrorList {
+    let mut errors = ErrorList::new();
     let (resource, path) = (at(review, RESOURCE), at(review, PATH));
     match (resource, path) {
         (Some(_), Some(path)) => {
             let why = "cannot be specified in combination with resourceAttributes";
             let at = Path::new("spec.nonResourceAttributes");
-            faults.push(Error::invalid(&at, &path_shown(path), why));
+            errors.push(Error::invalid(&at, &path_shown(path), why));
         }
         (None, None) => {
             let why = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
-            faults.push(Error::invalid(&Path::new("spec.resourceAttributes"), &Value::Null, why));
+            errors.push(Error::invalid(&Path::new("spec.resourceAttributes"), &Value::Null, why));
         }
         _ => {}
     }
     let names_nobody = || text_at(review, "/spec/user").is_empty() && at(review, "/spec/groups").is_none();
     if subject != Subject::Own && names_nobody() {
         let why = "at least one of user or group must be specified";
-        faults.push(Error::invalid_str(&Path::new("spec.user"), "", why));
+        errors.push(Error::invalid_str(&Path::new("spec.user"), "", why));
     }
     for selector in [Selector::Fields, Selector::Labels] {
-        faults.extend(resource.map(|resource| selector.faults(resource)).unwrap_or_default());
+        errors.extend(resource.map(|resource| selector.validate(resource)).unwrap_or_default());
     }
-    faults.extend(metadata_fault(review, subject));
+    errors.extend(validate_metadata(review, subject));
     if subject == Subject::InNamespace {
         let namespace = text_at(review, "/metadata/namespace");
         if let Some(given) = resource
@@ -75,15 +76,15 @@ pub(super) fn faults(review: &Value, subject: Subject) -> ErrorList {
             .filter(|it| *it != namespace)
         {
             let at = Path::new("spec.resourceAttributes.namespace");
-            faults.push(Error::invalid_str(&at, given, "must match metadata.namespace"));
+            errors.push(Error::invalid_str(&at, given, "must match metadata.namespace"));
         }
         if let Some(path) = path {
             let at = Path::new("spec.nonResourceAttributes");
             let why = "disallowed on this kind of request";
-            faults.push(Error::invalid(&at, &path_shown(path), why));
+            errors.push(Error::invalid(&at, &path_shown(path), why));
         }
     }
-    faults
+    errors
 }
 
 /// kube-apiserver shows its own form of these attributes, whose names are not those of the API.
@@ -91,7 +92,7 @@ fn path_shown(attributes: &Value) -> Value {
     json!({"Path": text(attributes, "path"), "Verb": text(attributes, "verb")})
 }
 
-fn metadata_fault(review: &Value, subject: Subject) -> Option<Error> {
+fn validate_metadata(review: &Value, subject: Subject) -> Option<Error> {
     let given = review.get("metadata").and_then(Value::as_object)?;
     let mut rest = Object::clone(given);
     rest.remove("managedFields");
@@ -105,7 +106,7 @@ fn metadata_fault(review: &Value, subject: Subject) -> Option<Error> {
     (!rest.is_empty()).then(|| Error::invalid(&Path::new("metadata"), &shown, why))
 }
 
-/// What is to be said of selectors that could not be understood, wholly or in part: access was judged without that.
+/// The evaluation error about selectors that could not be understood, wholly or in part: access was judged without that.
 pub(super) fn ignored_selectors(review: &Value) -> Vec<String> {
     let Some(resource) = at(review, RESOURCE) else {
         return Vec::new();
@@ -129,33 +130,33 @@ impl Selector {
         }
     }
 
-    fn faults(self, resource: &Value) -> ErrorList {
+    fn validate(self, resource: &Value) -> ErrorList {
         let Some(selector) = resource.get(self.name()) else {
             return ErrorList::new();
         };
         let whole = format!("spec.resourceAttributes.{}", self.name());
         let path = Path::new(&whole);
         let (raw, requirements) = (text(selector, "rawSelector"), items(selector, "requirements"));
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         match (raw.is_empty(), requirements.is_empty()) {
             (false, false) => {
                 let why = "may not specified at the same time as requirements";
-                faults.push(Error::invalid_str(&path.child("rawSelector"), raw, why));
+                errors.push(Error::invalid_str(&path.child("rawSelector"), raw, why));
             }
             (true, true) => {
                 let why = format!("when {whole} is specified, requirements or rawSelector is required");
-                faults.push(Error::required(&path.child("requirements"), &why));
+                errors.push(Error::required(&path.child("requirements"), &why));
             }
             _ => {}
         }
-        faults.extend(match self {
+        errors.extend(match self {
             Self::Fields => validate_field_requirements(requirements, &path.child("requirements")),
             Self::Labels => validate_label_requirements(requirements, &path.child("requirements")),
         });
-        faults
+        errors
     }
 
-    /// How many requirements of how many are not understood; `None` if all are.
+    /// Counts the requirements that are not understood, and all; `None` if all are.
     fn ignored(self, resource: &Value) -> Option<(usize, usize)> {
         let selector = resource.get(self.name())?;
         let raw = text(selector, "rawSelector");
@@ -186,7 +187,10 @@ mod tests {
     use super::*;
 
     fn check(subject: Subject, review: Value, expected: &[&str]) {
-        let texts: Vec<String> = faults(&review, subject).iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = validate_subject_access_review(&review, subject)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(texts, expected);
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn kind(ttl: Duration) -> Kind {
     kind
 }
 
-/// What selectors of `events.k8s.io` call the stored fields, and the one of the core group that reads otherwise than
+/// Names of the stored fields in selectors of `events.k8s.io`, and the one of the core group that reads otherwise than
 /// what stands at its path.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![
@@ -147,11 +147,11 @@ impl Strategy for Events {
     }
 
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate_new(object, is_core(context))
+        validation::validate_event_create(object, is_core(context))
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_update(new, old, is_core(context))
+        validation::validate_event_update(new, old, is_core(context))
     }
 
     fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {

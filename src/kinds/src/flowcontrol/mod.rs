@@ -16,7 +16,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
 }
 
 /// Conditions of a status: each has a type, and no type comes twice.
-fn condition_faults(object: &Value) -> ErrorList {
+fn validate_status_conditions(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.conditions");
     let conditions = object

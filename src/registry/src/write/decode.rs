@@ -48,12 +48,12 @@ impl Duplicates {
     /// What a warning each says of these and of unknown fields.
     fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         match self {
-            Self::Json(duplicates) => texts(&json::strict_faults(document, duplicates, unknown)),
+            Self::Json(duplicates) => texts(&json::strict_errors(document, duplicates, unknown)),
             Self::Yaml(mut said) => {
                 said.extend(
                     unknown
                         .into_iter()
-                        .map(|path| json::StrictFault::Unknown(path).to_string()),
+                        .map(|path| json::StrictError::Unknown(path).to_string()),
                 );
                 said
             }
@@ -72,7 +72,7 @@ impl Duplicates {
     }
 }
 
-fn texts(faults: &[json::StrictFault]) -> Vec<String> {
+fn texts(faults: &[json::StrictError]) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 

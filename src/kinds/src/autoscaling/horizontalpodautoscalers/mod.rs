@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::push_negative_faults,
+    apps::workload::validate_nonnegative_fields,
     columns::{self, column, documented},
     kind::Kind,
     values::{integer_at, items, keep_field, struct_mut, text, text_at},
@@ -54,7 +54,7 @@ pub(crate) fn kind() -> Kind {
         .conversion(GroupVersion::new("autoscaling", "v1"), V1)
 }
 
-/// What is measured and what is wanted, of the first metrics.
+/// Prints current and target values of the first metrics.
 fn targets(object: &Value) -> String {
     let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
     let statuses = object
@@ -136,7 +136,11 @@ impl Strategy for Autoscalers {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            object.get("spec").unwrap_or(&Value::Null),
+            None,
+            &mut errors,
+        );
         errors
     }
 
@@ -146,14 +150,18 @@ impl Strategy for Autoscalers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            new.get("spec").unwrap_or(&Value::Null),
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);
-        push_negative_faults(
+        validate_nonnegative_fields(
             status,
             &Path::new("status"),
             &["currentReplicas", "desiredReplicas"],
@@ -181,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let metric = |metric: Value| json!({ "metrics": [metric] });
         let cases: [(Value, &[&str]); 7] = [
             (json!({}), &[]),
@@ -232,7 +240,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (autoscaler(&patch), errors)));
     }
 
     #[test]

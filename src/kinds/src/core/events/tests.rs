@@ -74,7 +74,11 @@ fn the_core_group_tolerates_what_the_other_refuses() {
         ),
     ];
     for (event, is_core, want) in cases {
-        assert_eq!(texts(&validation::validate_new(&event, is_core)), want, "{event}");
+        assert_eq!(
+            texts(&validation::validate_event_create(&event, is_core)),
+            want,
+            "{event}"
+        );
     }
 }
 
@@ -85,11 +89,11 @@ fn only_the_core_group_may_change_what_happened() {
     new["series"] = json!({"count": 2, "lastObservedTime": "2020-01-02T00:00:00.000000Z"});
     let reason = "reason: Invalid value: \"Other\": field is immutable";
     assert_eq!(
-        texts(&validation::validate_update(&new, &newer(), false)),
+        texts(&validation::validate_event_update(&new, &newer(), false)),
         [reason, reason]
     );
     assert_eq!(
-        texts(&validation::validate_update(&new, &newer(), true)),
+        texts(&validation::validate_event_update(&new, &newer(), true)),
         Vec::<String>::new()
     );
 }

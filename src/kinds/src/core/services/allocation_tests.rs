@@ -1,4 +1,4 @@
-//! What services reserve in a real store, and that they give it back.
+//! Tests of the reservations of services in a real store, and of their release.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -38,7 +38,7 @@ impl Connection for Proxy {
     }
 }
 
-/// What is behind the service. While nobody has looked yet, the answer is as if there were no service.
+/// The endpoints of the service; before the first look-up the answer is that of a service that does not exist.
 async fn endpoints(call: &ConnectionCall, name: &str) -> Result<Value, ApiError> {
     let route = call.routes.find("", "v1", "endpoints");
     let registry = route
