@@ -9,8 +9,7 @@ use futures_util::{
 use trireme_actors::Clock;
 use trireme_registry::{
     RegistryHandle, WatchFrame, Watcher,
-    request::{Freshness, Selection, Target, WatchRequest, WatchStart},
-    subresource::own_user,
+    request::{Freshness, Selection, Target, WatchRequest, WatchStart, own_user},
 };
 
 use crate::controller::Change;

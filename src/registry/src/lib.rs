@@ -5,6 +5,7 @@
 //! the store; the store watcher sees the write come back and feeds the resource's watch cache, from which every read
 //! is answered. Nothing here knows HTTP.
 
+pub mod access;
 pub mod admission;
 pub mod allocate;
 mod announced;
@@ -16,6 +17,7 @@ mod fence;
 mod fixtures;
 pub mod info;
 pub mod item;
+mod key_locks;
 pub mod list_options;
 mod own_objects;
 pub mod posted;
@@ -37,20 +39,23 @@ pub mod versions;
 mod watch_cache;
 mod write;
 
-pub use admission::{Admission, Attributes, Operation};
+pub use access::{ObjectAccess, ResourceIndex};
+pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
 pub use announced::{AnnouncedAddresses, AnnouncedLoads};
 pub use director::{DirectorError, DirectorHandle, Registries, Route, RouteTable};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};
 pub use info::{Column, Conversion, ResourceInfo, ServedVersion};
 pub use item::{Item, ItemKey};
+pub use key_locks::RegistryError;
 pub use own_objects::{LateObjects, OwnObjects};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
+pub use request::WriteContext;
 pub use selectable::{SelectableField, SelectableFields};
 pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
-pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
+pub use strategy::{Deletion, SideEffects, Strategy};
 pub use watch_cache::WatchCacheHandle;

@@ -27,9 +27,8 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
     DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
-    item::ItemKey,
+    item::{ItemKey, parse},
     request::{DeleteOptions, Freshness, Propagation},
-    subresource::parse,
 };
 
 use self::owners::{Owners, Verdict};

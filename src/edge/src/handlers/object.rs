@@ -70,8 +70,8 @@ impl Shape {
     /// An answer with what a write came to in it.
     pub(super) fn answer(&self, call: &Call, code: StatusCode, answer: &Answer) -> HttpResponse {
         match answer {
-            Answer::Stored(item) => self.item(call, code, item),
-            Answer::Made(value) => self.value(call, code, value.clone()),
+            Answer::Cached(item) => self.item(call, code, item),
+            Answer::Materialized(value) => self.value(call, code, value.clone()),
         }
     }
 

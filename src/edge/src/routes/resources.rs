@@ -129,7 +129,7 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     let asked = asked(&exchange, resource, data)?;
     let subresource = match asked {
         Asked::Object(subresource) => subresource,
-        Asked::Command | Asked::Connection => Subresource::None,
+        Asked::Create | Asked::Connect => Subresource::None,
     };
     let name = exchange.info.subresource().to_owned();
     let call = |exchange, api, http, route| Call {
@@ -141,8 +141,8 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     };
     match asked {
         Asked::Object(_) => {}
-        Asked::Command => return handlers::command::handle(&call(exchange, api, http, route), &name, payload).await,
-        Asked::Connection => return handlers::connection::handle(&call(exchange, api, http, route), &name).await,
+        Asked::Create => return handlers::command::handle(&call(exchange, api, http, route), &name, payload).await,
+        Asked::Connect => return handlers::connection::handle(&call(exchange, api, http, route), &name).await,
     }
     let action = Action::of(&exchange).ok_or_else(ApiError::method_not_allowed)?;
     check_verb(&exchange, data, subresource, action)?;
@@ -199,9 +199,9 @@ enum Asked {
     /// An object, or a part of one.
     Object(Subresource),
     /// Something to be done to an object.
-    Command,
+    Create,
     /// Somebody behind an object.
-    Connection,
+    Connect,
 }
 
 /// Finds out what the subresource is, if there is one. Of what is not the object itself it is also known that the
@@ -219,7 +219,7 @@ fn asked(exchange: &Exchange, resource: &ResourceInfo, data: Option<&ResourceDat
         ("status", _) => return Ok(Asked::Object(Subresource::Status)),
         ("scale", _) if resource.scale.is_some() => return Ok(Asked::Object(Subresource::Scale)),
         ("finalize", _) => return Ok(Asked::Object(Subresource::Finalize)),
-        (_, Some(SubresourceRole::Part(part))) => return Ok(Asked::Object(Subresource::Part(part.name()))),
+        (_, Some(SubresourceRole::Update(updater))) => return Ok(Asked::Object(Subresource::Update(updater.name()))),
         _ => {}
     }
     let verb = subresource_verb(&exchange.method).ok_or_else(ApiError::method_not_allowed)?;
@@ -227,8 +227,8 @@ fn asked(exchange: &Exchange, resource: &ResourceInfo, data: Option<&ResourceDat
         return Err(ApiError::method_not_allowed());
     }
     match role {
-        Some(SubresourceRole::Command(_)) => Ok(Asked::Command),
-        Some(SubresourceRole::Connection(_)) => Ok(Asked::Connection),
+        Some(SubresourceRole::Create(_)) => Ok(Asked::Create),
+        Some(SubresourceRole::Connect(_)) => Ok(Asked::Connect),
         _ => Err(not_implemented(&format!("{}/{name}", info.resource()))),
     }
 }

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     admission::Admission,
     info::ResourceInfo,
+    key_locks::RegistryError,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
@@ -33,6 +34,9 @@ pub enum DirectorError {
     /// The topology forbids one of its edges.
     #[error("the topology is wrong")]
     Topology(#[from] TopologyError),
+    /// Its registry could not be started.
+    #[error("its registry could not be started")]
+    Registry(#[from] RegistryError),
     /// An actor did not answer.
     #[error("an actor did not answer")]
     Ask(#[from] AskError),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{WriteContext, subresource::Part};
+use trireme_registry::{WriteContext, subresource::Update};
 
 use super::{qos, validate_pod, without_empty};
 use crate::{
@@ -31,7 +31,7 @@ fn drop_changes(new: &mut Value, old: &Value) {
 /// `/ephemeralcontainers`: containers for debugging come, and neither change nor go.
 pub(super) struct EphemeralContainers;
 
-impl Part for EphemeralContainers {
+impl Update for EphemeralContainers {
     fn name(&self) -> &'static str {
         "ephemeralcontainers"
     }
@@ -89,7 +89,7 @@ pub(super) struct Resize;
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-impl Part for Resize {
+impl Update for Resize {
     fn name(&self) -> &'static str {
         "resize"
     }
@@ -322,7 +322,7 @@ mod tests {
         pod(json!({ "resources": { "requests": requests, "limits": limits } }))
     }
 
-    fn change(part: &dyn Part, old: &Value, mut new: Value) -> (Value, Vec<String>) {
+    fn change(part: &dyn Update, old: &Value, mut new: Value) -> (Value, Vec<String>) {
         let context = WriteContext {
             user: Default::default(),
             version: GroupVersion::new("", "v1"),

@@ -12,14 +12,14 @@ use super::{
 /// The subresource of a name.
 pub(super) fn role(name: &str) -> Option<SubresourceRole<'static>> {
     Some(match name {
-        "ephemeralcontainers" => SubresourceRole::Part(&EphemeralContainers),
-        "resize" => SubresourceRole::Part(&Resize),
-        "binding" => SubresourceRole::Command(&Binding),
-        "eviction" => SubresourceRole::Command(&Eviction),
-        "log" => SubresourceRole::Connection(&Log),
-        "exec" | "attach" => SubresourceRole::Connection(&Stream { of_container: true }),
-        "portforward" => SubresourceRole::Connection(&Stream { of_container: false }),
-        "proxy" => SubresourceRole::Connection(&Proxy),
+        "ephemeralcontainers" => SubresourceRole::Update(&EphemeralContainers),
+        "resize" => SubresourceRole::Update(&Resize),
+        "binding" => SubresourceRole::Create(&Binding),
+        "eviction" => SubresourceRole::Create(&Eviction),
+        "log" => SubresourceRole::Connect(&Log),
+        "exec" | "attach" => SubresourceRole::Connect(&Stream { of_container: true }),
+        "portforward" => SubresourceRole::Connect(&Stream { of_container: false }),
+        "proxy" => SubresourceRole::Connect(&Proxy),
         _ => return None,
     })
 }

@@ -1,0 +1,13 @@
+//! The route table as subresources of kinds see it.
+
+use std::sync::Arc;
+
+use super::RouteTable;
+use crate::access::{ObjectAccess, ResourceIndex};
+
+impl ResourceIndex for RouteTable {
+    fn objects(&self, group: &str, version: &str, plural: &str) -> Option<Arc<dyn ObjectAccess>> {
+        let route = self.find(group, version, plural)?;
+        Some(Arc::new(route.registry))
+    }
+}
