@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz verify fix bench chaos images tools
+.PHONY: run test fuzz flaky verify fix bench chaos images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -13,7 +13,7 @@ run:
 	cargo build --release --locked -p trireme
 	exec target/release/trireme serve $(ARGS)
 
-# The static gate: format, lints, docs, licences and bans, the edges between rooms, actor ranks, generated facts. What is
+# The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated facts. What is
 # built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
 verify:
 	scripts/install-tools build verify
@@ -21,6 +21,7 @@ verify:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked
 	scripts/deny
+	scripts/check-words
 	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
 	cargo build --workspace --locked --bin kinds-facts
@@ -40,6 +41,13 @@ FUZZ_SECONDS ?= 60
 fuzz:
 	scripts/fuzz $(FUZZ_SECONDS)
 
+# Finds tests that fail now and then, by repetition: make flaky FLAKY_SECONDS=3600 PACKAGES="trireme-actors trireme-registry".
+FLAKY_SECONDS ?= 1800
+PACKAGES ?=
+flaky:
+	scripts/install-tools build test
+	scripts/flaky $(FLAKY_SECONDS) $(PACKAGES)
+
 fix:
 	cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
 	cargo fmt --all
@@ -48,7 +56,7 @@ fix:
 bench:
 	scripts/install-tools build test
 	cargo build --release --locked -p trireme -p trireme-bench
-	cargo build --release --locked -p trireme-edge --example floor
+	cargo build --release --locked -p trireme-http --example floor
 	target/release/trireme-bench all --server-binary target/release/trireme --json target/bench.json $(ARGS)
 
 # Breaks a group of replicas under load, one thing after the other, and checks what was promised: up to 30 minutes with a

@@ -2,14 +2,13 @@
 # Runs docker-compose.yml for real: builds its images from Debian packages and a binary, brings it up, uses it through
 # the load balancer, kills and stops replicas, takes it down. Then the same as chaos experiments use it: with two faults.
 # Usage: tests/compose.sh BINARY          (the tests' debug build will do; examples/nemesis of chaos must be beside it)
-# Needs root, Debian's mirror and a Docker engine. If none answers, scripts/with-docker starts one for so long; docker.io,
-# docker-compose and debootstrap come through apt. Where that cannot be, the test says so and passes; with
-# COMPOSE_TEST=required it fails.
+# Needs root, a mirror of Debian (apt's own, or DEBIAN_MIRROR) and a Docker engine. If none answers, scripts/with-docker
+# starts one for so long; docker.io, docker-compose and debootstrap come through apt. Where that cannot be, the test says so
+# and passes; with COMPOSE_TEST=required it fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly BINARY="$(realpath "${1:?BINARY is missing}")"
-export DEBIAN_MIRROR="${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 export PATH="$PWD/target/tools/bin:$PATH:/usr/sbin:/sbin"
 SCRATCH="$(mktemp -d /tmp/trireme-compose.XXXXXX)"
 readonly SCRATCH
@@ -176,6 +175,8 @@ break_a_world() {
 main() {
     [[ "$(id -u)" == 0 ]] || cannot "starting a Docker engine and making images from Debian packages need root"
     scripts/install-tools docker images || cannot "Docker and debootstrap could not be installed, see above"
+    DEBIAN_MIRROR="$(scripts/debian-mirror)" || cannot "no image can be made without a mirror of Debian, see above"
+    export DEBIAN_MIRROR
     python3 tests/compose.py reaches "$DEBIAN_MIRROR" || cannot "no image can be made, as $DEBIAN_MIRROR is out of reach"
     find_engine
     scripts/images "$BINARY"

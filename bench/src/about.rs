@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use crate::client::{Call, Session};
 use crate::failure::Failure;

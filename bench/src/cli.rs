@@ -39,7 +39,7 @@ enum Command {
     },
     /// Measure a handler that does nothing: what 6.7 KB and 66.8 MB cost over both protocols
     Floor {
-        /// The example `floor` of trireme-edge
+        /// The example `floor` of trireme-http
         #[arg(long)]
         floor_binary: PathBuf,
         /// What serves connections: the server's own layer, or actix-web's

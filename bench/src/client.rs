@@ -1,18 +1,22 @@
 //! Requests and their answers, at little cost: bodies are counted and scanned, not parsed.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use trireme_http::client::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use trireme_http::client::{
+    Body, ClientError, Connection, ConnectionSettings, HeaderValue, Method, Protocols, Request, Response, ResponseBody,
+    StatusCode,
+};
 
-use crate::connection::Sender;
 use crate::failure::Failure;
 use crate::target::Target;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const MERGE_PATCH: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme-bench/", env!("CARGO_PKG_VERSION")));
+/// What Go's client allows a server to send ahead on one stream.
+const STREAM_WINDOW_BYTES: u32 = 4 << 20;
+/// Go's client sets almost no limit for a connection; this is as good as none for what is measured here.
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
 /// How much of a wrong answer is shown.
 const SHOWN_BYTES: usize = 600;
 
@@ -63,7 +67,7 @@ impl Call {
         &self.path
     }
 
-    fn failed(&self, source: hyper::Error) -> Failure {
+    fn failed(&self, source: ClientError) -> Failure {
         Failure::Connection {
             during: format!("{} {}", self.method, self.path),
             source,
@@ -83,15 +87,14 @@ impl Call {
 
 /// One caller: sends one request after the other.
 pub(crate) struct Session {
-    sender: Sender,
-    authority: String,
+    connection: Connection,
     authorization: Option<HeaderValue>,
 }
 
 impl Session {
     /// A caller with a connection of its own.
     pub(crate) async fn open(target: &Target) -> Result<Self, Failure> {
-        Ok(Self::on(Sender::open(target).await?, target))
+        Ok(Self::on(connect(target).await?, target))
     }
 
     /// So many callers, spread over the target's connections; with HTTP/1.1 each has its own.
@@ -109,28 +112,30 @@ impl Session {
         let mut sessions: Vec<Self> = Vec::with_capacity(callers);
         for caller in 0..callers {
             let shared = caller.checked_sub(connections.max(1));
-            let shared = shared.and_then(|earlier| sessions[earlier].sender.share());
-            let sender = match shared {
-                Some(sender) => sender,
-                None => Sender::open(target).await?,
+            let shared = shared.and_then(|earlier| sessions[earlier].connection.share());
+            let connection = match shared {
+                Some(connection) => connection,
+                None => connect(target).await?,
             };
-            sessions.push(Self::on(sender, target));
+            sessions.push(Self::on(connection, target));
         }
         Ok(sessions)
     }
 
-    fn on(sender: Sender, target: &Target) -> Self {
+    fn on(connection: Connection, target: &Target) -> Self {
         Self {
-            sender,
-            authority: target.authority.clone(),
+            connection,
             authorization: target.authorization.clone(),
         }
     }
 
     /// Sends, and waits for the head of the answer.
-    pub(crate) async fn send(&mut self, call: &Call) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn send(&mut self, call: &Call) -> Result<Response<ResponseBody>, Failure> {
         let request = self.request(call)?;
-        self.sender.send(request).await.map_err(|source| call.failed(source))
+        self.connection
+            .send(request)
+            .await
+            .map_err(|source| call.failed(source))
     }
 
     /// Sends, and hands every piece of an answer with this status to `seen`. Returns the bytes of the body.
@@ -148,11 +153,9 @@ impl Session {
         }
         let mut bytes = 0;
         let mut body = response.into_body();
-        while let Some(frame) = body.frame().await {
-            if let Ok(data) = frame.map_err(|source| call.failed(source))?.into_data() {
-                bytes += data.len() as u64;
-                seen(&data);
-            }
+        while let Some(data) = body.chunk().await.map_err(|source| call.failed(source))? {
+            bytes += data.len() as u64;
+            seen(&data);
         }
         Ok(bytes)
     }
@@ -173,30 +176,50 @@ impl Session {
         Ok((response.status(), whole(call, response).await?))
     }
 
-    fn request(&self, call: &Call) -> Result<Request<Full<Bytes>>, Failure> {
+    fn request(&self, call: &Call) -> Result<Request<Body>, Failure> {
         let bad = |_| Failure::Usage(format!("{:?} is no path", call.path));
-        let over_http1 = matches!(self.sender, Sender::Http1(_));
-        let builder = Request::builder().method(call.method.clone());
-        let mut builder = if over_http1 {
-            builder.uri(&call.path).header(HOST, &self.authority)
-        } else {
-            builder.uri(format!("https://{}{}", self.authority, call.path))
-        };
-        builder = builder.header(ACCEPT, JSON).header(USER_AGENT, AGENT);
+        let mut builder = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
+            .header(ACCEPT, JSON)
+            .header(USER_AGENT, AGENT);
         if let Some(authorization) = &self.authorization {
             builder = builder.header(AUTHORIZATION, authorization.clone());
         }
         match &call.body {
             Some((content_type, body)) => builder
                 .header(CONTENT_TYPE, content_type.clone())
-                .body(Full::new(body.clone())),
-            None => builder.body(Full::default()),
+                .body(body.clone().into()),
+            None => builder.body(Body::empty()),
         }
         .map_err(bad)
     }
 }
 
-async fn whole(call: &Call, response: Response<Incoming>) -> Result<Bytes, Failure> {
-    let collected = response.into_body().collect().await;
-    Ok(collected.map_err(|source| call.failed(source))?.to_bytes())
+/// Makes a connection, which lasts as long as somebody may send over it.
+async fn connect(target: &Target) -> Result<Connection, Failure> {
+    let settings = ConnectionSettings {
+        protocols: match target.wire.http1 {
+            true => Protocols::Http1,
+            false => Protocols::Http2,
+        },
+        stream_window_bytes: Some(STREAM_WINDOW_BYTES),
+        connection_window_bytes: Some(CONNECTION_WINDOW_BYTES),
+        ..ConnectionSettings::default()
+    };
+    let opened = Connection::open(&target.endpoint, Some(&target.tls), &settings).await;
+    let (connection, driver) = opened.map_err(|source| Failure::Connection {
+        during: "the handshake".to_owned(),
+        source,
+    })?;
+    tokio::spawn(driver);
+    Ok(connection)
+}
+
+async fn whole(call: &Call, response: Response<ResponseBody>) -> Result<Bytes, Failure> {
+    response
+        .into_body()
+        .collect()
+        .await
+        .map_err(|source| call.failed(source))
 }

@@ -1,6 +1,6 @@
 //! Why a run ended without figures.
 
-use http::{Method, StatusCode};
+use trireme_http::client::{ClientError, Method, StatusCode, TlsOptionsError};
 
 /// Everything that stops a run. A figure taken from wrong answers would be worth nothing, so the first wrong answer
 /// ends the run.
@@ -18,9 +18,9 @@ pub(crate) enum Failure {
         #[source]
         source: std::io::Error,
     },
-    /// TLS settings that rustls refuses.
-    #[error("these TLS settings do not work")]
-    Tls(#[from] rustls::Error),
+    /// A CA or a client certificate that is of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsOptionsError),
     /// A connection broke or spoke no HTTP.
     #[error("the connection to the server failed during {during}")]
     Connection {
@@ -28,7 +28,7 @@ pub(crate) enum Failure {
         during: String,
         /// Why it failed.
         #[source]
-        source: hyper::Error,
+        source: ClientError,
     },
     /// A status code that this request should not get.
     #[error("{method} {path} got {status}: {body}")]

@@ -1,6 +1,6 @@
 //! The floor: what a handler that does nothing takes to send the same bytes over the same TLS stack.
 //!
-//! The handler is the example `floor` of the server's HTTP edge, which serves the files of a directory.
+//! The handler is the example `floor` of the server's HTTP layer, which serves the files of a directory.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use http::StatusCode;
 use tempfile::TempDir;
+use trireme_http::client::StatusCode;
 use trireme_tests::process::Process;
 
 use crate::client::{Call, Session};

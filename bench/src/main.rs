@@ -14,7 +14,6 @@ mod about;
 mod all;
 mod cli;
 mod client;
-mod connection;
 mod failure;
 mod floor;
 mod measure;

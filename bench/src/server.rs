@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use http::StatusCode;
 use tempfile::TempDir;
+use trireme_http::client::StatusCode;
 use trireme_tests::ports::free_port;
 use trireme_tests::process::Process;
 use trireme_tests::server::Etcd;

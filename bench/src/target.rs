@@ -7,11 +7,8 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
-use http::{HeaderValue, Uri};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
+use trireme_http::client::{Endpoint, HeaderValue, Identity, Tls, TlsOptions, Trust};
 
 use crate::failure::Failure;
 
@@ -58,12 +55,10 @@ pub(crate) struct Wire {
 /// A server, and everything that is needed to speak to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// `host:port`.
-    pub(crate) authority: String,
-    /// What its certificate must be for.
-    pub(crate) server_name: ServerName<'static>,
-    /// Trust, client certificate and ALPN.
-    pub(crate) tls: Arc<ClientConfig>,
+    /// Its address.
+    pub(crate) endpoint: Endpoint,
+    /// Trust and client certificate.
+    pub(crate) tls: Arc<Tls>,
     /// The `Authorization` header, if a token is used.
     pub(crate) authorization: Option<HeaderValue>,
     /// How connections are used.
@@ -114,14 +109,9 @@ impl TargetArgs {
 impl Target {
     /// A server at an `https://` URL.
     pub(crate) fn new(url: &str, credentials: Credentials, wire: Wire, pid: Option<u32>) -> Result<Self, Failure> {
+        let endpoint = Endpoint::parse(url).ok().filter(Endpoint::is_secure);
         let bad = || Failure::Usage(format!("{url:?} is no https:// URL; give --url or --kubeconfig"));
-        let uri: Uri = url.parse().map_err(|_| bad())?;
-        let host = uri.host().ok_or_else(bad)?.trim_matches(['[', ']']).to_owned();
-        if uri.scheme_str() != Some("https") {
-            return Err(bad());
-        }
-        let port = uri.port_u16().unwrap_or(443);
-        let server_name = ServerName::try_from(host).map_err(|_| bad())?;
+        let endpoint = endpoint.ok_or_else(bad)?;
         let authorization = credentials.token.as_ref().map(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
                 .map_err(|_| Failure::Usage("the token has characters that no header may have".to_owned()))?;
@@ -129,9 +119,8 @@ impl Target {
             Ok::<_, Failure>(value)
         });
         Ok(Self {
-            authority: format!("{}:{port}", uri.host().unwrap_or_default()),
-            server_name,
-            tls: Arc::new(tls(credentials, wire)?),
+            endpoint,
+            tls: tls(credentials)?,
             authorization: authorization.transpose()?,
             wire,
             pid,
@@ -139,33 +128,18 @@ impl Target {
     }
 }
 
-fn tls(credentials: Credentials, wire: Wire) -> Result<ClientConfig, Failure> {
-    let unreadable = |what: &str| Failure::Usage(format!("{what} cannot be read as PEM"));
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&credentials.ca) {
-        roots.add(certificate.map_err(|_| unreadable("the CA"))?)?;
-    }
-    if roots.is_empty() {
+fn tls(credentials: Credentials) -> Result<Arc<Tls>, Failure> {
+    if credentials.ca.is_empty() {
         return Err(Failure::Usage(
             "the server's CA is missing: give --ca, or a kubeconfig that has it".to_owned(),
         ));
     }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots);
-    let mut config = match credentials.certificate {
-        Some((chain, key)) => {
-            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
-            let chain = chain.map_err(|_| unreadable("the client certificate"))?;
-            let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| unreadable("the client key"))?;
-            builder.with_client_auth_cert(chain, key)?
-        }
-        None => builder.with_no_client_auth(),
-    };
-    let protocol: &[u8] = if wire.http1 { b"http/1.1" } else { b"h2" };
-    config.alpn_protocols = vec![protocol.to_vec()];
-    Ok(config)
+    let identity = credentials.certificate;
+    Ok(Tls::new(&TlsOptions {
+        trust: Trust::Ca(credentials.ca),
+        server_name: None,
+        identity: identity.map(|(certificate, key)| Identity { certificate, key }),
+    })?)
 }
 
 pub(crate) fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -105,7 +105,7 @@ async fn go_through(fault: &Fault, world: &Arc<World>) -> Result<bool, WorldErro
     }
 }
 
-/// What became of the writes, from the start of the world to the end of the healing.
+/// The outcome of the writes, from the start of the world to the end of the healing.
 #[derive(Debug, Default)]
 struct Writes {
     done: u64,

@@ -1,4 +1,4 @@
-//! What a run records: the one format between the runner, the checkers and the report.
+//! The record of a run: the one format between the runner, the checkers and the report.
 //!
 //! A history is a directory of JSONL files, a file a kind of record, in any order within a file:
 //!
@@ -42,7 +42,7 @@ pub type Hash = u64;
 pub const SECOND: Nanos = 1_000_000_000;
 /// The `replica` of requests that went through the load balancer.
 pub const BALANCER: &str = "balancer";
-/// How the names of clients begin that do nothing but read with `resourceVersion=0`.
+/// The prefix of names of clients that do nothing but read with `resourceVersion=0`.
 pub const CACHED_READERS: &str = "cached-";
 
 /// All that was recorded of one run.
@@ -56,11 +56,11 @@ pub struct History {
     pub watches: Vec<WatchRecord>,
     /// Contents of caches.
     pub caches: Vec<CacheRecord>,
-    /// What etcd did.
+    /// The changes in etcd.
     pub truth: Vec<TruthRecord>,
-    /// What was done to the system.
+    /// The faults of the run.
     pub faults: Vec<FaultRecord>,
-    /// What the replicas said of themselves.
+    /// The replicas' own statuses.
     pub samples: Vec<SampleRecord>,
 }
 
@@ -75,7 +75,7 @@ pub struct Key {
     pub name: String,
 }
 
-/// What a request does.
+/// The verb of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
@@ -96,13 +96,13 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// Whether it may change an object.
+    /// Returns true if it may change an object.
     pub fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
     }
 }
 
-/// What became of a request. [`Outcome::of`] is the one rule.
+/// The outcome of a request. [`Outcome::of`] is the one rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -129,7 +129,7 @@ impl Outcome {
     }
 }
 
-/// What a request is made for. Figures count traffic only; invariants look at all.
+/// The purpose of a request. Figures count traffic only; invariants look at all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -145,13 +145,13 @@ pub enum Purpose {
 /// One attempt at a request. A retry is another record with another `attempt`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Op {
-    /// Who asked.
+    /// The client.
     pub client: String,
     /// Grows within a client.
     pub seq: u64,
     /// Unique over the run. Writes carry it in the object, where [`TruthEntry::attempt`] finds it again.
     pub attempt: String,
-    /// What it was made for.
+    /// Its purpose.
     #[serde(default)]
     pub purpose: Purpose,
     /// When the first byte was about to be sent.
@@ -160,7 +160,7 @@ pub struct Op {
     pub returned: Nanos,
     /// The address it was sent to, or [`BALANCER`].
     pub replica: String,
-    /// What was asked.
+    /// The request.
     pub verb: Verb,
     /// Of what; `name` empty for lists.
     pub key: Key,
@@ -241,14 +241,14 @@ pub enum WatchRecord {
 /// A stream was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WatchStart {
-    /// Who watches. The streams of one client follow each other: each resumes where the one before ended, at any replica,
-    /// unless that one ended with [`StreamEnd::Gone410`], after which the client lists.
+    /// The watching client. The streams of one client follow each other: each resumes where the one before ended, at
+    /// any replica, unless that one ended with [`StreamEnd::Gone410`], after which the client lists.
     pub client: String,
     /// Unique over the run.
     pub stream: u64,
     /// Where it was asked for.
     pub replica: String,
-    /// What is watched; `name` is set for a watch of one object.
+    /// The watched collection; `name` is set for a watch of one object.
     pub key: Key,
     /// Equality requirements on labels; empty selects all.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -256,7 +256,7 @@ pub struct WatchStart {
     /// Only what is newer than this comes; `None` if the stream begins with the state (`sendInitialEvents`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_rv: Option<Revision>,
-    /// How fast the client reads on purpose, bytes a second; `None` as fast as it can.
+    /// The rate at which the client reads on purpose, bytes a second; `None` as fast as it can.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_per_second: Option<u64>,
     /// When it was asked for.
@@ -298,7 +298,7 @@ pub struct WatchEvent {
     pub at: Nanos,
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamEnd {
@@ -319,7 +319,7 @@ pub enum StreamEnd {
 pub struct WatchEnd {
     /// The stream.
     pub stream: u64,
-    /// How it ended.
+    /// The end.
     pub how: StreamEnd,
     /// With [`StreamEnd::Closed`]: the client waited so long with an open stream that everything up to this revision
     /// should have come. `None` if it did not wait.
@@ -329,7 +329,7 @@ pub struct WatchEnd {
     pub at: Nanos,
 }
 
-/// What an etcd member said.
+/// The status of an etcd member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
 #[expect(clippy::large_enum_variant, reason = "nearly all records are entries")]
@@ -420,7 +420,7 @@ pub struct FenceStamp {
     pub period: Option<u64>,
 }
 
-/// What a `Lease` object says.
+/// The content of a `Lease` object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseState {
     /// `spec.holderIdentity`.

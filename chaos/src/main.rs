@@ -25,7 +25,7 @@ struct Cli {
 enum Experiment {
     /// Kill a process that writes to the embedded store, again and again; nothing acknowledged may be lost.
     KillLoop {
-        /// How many times to kill it.
+        /// The number of times to kill it.
         #[arg(long, default_value_t = 50)]
         rounds: u32,
         /// Decides the moments of the kills; chosen and printed if not given.
@@ -63,7 +63,7 @@ struct RunArgs {
     /// Only this experiment; can be given more than once.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// How often each experiment is done.
+    /// The number of repetitions of each experiment.
     #[arg(long)]
     repeats: Option<usize>,
     /// Where the group runs.

@@ -185,7 +185,7 @@ async fn be_killed() {
     std::future::pending::<()>().await;
 }
 
-/// Whether a process runs; one that nobody has taken note of yet does not.
+/// Returns true if a process runs; one that nobody has taken note of yet does not.
 fn is_alive(process: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status

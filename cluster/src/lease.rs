@@ -31,8 +31,8 @@ pub struct FencingToken(pub u64);
 /// The right to do a duty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldLease {
-    /// What may be done.
+    /// The duty.
     pub duty: Duty,
-    /// What its writes carry.
+    /// The token of its writes.
     pub token: FencingToken,
 }

@@ -1,4 +1,4 @@
-//! What replicas ask each other. Names and fields are read by the next version and by the one before.
+//! Requests between replicas. Names and fields are read by the next version and by the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use openraft::raft::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::core::{Facts, Incarnation, ReplicaId};
+use crate::core::{Incarnation, ReplicaDescription, ReplicaId};
 use crate::raft::RaftTypes;
 
 /// A request and whom it is for. Addresses stay when disks are lost; ids do not.
@@ -23,7 +23,7 @@ pub(crate) struct Envelope {
 
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// Who are you, and are you in the group?
+    /// Asks for the replica's identity and membership.
     Hello,
     Append(AppendEntriesRequest<RaftTypes>),
     Vote(VoteRequest<ReplicaId>),
@@ -56,11 +56,11 @@ pub(crate) enum Request {
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Renewal {
     pub(crate) replica: ReplicaId,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ReplicaDescription,
     /// Leases that it acts on no more, by their tokens.
     #[serde(default)]
     pub(crate) yields: BTreeMap<String, u64>,
-    /// What the next tokens of these leases must be above, because it is in use outside the group.
+    /// Floors of the next tokens of these leases, because it is in use outside the group.
     #[serde(default)]
     pub(crate) floors: BTreeMap<String, u64>,
 }
@@ -71,7 +71,7 @@ pub(crate) enum Answer {
     Append(Result<AppendEntriesResponse<ReplicaId>, RaftError<ReplicaId, Infallible>>),
     Vote(Result<VoteResponse<ReplicaId>, RaftError<ReplicaId, Infallible>>),
     Snapshot(Result<InstallSnapshotResponse<ReplicaId>, RaftError<ReplicaId, InstallSnapshotError>>),
-    /// What the replica holds, confirmed by a quorum after its renewal had come in.
+    /// The leases of the replica, confirmed by a quorum after its renewal had come in.
     Held(Vec<Grant>),
     Done,
     /// Ask this one instead, if it is known.
@@ -95,7 +95,7 @@ pub(crate) enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) replica: ReplicaId,
-    /// Whether it knows of a group, of which it is or was a member.
+    /// True if it knows of a group, of which it is or was a member.
     pub(crate) has_group: bool,
     /// The first members as its settings name them.
     pub(crate) peers: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! What a duty sees of its lease: held or not held, and until when.
+//! A duty's view of its lease: held or not held, and until when.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -48,7 +48,7 @@ impl Tenure {
         self.lease
     }
 
-    /// Whether the duty may be acted on now, by monotonic time. Look right before each effect: after a pause of the
+    /// Returns true if the duty may be acted on now, by monotonic time. Look right before each effect: after a pause of the
     /// process this is false before anybody could tell. What it cannot see (a machine that slept, a write that was
     /// sent and arrives late) the fencing token catches.
     pub fn still_mine(&self) -> bool {
@@ -58,7 +58,7 @@ impl Tenure {
         }
     }
 
-    /// Whether both are the same tenure.
+    /// Returns true if both are the same tenure.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.outbid, &other.outbid)
     }

@@ -1,4 +1,4 @@
-//! How one input holds several documents: by lines, so that seeds can be read and written with an editor.
+//! The format of one input with several documents: by lines, so that seeds can be read and written with an editor.
 
 /// Splits off the first line; the rest is empty if there is no second.
 pub(crate) fn first_line(data: &[u8]) -> (&[u8], &[u8]) {

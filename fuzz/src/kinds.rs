@@ -15,7 +15,7 @@ use trireme_machinery::{
     schema,
 };
 use trireme_registry::{
-    Item, ResourceInfo, ServedVersion,
+    Item, ResourceDefinition, ServedVersion,
     item::parse,
     request::{Body, BodyFormat, FieldValidation},
     subresource::SubresourceRole,
@@ -39,7 +39,7 @@ pub fn check(data: &[u8]) {
 }
 
 /// The object that a manifest describes, of the kind that it says it is.
-fn decoded(manifest: &[u8]) -> Option<(&'static ResourceInfo, &'static ServedVersion, Value)> {
+fn decoded(manifest: &[u8]) -> Option<(&'static ResourceDefinition, &'static ServedVersion, Value)> {
     let value = json::decode(manifest).ok()?.value;
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let (info, version) = world::by_kind(text("apiVersion"), text("kind"))?;
@@ -47,8 +47,14 @@ fn decoded(manifest: &[u8]) -> Option<(&'static ResourceInfo, &'static ServedVer
         bytes: Bytes::copy_from_slice(manifest),
         format: BodyFormat::Json,
     };
-    let warned = testing::decode_body(info, version, &world::KNOWN_KINDS, &body, FieldValidation::Warn);
-    let strict = testing::decode_body(info, version, &world::KNOWN_KINDS, &body, FieldValidation::Strict);
+    let warned = testing::decode_body(info, version, world::KNOWN_KINDS.clone(), &body, FieldValidation::Warn);
+    let strict = testing::decode_body(
+        info,
+        version,
+        world::KNOWN_KINDS.clone(),
+        &body,
+        FieldValidation::Strict,
+    );
     match (warned, strict) {
         (Ok((object, warnings)), Ok((strict, _))) => {
             assert!(warnings.is_empty() && object == strict, "{warnings:?}");
@@ -66,7 +72,7 @@ fn decoded(manifest: &[u8]) -> Option<(&'static ResourceInfo, &'static ServedVer
 }
 
 /// Puts a decoded object through the hooks of a create, and of an update of `old` or of itself.
-pub(crate) fn put_through(info: &ResourceInfo, version: &ServedVersion, mut object: Value, old: Option<Value>) {
+pub(crate) fn put_through(info: &ResourceDefinition, version: &ServedVersion, mut object: Value, old: Option<Value>) {
     is_final(info, version, &object);
     settle(info, version, &mut object);
     let (strategy, context) = (&*info.strategy, world::context(version));
@@ -74,28 +80,28 @@ pub(crate) fn put_through(info: &ResourceInfo, version: &ServedVersion, mut obje
     update(info, version, &object, &old);
     identify(info, &mut object);
     strategy.prepare_for_create(&context, &mut object);
-    let mut faults = strategy.validate(&context, &object);
+    let mut errors = strategy.validate(&context, &object);
     let path = Path::new("metadata");
     let name_check = strategy.name_check();
     let metadata = metadata(&object);
-    faults.extend(meta::validate_builtin_object_meta(
+    errors.extend(meta::validate_builtin_object_meta(
         metadata,
         info.namespaced,
         name_check,
         &path,
     ));
-    if faults.is_empty() {
+    if errors.is_empty() {
         strategy.canonicalize(&mut object);
         let _ = strategy.warnings(&object, None);
         is_servable(info, &object);
     } else {
-        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &faults);
+        let error = trireme_machinery::ApiError::invalid(&info.group_kind(), "name", &errors);
         assert!(!error.message.is_empty());
     }
 }
 
 /// The other hooks: whatever the two objects are, they end.
-fn update(info: &ResourceInfo, version: &ServedVersion, new: &Value, old: &Value) {
+fn update(info: &ResourceDefinition, version: &ServedVersion, new: &Value, old: &Value) {
     let (strategy, context) = (&*info.strategy, world::context(version));
     let path = Path::new("metadata");
     let _ = meta::validate_builtin_object_meta_update(metadata(new), metadata(old), &path);
@@ -124,10 +130,10 @@ fn update(info: &ResourceInfo, version: &ServedVersion, new: &Value, old: &Value
 }
 
 /// Defaults, and the way to the stored version.
-fn settle(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
-    schema::apply_defaults(info.types, version.type_id, object);
+fn settle(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    schema::apply_defaults(&info.types, version.type_id, object);
     let once = object.clone();
-    schema::apply_defaults(info.types, version.type_id, object);
+    schema::apply_defaults(&info.types, version.type_id, object);
     assert_eq!(*object, once, "defaults are final");
     is_final(info, version, object);
     versions::to_stored(info, version, object);
@@ -137,9 +143,9 @@ fn settle(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
     assert_eq!(*object, once, "the kind's own defaults are final");
 }
 
-/// What was decoded is in the form in which it would be decoded again.
-fn is_final(info: &ResourceInfo, version: &ServedVersion, object: &Value) {
-    let again = schema::decode(info.types, version.type_id, object.clone());
+/// A decoded object is in the form in which it would be decoded again.
+fn is_final(info: &ResourceDefinition, version: &ServedVersion, object: &Value) {
+    let again = schema::decode(&info.types, version.type_id, object.clone());
     let again = again.expect("what was decoded once can be decoded again");
     assert_eq!(again.unknown, [""; 0], "unknown fields were dropped");
     assert_eq!(again.value, *object, "the decoded form is final");
@@ -150,7 +156,7 @@ fn is_final(info: &ResourceInfo, version: &ServedVersion, object: &Value) {
 }
 
 /// An object that has been accepted can be cached, read and shown.
-fn is_servable(info: &ResourceInfo, object: &Value) {
+fn is_servable(info: &ResourceDefinition, object: &Value) {
     let item = Item::from_object(info, object).expect("what was accepted can be cached");
     let parsed = parse(&item).expect("what is cached can be read");
     for index in 0..info.versions.len() {
@@ -159,7 +165,7 @@ fn is_servable(info: &ResourceInfo, object: &Value) {
         assert_eq!(shown, versions::object_value(info, &item, index));
         assert!(versions::list_item_bytes(info, &item, index).starts_with(br#"{"metadata":{"#));
     }
-    for column in &info.columns {
+    for column in info.columns.iter() {
         let _ = (column.cell)(&parsed, jiff::Timestamp::UNIX_EPOCH);
     }
     if let Some(conditions) = info.row_conditions {
@@ -168,7 +174,7 @@ fn is_servable(info: &ResourceInfo, object: &Value) {
 }
 
 /// The name, namespace and uid that a create would have given.
-fn identify(info: &ResourceInfo, object: &mut Value) {
+fn identify(info: &ResourceDefinition, object: &mut Value) {
     let Some(fields) = object.as_object_mut() else {
         return;
     };

@@ -1,4 +1,4 @@
-//! What must hold for any bytes that come from outside, one check a module.
+//! Invariants for any bytes that come from outside, one check a module.
 //!
 //! Each `check` takes the input of a fuzz target and panics if a promise is broken: that decoding ends in a value or in
 //! an error, never in a panic, and what is said about the value in the module. The engine is added by
@@ -11,6 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 mod input;
 mod world;
 
+pub mod cel;
 pub mod credentials;
 pub mod json;
 pub mod kinds;
@@ -44,7 +45,8 @@ fn time_on_core() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
+    ("cel", cel::check),
     ("credentials", credentials::check),
     ("json", json::check),
     ("kinds", kinds::check),

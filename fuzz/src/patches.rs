@@ -57,14 +57,14 @@ fn typed(kind: PatchKind, document: Value, patch: &[u8]) {
     let Some((info, version)) = world::by_kind(text("apiVersion"), text("kind")) else {
         return;
     };
-    let Ok(mut object) = schema::decode(info.types, version.type_id, document).map(|decoded| decoded.value) else {
+    let Ok(mut object) = schema::decode(&info.types, version.type_id, document).map(|decoded| decoded.value) else {
         return;
     };
-    schema::apply_defaults(info.types, version.type_id, &mut object);
+    schema::apply_defaults(&info.types, version.type_id, &mut object);
     match testing::apply_patch(info, version, kind, &Bytes::copy_from_slice(patch), object.clone()) {
         Ok((patched, _)) => {
             is_bounded(&patched, &object, patch);
-            let again = schema::decode(info.types, version.type_id, patched.clone());
+            let again = schema::decode(&info.types, version.type_id, patched.clone());
             assert_eq!(again.map(|again| again.value), Ok(patched), "the patched form is final");
         }
         Err(error) => assert_ne!(error.reason, Reason::InternalError, "{error:?}"),

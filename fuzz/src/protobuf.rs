@@ -16,7 +16,8 @@ use crate::{kinds, world};
 
 /// Checks the input as a body.
 pub fn check(data: &[u8]) {
-    let delete_options = trireme_edge::testing::delete_options_in_body(data, BodyFormat::Protobuf, |_| true);
+    let types = &world::by_number(0).0.types;
+    let delete_options = trireme_edge::testing::delete_options_in_body(data, BodyFormat::Protobuf, types, |_| true);
     if let Err(error) = delete_options {
         assert_ne!(error.reason, Reason::InternalError, "{error:?}");
     }
@@ -37,7 +38,13 @@ fn whole(data: &[u8], envelope: &Envelope<'_>) {
         bytes: Bytes::copy_from_slice(data),
         format: BodyFormat::Protobuf,
     };
-    match testing::decode_body(info, version, &world::KNOWN_KINDS, &body, FieldValidation::Strict) {
+    match testing::decode_body(
+        info,
+        version,
+        world::KNOWN_KINDS.clone(),
+        &body,
+        FieldValidation::Strict,
+    ) {
         Ok((object, _)) => kinds::put_through(info, version, object, None),
         Err(error) => assert_ne!(error.reason, Reason::InternalError, "{error:?}"),
     }
@@ -45,7 +52,7 @@ fn whole(data: &[u8], envelope: &Envelope<'_>) {
 
 fn alone(number: u8, message: &[u8]) {
     let (info, version) = world::by_number(number);
-    if let Ok(value) = protobuf::decode(info.types, version.type_id, message) {
+    if let Ok(value) = protobuf::decode(&info.types, version.type_id, message) {
         let printed = json::encode(&value);
         let again = json::decode(&printed).expect("what is printed can be read");
         assert_eq!(again.duplicates, [""; 0], "each field once");

@@ -1,4 +1,4 @@
-//! What stands before a body: `METHOD URL` on the first line, then headers, one a line.
+//! The head before a body: `METHOD URL` on the first line, then headers, one a line.
 //!
 //! What holds: the parts that a request is authorized by are pieces of its path, in order; options are read or refused
 //! with an error of the client's; a continue token that is accepted stays within its collection and is written as it
@@ -113,7 +113,7 @@ fn options(query: &str, user_agent: Option<&str>) {
 }
 
 /// A list that is accepted selects by fields of the resource.
-fn knows(fields: &FieldSelector, info: &trireme_registry::ResourceInfo) {
+fn knows(fields: &FieldSelector, info: &trireme_registry::ResourceDefinition) {
     for term in fields.terms() {
         let known = matches!(term.field.as_str(), "metadata.name" | "metadata.namespace")
             || info.selectable.iter().any(|field| *field.label == *term.field);

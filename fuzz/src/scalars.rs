@@ -135,7 +135,7 @@ fn group_version(text: &str) {
     }
 }
 
-/// What is a narrower kind of name is a wider one, too.
+/// Checks that a narrower kind of name is a wider one, too.
 fn name(text: &str) {
     let is = |check: fn(&str) -> Vec<String>| check(text).is_empty();
     assert!(!is(names::dns1035_label) || is(names::dns1123_label));
@@ -166,7 +166,7 @@ fn address(text: &str) {
     assert!(!is(names::canonical_cidr) || is(names::cidr));
 }
 
-/// What is quoted for a message is one line of printable text.
+/// Checks that text quoted for a message is one line of printable text.
 fn quoted(text: &str) {
     let quoted = quote(text);
     assert!(

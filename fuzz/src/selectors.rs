@@ -64,12 +64,12 @@ fn fields(text: &str) {
 /// The object form: what is valid can be compiled, and prints as what parses to the same.
 fn in_json(object: &Object) {
     let _ = validate_labels(Some(object), &Path::new("labels"));
-    let faults = validate_label_selector(object, false, &Path::new("selector"));
+    let errors = validate_label_selector(object, false, &Path::new("selector"));
     match compile_label_selector(Some(object)) {
         Ok(selector) => {
             let printed = selector.to_string();
             assert_eq!(LabelSelector::parse(&printed), Ok(selector), "{printed}");
         }
-        Err(error) => assert!(!faults.is_empty(), "valid, but {error}"),
+        Err(error) => assert!(!errors.is_empty(), "valid, but {error}"),
     }
 }

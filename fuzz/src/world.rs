@@ -1,7 +1,6 @@
 //! The built-in resources, over a store that is never there: nothing that is checked here may reach it.
 
 use std::{
-    collections::HashSet,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -11,9 +10,8 @@ use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use trireme_actors::Clock;
 use trireme_kinds::{Settings, TokenIssuer};
-use trireme_machinery::GroupVersionKind;
 use trireme_registry::{
-    LateObjects, ResourceInfo, ServedVersion, WriteContext,
+    KnownKinds, LateObjects, ResourceDefinition, ServedVersion, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -23,7 +21,7 @@ use trireme_storage::{
 };
 
 /// Every built-in resource.
-pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
+pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|| {
     let store: Arc<dyn Storage> = Arc::new(Absent);
     trireme_kinds::resources(&Settings {
         storage_root: "/registry".to_owned(),
@@ -49,10 +47,14 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceInfo>> = LazyLock::new(|| {
 });
 
 /// Every kind that a body may name.
-pub(crate) static KNOWN_KINDS: LazyLock<HashSet<GroupVersionKind>> = LazyLock::new(trireme_kinds::known_kinds);
+pub(crate) static KNOWN_KINDS: LazyLock<Arc<KnownKinds>> = LazyLock::new(|| {
+    let all = RESOURCES.iter().cloned().chain(trireme_kinds::virtual_resources());
+    let all: Vec<_> = all.map(Arc::new).collect();
+    Arc::new(KnownKinds::new(&all, Arc::new(trireme_kinds::other_kinds())))
+});
 
 /// The resource of a kind, in the version that is named.
-pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<(&'static ResourceInfo, &'static ServedVersion)> {
+pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<(&'static ResourceDefinition, &'static ServedVersion)> {
     RESOURCES.iter().filter(|info| &*info.kind == kind).find_map(|info| {
         let mut versions = info.versions.iter();
         let version = versions.find(|version| version.group_version.to_string() == api_version)?;
@@ -61,7 +63,7 @@ pub(crate) fn by_kind(api_version: &str, kind: &str) -> Option<(&'static Resourc
 }
 
 /// A resource and one of its versions for each number.
-pub(crate) fn by_number(number: u8) -> (&'static ResourceInfo, &'static ServedVersion) {
+pub(crate) fn by_number(number: u8) -> (&'static ResourceDefinition, &'static ServedVersion) {
     let all: Vec<_> = RESOURCES
         .iter()
         .flat_map(|info| info.versions.iter().map(move |version| (info, version)))

@@ -63,7 +63,7 @@ fn every_target_has_its_check_and_its_seeds() {
     assert_eq!(names(&entries(&folder().join("corpus"))), listed);
 }
 
-/// What kube-apiserver was sent and what it answered, as objects and as what replaces them.
+/// Recorded requests and answers of kube-apiserver, as objects and as what replaces them.
 #[test]
 fn what_was_recorded_holds() {
     let recorded = folder().join("../tests/reference");

@@ -67,13 +67,13 @@ impl Balancer {
         self.port
     }
 
-    /// Whether the replica on this port gets new connections.
+    /// Returns true if the replica on this port gets new connections.
     pub fn uses(&self, port: u16) -> bool {
         let replica = self.replicas.iter().find(|replica| replica.port == port);
         replica.is_some_and(|replica| replica.ready.load(Ordering::Relaxed))
     }
 
-    /// How many connections the replica on this port has from here.
+    /// The number of connections the replica on this port has from here.
     pub fn open(&self, port: u16) -> usize {
         let replica = self.replicas.iter().find(|replica| replica.port == port);
         replica.map_or(0, |replica| replica.open.load(Ordering::Relaxed))

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::ports::free_port;
 use crate::server::{ADMIN_TOKEN, Etcd, Server, binary};
 
-/// What certificates of the default group carry.
+/// The group's name in certificates of the default group.
 const GROUP_NAME: &str = "replica.trireme.trireme";
 /// Between two looks at a condition that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -93,12 +93,12 @@ pub struct Replica {
     pub server: Server,
     /// Where its peers reach it.
     pub address: String,
-    /// What it shows to them.
+    /// The certificate that it shows to them.
     pub files: PeerFiles,
 }
 
 impl Replica {
-    /// What it tells of the group; `None` if it does not answer.
+    /// Its view of the group; `None` if it does not answer.
     pub fn view(&self) -> Option<View> {
         let answer = self.server.client().get("/debug/replicas").ok()?;
         (answer.code == 200).then(|| View(serde_json::from_str(&answer.text()).expect("JSON")))
@@ -156,7 +156,7 @@ impl View {
         self.text("leader")
     }
 
-    /// Whether there is a quorum.
+    /// Returns true if there is a quorum.
     pub fn has_quorum(&self) -> bool {
         self.0["quorum"] == true
     }
@@ -177,7 +177,7 @@ impl View {
         self.duties().map(|duty| (name_of(duty), token(duty))).collect()
     }
 
-    /// Who holds a duty, by the group's state.
+    /// The holder of a duty, by the group's state.
     pub fn holder(&self, duty: &str) -> Option<String> {
         let found = self.duties().find(|found| found["duty"] == duty)?;
         found["holder"].as_str().map(str::to_owned)
@@ -253,7 +253,7 @@ impl Group {
         Ok(())
     }
 
-    /// What every replica tells that answers, by its place.
+    /// The views of all replicas that answer, by their places.
     pub fn views(&self) -> BTreeMap<usize, View> {
         let views = self.replicas.iter().enumerate();
         views
@@ -296,7 +296,7 @@ impl Group {
     }
 }
 
-/// Whether so many duties are held, each once.
+/// Returns true if so many duties are held, each once.
 pub fn is_all(held: &BTreeMap<usize, BTreeSet<String>>, all: usize) -> bool {
     let names: BTreeSet<&String> = held.values().flatten().collect();
     let count: usize = held.values().map(BTreeSet::len).sum();

@@ -40,7 +40,7 @@ pub struct Request<'a> {
     pub lines: Option<(usize, Duration)>,
 }
 
-/// What came back.
+/// The answer.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status code.

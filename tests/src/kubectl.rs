@@ -185,7 +185,7 @@ impl Session {
         session
     }
 
-    /// What a command prints, and its exit code if that is not 0.
+    /// The output of a command, and its exit code if that is not 0.
     fn run(&self, line: &str) -> String {
         let output = Command::new("bash")
             .arg("-c")

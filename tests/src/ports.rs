@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 const RANGE: std::ops::Range<u16> = 10_240..32_000;
 const ATTEMPTS: usize = 200;
 
-/// What this process has given out. A port is free until its server starts, so looking alone would give it out again.
+/// Ports that this process has given out. A port is free until its server starts, so looking alone would give it out again.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// An address on the loopback that nobody listened on a moment ago, and that nobody else in this process gets.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at a condition that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// How much of a log is shown when a test fails.
+/// The part of a log that is shown when a test fails.
 const LOG_LINES: usize = 60;
 
 /// A child process with its output in a file. Dropping it kills it and, if the test failed, prints the end of its log.
@@ -38,7 +38,7 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if it has.
     pub fn ended(&mut self) -> Option<String> {
         self.child.try_wait().ok().flatten().map(|status| status.to_string())
     }
@@ -55,7 +55,7 @@ impl Process {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// How much memory it has, in bytes.
+    /// Its memory, in bytes.
     pub fn resident_bytes(&self) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

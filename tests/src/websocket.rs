@@ -19,7 +19,7 @@ pub struct Socket {
     pub protocol: Option<String>,
 }
 
-/// What comes over a WebSocket.
+/// A message of a WebSocket.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Received {
     /// A text frame with a watch event.

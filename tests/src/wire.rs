@@ -53,7 +53,7 @@ impl Wire {
         *self.passage.is_cut() = true;
     }
 
-    /// What was held back passes, and what comes.
+    /// Lets bytes pass, those held back first.
     pub fn mend(&self) {
         *self.passage.is_cut() = false;
         self.passage.changed.notify_all();

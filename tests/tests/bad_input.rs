@@ -10,7 +10,7 @@ use trireme_tests::http::Client;
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// How many cases there are of each category at least, so that none is lost.
+/// The number of cases there are of each category at least, so that none is lost.
 const CATEGORIES: &[(&str, usize)] = &[
     ("authentication", 91),
     ("content-types", 78),
@@ -41,7 +41,7 @@ const CATEGORIES: &[(&str, usize)] = &[
 /// No answer takes longer, in an unoptimised build on a busy machine; those to a future resource version take three
 /// seconds on purpose.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much memory the server may have gained after all of it. Most of it is what the allocator keeps.
+/// The memory that the server may have gained after all of it. Most of it is what the allocator keeps.
 const MORE_BYTES: u64 = 256 * 1024 * 1024;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -100,32 +100,32 @@ fn every_case_gets_its_answer() {
     wait_for_namespace(&mut server, &client);
     let files = load(&prepare(&client));
     let before = server.process().resident_bytes().expect("is known");
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for file in &files {
-        let answers: Vec<Came> = file.cases.iter().map(|case| ask(&client, case, &mut faults)).collect();
+        let answers: Vec<Came> = file.cases.iter().map(|case| ask(&client, case, &mut errors)).collect();
         if std::env::var_os("UPDATE_EXPECT").is_some() {
             file.update(&answers).expect("the file can be written");
         }
     }
-    faults.extend(aftermath(&mut server, before));
+    errors.extend(aftermath(&mut server, before));
     // Its log says less than the list, and would hide it.
     drop(server);
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
-fn ask(client: &Client, case: &Case, faults: &mut Vec<String>) -> Came {
+fn ask(client: &Client, case: &Case, errors: &mut Vec<String>) -> Came {
     let begun = Instant::now();
     let came = Came::of(client.anonymous().send_raw(&case.request, &case.method));
     let took = begun.elapsed();
-    let fault = match &case.expected {
+    let error = match &case.expected {
         None => Some(format!("nobody has said what must come; came {came}")),
-        Some(expected) => expected.fault(&came),
+        Some(expected) => expected.error(&came),
     };
-    if let Some(fault) = fault {
-        faults.push(format!("{} {}: {fault}", case.place, shortened(&case.text)));
+    if let Some(error) = error {
+        errors.push(format!("{} {}: {error}", case.place, shortened(&case.text)));
     }
     if took > PATIENCE {
-        faults.push(format!("{} {}: took {took:?}", case.place, shortened(&case.text)));
+        errors.push(format!("{} {}: took {took:?}", case.place, shortened(&case.text)));
     }
     came
 }
@@ -134,19 +134,19 @@ fn shortened(text: &str) -> String {
     text.chars().take(120).collect()
 }
 
-/// What must be true of the server after everything that was thrown at it.
+/// Checks the server after everything that was thrown at it.
 fn aftermath(server: &mut Server, before: u64) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let ready = server.client().anonymous().get("/readyz");
     if !ready.as_ref().is_ok_and(|answer| answer.code == 200) {
-        faults.push(format!("afterwards it is not ready: {ready:?}"));
+        errors.push(format!("afterwards it is not ready: {ready:?}"));
     }
     let process = server.process();
     if let Some(status) = process.ended() {
-        faults.push(format!("it has ended: {status}"));
-        return faults;
+        errors.push(format!("it has ended: {status}"));
+        return errors;
     }
-    faults.extend(
+    errors.extend(
         process
             .log()
             .lines()
@@ -156,9 +156,9 @@ fn aftermath(server: &mut Server, before: u64) -> Vec<String> {
     let after = process.resident_bytes().expect("is known");
     println!("memory: {} MiB before, {} MiB after", before >> 20, after >> 20);
     if after > before + MORE_BYTES {
-        faults.push(format!("memory grew from {before} to {after} bytes"));
+        errors.push(format!("memory grew from {before} to {after} bytes"));
     }
-    faults
+    errors
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn paths(admin: &Client) -> BTreeSet<String> {
     paths
 }
 
-/// What everybody may read.
+/// Paths that every user may read.
 const PUBLIC: &[&str] = &["/healthz", "/livez", "/readyz", "/version"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
@@ -232,7 +232,7 @@ fn without_credentials_there_is_nothing_but_health_and_version() {
     let admin = server.client();
     let paths = paths(&admin);
     let mut connection = admin.anonymous().open().expect("connects");
-    let (mut asked, mut faults) = (0, Vec::new());
+    let (mut asked, mut errors) = (0, Vec::new());
     for path in &paths {
         for method in METHODS {
             let request = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
@@ -246,13 +246,13 @@ fn without_credentials_there_is_nothing_but_health_and_version() {
                 (false, _) => answer.code == 403 && (*method == "HEAD" || answer.text().contains("\"Forbidden\"")),
             };
             if !fits {
-                faults.push(format!("{method} {path}: {} {}", answer.code, answer.text()));
+                errors.push(format!("{method} {path}: {} {}", answer.code, answer.text()));
             }
         }
     }
     println!("{asked} requests to {} paths", paths.len());
     assert!(paths.len() > 250, "discovery told of {} paths only", paths.len());
-    assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+    assert!(errors.is_empty(), "{} errors:\n{}", errors.len(), errors.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a user sees of the controllers that run in the server itself, on both stores: every script under
+//! Tests of the controllers that run in the server itself, on both stores: every script under
 //! `tests/controllers`, and what becomes of work that a death interrupts.
 
 use std::time::Duration;

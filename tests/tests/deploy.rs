@@ -1,5 +1,6 @@
-//! What `deploy/` names is what a real server has: its settings and its metrics. Whether the whole of it works together is
-//! for `tests/compose.sh`, where there is a Docker engine.
+//! Tests that `deploy/` names things that a real server has: its settings and its metrics. Scripts take from this machine what they
+//! can, and say what they miss. Whether the whole of it works together is for `tests/compose.sh`, where there is a Docker
+//! engine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -155,4 +156,76 @@ fn monitoring_reads_metrics_with_its_certificate_and_nothing_else() {
     assert!(is_good && told(&page).contains("apiserver_request_total"), "{page}");
     let (is_good, refusal) = get("/api/v1/namespaces");
     assert!(!is_good && refusal.contains("trireme-monitoring"), "{refusal}");
+}
+
+/// What `scripts/debian-mirror` prints on a machine whose apt has these sources.
+fn mirror_by_apt(sources: &str) -> Output {
+    let dir = tempfile::tempdir().expect("a directory");
+    let root = dir.path().display();
+    fs::create_dir(dir.path().join("lists")).expect("it can be made");
+    fs::write(dir.path().join("sources.list"), sources).expect("it can be written");
+    let configuration = dir.path().join("apt.conf");
+    let settings = format!(
+        "Dir::Etc::sourcelist \"{root}/sources.list\";\nDir::Etc::sourceparts \"-\";\nDir::State::lists \"{root}/lists\";\n"
+    );
+    fs::write(&configuration, settings).expect("it can be written");
+    Command::new(trireme_tests::folder().join("../scripts/debian-mirror"))
+        .env_remove("DEBIAN_MIRROR")
+        .env("APT_CONFIG", configuration)
+        .output()
+        .expect("it starts")
+}
+
+#[test]
+fn images_are_made_from_the_mirror_of_this_machines_apt() {
+    let own =
+        mirror_by_apt("deb http://tools.example/apt bookworm tools\ndeb http://mirror.example/debian bookworm main\n");
+    let has_apt = Command::new("apt-get").arg("--version").output().is_ok();
+    let expected = if has_apt { "http://mirror.example/debian\n" } else { "" };
+    assert_eq!(String::from_utf8_lossy(&own.stdout), expected);
+
+    let none = mirror_by_apt("deb http://tools.example/apt bookworm tools\n");
+    assert!(!none.status.success());
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert!(said.contains("set DEBIAN_MIRROR"), "{said}");
+}
+
+#[test]
+fn scripts_and_images_name_no_host_that_packages_come_from() {
+    let mut files = Vec::new();
+    for folder in ["scripts", "deploy", "deploy/images", ".ci"] {
+        let entries = fs::read_dir(trireme_tests::folder().join("..").join(folder)).expect("a folder");
+        let names = entries.map(|entry| entry.expect("an entry").path());
+        files.extend(names.filter(|path| path.is_file() && path.extension().is_none_or(|end| end == "sh")));
+    }
+    files.push(trireme_tests::folder().join("compose.sh"));
+    files.push(trireme_tests::folder().join("../Makefile"));
+    assert!(files.len() > 6, "these are not all: {files:?}");
+
+    let host = r"((?:https?|ftp)://[A-Za-z0-9][A-Za-z0-9.-]*)";
+    for path in files {
+        let text = fs::read_to_string(&path).expect("it can be read");
+        let local = |url: &String| url.ends_with("127.0.0.1") || url.ends_with("localhost");
+        let named: Vec<_> = found(host, &text).into_iter().filter(|url| !local(url)).collect();
+        assert_eq!(
+            named,
+            Vec::<String>::new(),
+            "{}: take it from the settings of apt, pip or cargo",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn a_build_without_protoc_says_in_one_line_what_to_install() {
+    let empty = tempfile::tempdir().expect("a directory");
+    let failed = Command::new(trireme_tests::folder().join("../scripts/call-protoc"))
+        .arg("--version")
+        .env("PATH", empty.path())
+        .output()
+        .expect("it starts");
+    assert!(!failed.status.success());
+    let said = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("protobuf-compiler"), "{said}");
 }

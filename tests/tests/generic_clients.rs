@@ -1,4 +1,4 @@
-//! What clients rely on that know no kind in particular (informers, printers, drainers), where no recording shows it.
+//! Tests of behaviour that generic clients rely on (informers, printers, drainers), where no recording shows it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a user of helm 4 sees of a chart's life, on both stores: the script `tests/helm/chart.txt`.
+//! Tests of a chart's life with helm 4, on both stores: the script `tests/helm/chart.txt`.
 
 use trireme_tests::kubectl;
 use trireme_tests::process::find_program;

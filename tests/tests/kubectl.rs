@@ -1,4 +1,4 @@
-//! What a user of kubectl sees, on both stores: every script under `tests/kubectl`.
+//! Tests of kubectl, on both stores: every script under `tests/kubectl`.
 
 use trireme_tests::kubectl::{check, scripts};
 use trireme_tests::{Server, StoreChoice};

@@ -8,45 +8,51 @@ use std::process::Command;
 use serde_json::Value;
 use trireme_tests::folder;
 
-/// Which rooms a room may depend on. Transitive edges are not implied.
+#[path = "layering/modules.rs"]
+mod modules;
+#[path = "layering/unused.rs"]
+mod unused;
+
+/// Which rooms a room depends on. Transitive edges are not implied; an edge that a room is to have later comes with its
+/// first use.
 const ROOMS: &[(&str, &[&str])] = &[
     ("actors", &[]),
     ("machinery", &[]),
+    ("http", &["actors"]),
+    ("cel", &["machinery"]),
     ("storage", &[]),
     ("registry", &["actors", "machinery", "storage"]),
-    ("kinds", &["machinery", "registry"]),
-    ("flow", &["actors", "machinery"]),
+    ("kinds", &["machinery", "registry", "cel"]),
+    ("flow", &[]),
     ("auth", &["actors", "machinery", "registry"]),
     ("admission", &["actors", "machinery", "registry"]),
-    ("audit", &["actors", "machinery"]),
-    ("extensions", &["actors", "machinery", "registry"]),
-    ("aggregation", &["actors", "machinery", "registry"]),
+    ("audit", &[]),
+    ("extensions", &[]),
+    ("aggregation", &["machinery", "registry"]),
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (
         "edge",
-        &[
-            "actors",
-            "machinery",
-            "registry",
-            "kinds",
-            "flow",
-            "auth",
-            "admission",
-            "audit",
-            "extensions",
-            "aggregation",
-        ],
+        &["actors", "machinery", "registry", "flow", "auth", "audit", "http"],
     ),
     ("cluster", &["actors"]),
     // It starts programs as the tests do.
-    ("chaos", &["tests"]),
+    ("chaos", &["http", "tests"]),
     ("tests", &[]),
     // It starts processes and etcd as the tests do.
-    ("bench", &["tests"]),
+    ("bench", &["http", "tests"]),
     // Looks at parsers from inside: the features `testing` of these rooms show them.
     (
         "fuzz",
-        &["actors", "machinery", "storage", "registry", "kinds", "auth", "edge"],
+        &[
+            "actors",
+            "machinery",
+            "cel",
+            "storage",
+            "registry",
+            "kinds",
+            "auth",
+            "edge",
+        ],
     ),
 ];
 
@@ -58,12 +64,31 @@ const OUTSIDE: &[&str] = &["chaos", "tests", "bench", "fuzz"];
 const LIBRARIES: &[(&str, &[&str], &str)] = &[
     (
         "actix-web",
-        &["edge"],
+        &["http", "edge"],
         "only edge knows HTTP; return a typed error or a value and let edge render it",
     ),
-    ("actix-http", &["edge"], "only edge knows HTTP"),
-    ("hyper", &["edge"], "only edge knows HTTP"),
-    ("tokio-tungstenite", &["edge"], "only edge knows WebSockets"),
+    ("actix-http", &["http", "edge"], "only edge knows HTTP"),
+    (
+        "hyper",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "hyper-util",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "h2",
+        &["http"],
+        "only http drives connections; take trireme_http::client",
+    ),
+    (
+        "tokio-rustls",
+        &["http", "cluster"],
+        "only http drives connections, and cluster those of the replicas; take trireme_http::client",
+    ),
+    ("tokio-tungstenite", &["http"], "only http knows WebSockets"),
     (
         "etcd-client",
         &["storage"],
@@ -79,6 +104,11 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
         "k8s-openapi",
         &["kinds"],
         "it takes a minute to build; kinds turns it into data for all",
+    ),
+    (
+        "crate cel",
+        &["cel"],
+        "expressions are compiled and evaluated in one place; go through trireme_cel",
     ),
     (
         "clap",
@@ -124,34 +154,124 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON")
 }
 
+/// What a dependency is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Usage {
+    Normal,
+    Test,
+    Build,
+}
+
+/// A crate as its Cargo.toml describes it.
+struct Manifest {
+    /// The room's name.
+    name: String,
+    /// The package's name.
+    package: String,
+    folder: PathBuf,
+    /// By the names that the crate's sources use.
+    dependencies: Vec<(String, Usage)>,
+}
+
+fn manifests() -> Vec<Manifest> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("packages");
+    packages.iter().map(manifest).collect()
+}
+
+fn manifest(package: &Value) -> Manifest {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let dependencies = package["dependencies"].as_array().expect("dependencies");
+    let dependencies = dependencies.iter().map(|dependency| {
+        let usage = match dependency["kind"].as_str() {
+            Some("dev") => Usage::Test,
+            Some("build") => Usage::Build,
+            _ => Usage::Normal,
+        };
+        let name = dependency["rename"]
+            .as_str()
+            .unwrap_or_else(|| dependency["name"].as_str().expect("a name"));
+        (name.to_owned(), usage)
+    });
+    let path = PathBuf::from(text(&package["manifest_path"]));
+    Manifest {
+        name: room(package["name"].as_str().expect("a name")),
+        package: text(&package["name"]),
+        folder: path.parent().expect("a folder").to_owned(),
+        dependencies: dependencies.collect(),
+    }
+}
+
+fn room(package: &str) -> String {
+    match package {
+        // A library is called like a room.
+        "cel" => "crate cel".to_owned(),
+        package => package.strip_prefix("trireme-").unwrap_or(package).to_owned(),
+    }
+}
+
 /// Every crate's direct dependencies by the room's name, without what only its tests need: a test may set up real
 /// things of any room.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
-    let room = |name: &str| name.strip_prefix("trireme-").unwrap_or(name).to_owned();
-    let metadata = metadata();
-    let packages = metadata["packages"].as_array().expect("packages");
-    packages
+    let needs = |manifest: &Manifest| {
+        let needs = manifest.dependencies.iter().filter(|(_, usage)| *usage != Usage::Test);
+        // A crate may name itself to switch on a feature for its own tests.
+        let needs = needs.map(|(name, _)| room(name)).filter(|need| *need != manifest.name);
+        needs.collect()
+    };
+    manifests()
         .iter()
-        .map(|package| {
-            let name = room(package["name"].as_str().expect("a name"));
-            let needs = package["dependencies"].as_array().expect("dependencies");
-            let needs = needs.iter().filter(|need| need["kind"] != "dev");
-            let needs = needs.map(|need| need["name"].as_str().expect("a name"));
-            // A crate may name itself to switch on a feature for its own tests.
-            let needs = needs.map(room).filter(|need| *need != name).collect();
-            (name, needs)
-        })
+        .map(|manifest| (manifest.name.clone(), needs(manifest)))
         .collect()
+}
+
+/// Crates whose top-level modules still form cycles, and how many modules are in them. The list only shrinks.
+const CYCLIC: &[(&str, usize)] = &[
+    ("actors", 6),
+    ("registry", 13),
+    ("auth", 2),
+    ("duties", 3),
+    ("cluster", 5),
+    ("kinds", 16),
+    ("edge", 10),
+    ("trireme", 6),
+    ("chaos", 2),
+    ("bench", 2),
+];
+
+#[test]
+fn modules_form_no_cycles() {
+    let mut errors = Vec::new();
+    for manifest in manifests() {
+        let cycles = modules::cycles(&modules::graph(&manifest.folder.join("src")));
+        let count: usize = cycles.iter().map(BTreeSet::len).sum();
+        let listed = CYCLIC
+            .iter()
+            .find(|(name, _)| *name == manifest.name)
+            .map_or(0, |(_, count)| *count);
+        if count > listed {
+            errors.push(format!(
+                "{}: {count} modules are in cycles, {listed} are listed: move what both sides need below them: {cycles:?}",
+                manifest.name
+            ));
+        } else if count < listed {
+            errors.push(format!(
+                "{}: only {count} modules are in cycles: lower the number in CYCLIC",
+                manifest.name
+            ));
+        }
+    }
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
 #[test]
 fn rooms_depend_on_allowed_rooms_only() {
     let dependencies = dependencies();
     let allowed: BTreeMap<&str, &[&str]> = ROOMS.iter().copied().collect();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for (room, needs) in &dependencies {
         if room != ROOT && !allowed.contains_key(room.as_str()) {
-            faults.push(format!(
+            errors.push(format!(
                 "{room} is not in the table of rooms: add it with its edges, here and in ARCHITECTURE.md"
             ));
         }
@@ -161,7 +281,7 @@ fn rooms_depend_on_allowed_rooms_only() {
                 None => room == ROOT && !OUTSIDE.contains(&need.as_str()),
             };
             if !is_allowed {
-                faults.push(format!(
+                errors.push(format!(
                     "{room} depends on {need}, which the house does not allow: move what is shared down into a room that both \
                      may use, or hand it in as a trait object from src/trireme/src/app.rs"
                 ));
@@ -174,24 +294,24 @@ fn rooms_depend_on_allowed_rooms_only() {
             "{room} is in the table but not in the workspace: take it out"
         );
     }
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
 #[test]
 fn libraries_are_named_where_they_belong_only() {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for (room, needs) in dependencies() {
         for (library, rooms, why) in LIBRARIES {
             // The composition root lists what it hands on; the outer crates are clients.
             if needs.contains(*library) && !rooms.contains(&room.as_str()) && !OUTSIDE.contains(&room.as_str()) {
-                faults.push(format!("{room} names {library}: {why}"));
+                errors.push(format!("{room} names {library}: {why}"));
             }
         }
     }
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
-/// What has no place in a room of pure functions.
+/// Libraries that have no place in a room of pure functions.
 const IMPURE: &[&str] = &[
     "tokio",
     "tokio-util",
@@ -205,22 +325,24 @@ const IMPURE: &[&str] = &[
 ];
 
 #[test]
-fn machinery_is_pure() {
+fn machinery_and_cel_are_pure() {
     let dependencies = dependencies();
-    let impure: Vec<&String> = dependencies["machinery"]
-        .iter()
-        .filter(|need| IMPURE.contains(&need.as_str()))
-        .collect();
-    assert!(
-        impure.is_empty(),
-        "machinery names {impure:?}: hand in what they would give as an argument"
-    );
+    for room in ["machinery", "cel"] {
+        let impure: Vec<&String> = dependencies[room]
+            .iter()
+            .filter(|need| IMPURE.contains(&need.as_str()))
+            .collect();
+        assert!(
+            impure.is_empty(),
+            "{room} names {impure:?}: hand in what they would give as an argument"
+        );
+    }
 }
 
 #[test]
 fn files_stay_short() {
     let root = folder().parent().expect("the tests are in the workspace");
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for top in ["src", "cluster", "chaos", "tests", "bench", "fuzz"] {
         for file in rust_files(&root.join(top)) {
             let lines = fs::read_to_string(&file).expect("the file can be read").lines().count();
@@ -231,15 +353,15 @@ fn files_stay_short() {
                 .into_owned();
             let listed = LONGER_FILES.iter().any(|(longer, _)| *longer == name);
             match (lines > MOST_LINES, listed) {
-                (true, false) => faults.push(format!(
+                (true, false) => errors.push(format!(
                     "{name} has {lines} lines: split it by concern below {MOST_LINES}"
                 )),
-                (false, true) => faults.push(format!("{name} is short enough now: take it out of LONGER_FILES")),
+                (false, true) => errors.push(format!("{name} is short enough now: take it out of LONGER_FILES")),
                 _ => {}
             }
         }
     }
-    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    assert!(errors.is_empty(), "\n{}", errors.join("\n"));
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! What a running server tells its operator: slow requests in the log, CPU profiles.
+//! Tests of the output for operators: slow requests in the log, CPU profiles.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! How servers say that they are there: identity leases and the endpoints of the Service `kubernetes`.
+//! Presence of servers: identity leases and the endpoints of the Service `kubernetes`.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn until(server: &mut Server, what: &'static str, condition: impl Fn(&Client) ->
     waited.unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// Whether both objects, which are written one after the other, have these addresses.
+/// Returns true if both objects, which are written one after the other, have these addresses.
 fn shows(client: &Client, addresses: &[&str]) -> bool {
     let ips: Vec<Value> = addresses.iter().map(|ip| json!({ "ip": ip })).collect();
     let ready: Vec<Value> = addresses.iter().copied().map(endpoint).collect();

@@ -31,7 +31,7 @@ fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{told}");
     for part in [
-        "3 faults",
+        "3 errors",
         "--secure-port",
         "\"70000\"",
         "--event-ttl",
@@ -39,7 +39,7 @@ fn wrong_settings_are_all_told_and_the_exit_code_is_64() {
     ] {
         assert!(told.contains(part), "{part} is missing in: {told}");
     }
-    assert!(!data.exists(), "nothing was done before the faults were told");
+    assert!(!data.exists(), "nothing was done before the errors were told");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn check(store: StoreChoice) {
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
     let server = Server::try_start(store, &[SERVICE_RANGE]).unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
     for file in files() {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
@@ -104,15 +104,15 @@ fn check(store: StoreChoice) {
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
-        faults.extend(known.judge(&file, &replayed));
+        errors.extend(known.judge(&file, &replayed));
     }
     let percentage = (100 * matching).checked_div(all).unwrap_or_default();
     println!("{store:?} in all: {matching} of {all} scenarios match, {percentage} %");
     assert!(
-        faults.is_empty(),
-        "{} faults over {store:?}:\n{}",
-        faults.len(),
-        faults.join("\n")
+        errors.is_empty(),
+        "{} errors over {store:?}:\n{}",
+        errors.len(),
+        errors.join("\n")
     );
 }
 

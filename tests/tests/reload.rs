@@ -79,7 +79,7 @@ fn with_certificate(server: &Server, (certificate, key): &Issued) -> Client {
         .expect("they fit")
 }
 
-/// Whether a client certificate is believed: anyone known may read discovery.
+/// Returns true if a client certificate is believed: anyone known may read discovery.
 fn is_believed(server: &Server, issued: &Issued) -> bool {
     match with_certificate(server, issued).get("/api").expect("an answer").code {
         200 => true,

@@ -1,4 +1,4 @@
-//! What three replicas over one etcd do when something happens to one of them, as their users see it.
+//! Tests of three replicas over one etcd when something happens to one of them, as their users see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
@@ -12,7 +12,7 @@ use trireme_tests::{Server, StoreChoice};
 
 /// Debug builds on a machine that compiles beside them take their time.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What a test holds the move of duties to. 3 s are promised, for a machine that does nothing else.
+/// The time limit for the move of duties. 3 s are promised, for a machine that does nothing else.
 const MOVED_WITHIN: Duration = Duration::from_secs(10);
 const ALL: [usize; 3] = [0, 1, 2];
 const COLLECTOR: &str = "garbage-collector-controller";

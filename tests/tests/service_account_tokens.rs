@@ -49,7 +49,7 @@ fn token(server: &Server, account: &str, spec: Value) -> String {
     made["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// Who the server takes the holder of a token for; the code if for nobody.
+/// The user that the server takes the holder of a token for; the code if it takes him for none.
 fn holder(server: &Server, token: &str) -> Result<Value, u16> {
     let review = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";

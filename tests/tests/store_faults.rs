@@ -1,4 +1,4 @@
-//! What clients and load balancers see while etcd is away.
+//! Tests of clients and load balancers while etcd is away.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use trireme_tests::http::{Answer, Client};
 use trireme_tests::{Server, StoreChoice};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What is promised is 2 s; the machine may be busy with other tests.
+/// The time limit: 2 s are promised; the machine may be busy with other tests.
 const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// A write waits 5 s for its store, a consistent read 3 s.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(8);

@@ -11,7 +11,7 @@ use trireme_tests::{Server, StoreChoice};
 const CONFIGMAPS: &str = "/api/v1/namespaces/sockets/configmaps";
 /// `admin-token` in base64 for URLs.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.YWRtaW4tdG9rZW4";
-/// What is waited for comes in milliseconds, or never.
+/// The time limit of waits for things that come in milliseconds, or never.
 const PATIENCE: Duration = Duration::from_secs(20);
 const NORMAL: u16 = 1000;
 const GOING_AWAY: u16 = 1001;
@@ -114,7 +114,7 @@ fn the_old_paths_of_watches_do_it_too(server: &Server) {
     socket.close();
 }
 
-/// How many long-running requests for ConfigMaps the metrics show.
+/// The number of long-running requests for ConfigMaps the metrics show.
 fn long_running(server: &Server) -> f64 {
     let metrics = server.client().get("/metrics").expect("an answer").text();
     let lines = metrics

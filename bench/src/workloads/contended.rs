@@ -1,6 +1,6 @@
 //! One object that several writers change at once. An operation is one change that succeeded.
 
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::Bench;
 use super::update::{is_turn, no_turn};

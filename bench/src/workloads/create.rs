@@ -1,7 +1,7 @@
 //! Creates: config maps of 1 KiB and realistic pods.
 
 use bytes::Bytes;
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::{Bench, READERS, WRITERS, mib};
 use crate::client::{Call, Session};

@@ -1,7 +1,7 @@
 //! Gets of single pods.
 
-use http::StatusCode;
 use memchr::memmem;
+use trireme_http::client::StatusCode;
 
 use super::{Bench, READERS};
 use crate::client::{Call, Session};

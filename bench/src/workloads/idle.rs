@@ -1,7 +1,7 @@
 //! What a watch costs while nothing happens: memory.
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::watcher::{current_version, open_all};
 use super::{Bench, mib};

@@ -1,8 +1,8 @@
 //! Lists of pods: all of them, in pages, by label and by node.
 
 use bytes::{Bytes, BytesMut};
-use http::StatusCode;
 use memchr::memmem;
+use trireme_http::client::StatusCode;
 
 use super::Bench;
 use crate::client::{Call, Session};

@@ -1,6 +1,6 @@
 //! How far memory grows while several callers list everything at once.
 
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::list::Counter;
 use super::{Bench, mib};

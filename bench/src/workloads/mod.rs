@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use clap::ValueEnum;
-use http::StatusCode;
 use serde_json::json;
+use trireme_http::client::StatusCode;
 
 use crate::client::{Call, Session};
 use crate::failure::Failure;

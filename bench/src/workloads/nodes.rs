@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::watcher::{Watcher, current_version, open_all};
 use super::{Bench, WRITERS};

@@ -1,7 +1,7 @@
 //! Changes of objects that nobody else changes, and deletes.
 
 use bytes::Bytes;
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::{Bench, WRITERS};
 use crate::client::{Call, Session};

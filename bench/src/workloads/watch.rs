@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use hdrhistogram::Histogram;
-use http::StatusCode;
+use trireme_http::client::StatusCode;
 
 use super::watcher::{Watcher, current_version, open_all};
 use super::{Bench, LOOK_AGAIN};

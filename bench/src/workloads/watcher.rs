@@ -4,11 +4,9 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use http::StatusCode;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use memchr::{memchr, memmem};
 use tokio::sync::Semaphore;
+use trireme_http::client::{ResponseBody, StatusCode};
 
 use super::Bench;
 use crate::client::{Call, Session};
@@ -24,7 +22,7 @@ pub(super) struct Watcher {
     // Dropping it could end the connection under the stream.
     _session: Session,
     call: Call,
-    body: Incoming,
+    body: ResponseBody,
     lines: Lines,
 }
 
@@ -33,8 +31,7 @@ impl Watcher {
         let response = session.send(&call).await?;
         let status = response.status();
         if status != StatusCode::OK {
-            let body = response.into_body().collect().await;
-            let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let body = response.into_body().collect().await.unwrap_or_default();
             return Err(call.wrong_status(status, &body));
         }
         Ok(Self {
@@ -47,12 +44,8 @@ impl Watcher {
 
     /// Waits for the next piece of the stream and hands its events on. That a watch ends is a failure.
     pub(super) async fn next(&mut self, mut seen: impl FnMut(&Event<'_>)) -> Result<(), Failure> {
-        let frame = self.body.frame().await;
-        let frame = frame.ok_or_else(|| self.wrong("ended"))?;
-        let frame = frame.map_err(|_| self.wrong("was cut"))?;
-        let Ok(data) = frame.into_data() else {
-            return Ok(());
-        };
+        let data = self.body.chunk().await.map_err(|_| self.wrong("was cut"))?;
+        let data = data.ok_or_else(|| self.wrong("ended"))?;
         let mut fault = None;
         self.lines.see(&data, |line| match Event::of(line) {
             Ok(Some(event)) => seen(&event),

@@ -40,7 +40,7 @@ struct World {
     log: Vec<TruthEntry>,
     live: BTreeMap<Key, TruthEntry>,
     history: History,
-    /// What each client last read of a key.
+    /// The last read of each client, by key.
     known: BTreeMap<(usize, Key), (Revision, Option<u64>)>,
     /// The revision that each replica's cache is at.
     caches: BTreeMap<&'static str, Revision>,

@@ -144,7 +144,7 @@ impl<'h> Ledger<'h> {
         self.known.before(moment)
     }
 
-    /// Whether every change from one revision to another, inclusive, is in the ledger.
+    /// Returns true if every change from one revision to another, inclusive, is in the ledger.
     pub(crate) fn covers(&self, from: Revision, to: Revision) -> bool {
         let told = self.head.is_some_and(|head| to <= head);
         told && self.holes.iter().all(|(first, last)| *last < from || to < *first)
@@ -181,14 +181,14 @@ impl<'h> Ledger<'h> {
         asked.map(|(_, revision)| *revision).max().unwrap_or(0)
     }
 
-    /// Whether the system writes this key of its own accord.
+    /// Returns true if the system writes this key of its own accord.
     pub(crate) fn is_internal(&self, path: &str) -> bool {
         let internal = &self.history.run.internal;
         internal.iter().any(|prefix| path.starts_with(prefix.as_str()))
     }
 }
 
-/// Whether an object lies in what a list or a watch selects.
+/// Returns true if an object lies in what a list or a watch selects.
 pub(crate) fn selects(key: &Key, selector: &BTreeMap<String, String>, entry: &TruthEntry) -> bool {
     let part = |wanted: &str, is: &str| wanted.is_empty() || wanted == is;
     !entry.deleted
@@ -229,7 +229,7 @@ fn attempts(history: &History) -> HashMap<&str, usize> {
         .collect()
 }
 
-/// What is in a gap of every member. With no member at all, nothing is covered, but then there is no head either.
+/// The events in a gap of every member. With no member at all, nothing is covered, but then there is no head either.
 fn holes(history: &History) -> Vec<(Revision, Revision)> {
     let mut members = BTreeSet::new();
     let mut gaps: BTreeMap<&str, Vec<(Revision, Revision)>> = BTreeMap::new();

@@ -75,7 +75,7 @@ fn works_again(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Whether the last looks at the replicas before a moment show one leader.
+/// Returns true if the last looks at the replicas before a moment show one leader.
 fn agree_on_a_leader(history: &History, moment: Nanos) -> bool {
     let last = |replica: &String| {
         let looks = replica_samples(history).map(|(_, sample)| sample);
@@ -135,13 +135,13 @@ fn ready_and_not_working(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Whether it is refused because the store takes no writes of anybody. To be unready for that would end reads, too.
+/// Returns true if it is refused because the store takes no writes of anybody. To be unready for that would end reads, too.
 fn tells_that_nobody_writes(history: &History, probe: &Op) -> bool {
     let during = |fault: &FaultRecord| fault.read_only && (fault.at..=fault.until).contains(&probe.returned);
     probe.code == 503 && installed(history).any(|(_, fault)| during(fault))
 }
 
-/// Whether a user would call it an error. A 409 or a 404 is an answer.
+/// Returns true if a user would call it an error. A 409 or a 404 is an answer.
 pub(crate) fn failed(op: &Op) -> bool {
     op.outcome == Outcome::Unknown || op.code == 429
 }

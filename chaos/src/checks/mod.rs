@@ -44,7 +44,7 @@ pub(crate) use self::liveness::failed;
 pub use self::validity::Validity;
 use crate::history::History;
 
-/// What is checked: the number used everywhere, and the promise in a few words.
+/// The invariants: the number used everywhere, and the promise in a few words.
 pub const INVARIANTS: [(u8, &str); 23] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
@@ -100,7 +100,7 @@ pub enum Evidence {
 pub struct Violation {
     /// Its number in [`INVARIANTS`].
     pub invariant: u8,
-    /// What was seen, and what should have been.
+    /// The observation, and the expectation.
     pub text: String,
     /// The records that show it.
     pub evidence: Vec<Evidence>,
@@ -128,12 +128,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What the checkers say of a run.
+/// The verdict of the checkers on a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Broken promises, by number; empty is good.
     pub violations: Vec<Violation>,
-    /// Whether the run can show anything.
+    /// True if the run can show anything.
     pub validity: Validity,
 }
 

@@ -67,7 +67,7 @@ fn one_state(ledger: &Ledger<'_>) -> Vec<Violation> {
     violations
 }
 
-/// What one replica shows of one object, or of one list, never grows older.
+/// Checks that the state that one replica shows of one object, or of one list, never grows older.
 fn replicas_go_forward(history: &History) -> Vec<Violation> {
     let mut shown: BTreeMap<(&str, &Key, &str), Vec<Seen>> = BTreeMap::new();
     for (index, op) in history.ops.iter().enumerate() {

@@ -126,7 +126,7 @@ fn illegal<M: Model<Op = Access, Metadata = ()>>(accesses: &[(&Op, Access)]) -> 
     matches!(check_operations_timeout(&operations, PATIENCE), CheckResult::Illegal)
 }
 
-/// What a request did to the register, or saw of it; `None` if neither.
+/// The operation of a request on the register; `None` if neither.
 fn access(ledger: &Ledger<'_>, index: usize) -> Option<Access> {
     let op = &ledger.history.ops[index];
     match (op.verb, op.outcome) {

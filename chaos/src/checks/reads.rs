@@ -3,7 +3,7 @@
 use super::{Evidence, Ledger, Violation};
 use crate::history::{Op, Outcome, Revision, Verb};
 
-/// How old an answer may be.
+/// The age that an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Freshness {
     /// No `resourceVersion`: as new as anything known when the read began.
@@ -17,7 +17,7 @@ pub(super) enum Freshness {
 }
 
 impl Freshness {
-    /// What a read has asked for; `None` for nonsense, which the server refuses.
+    /// The freshness that a read has asked for; `None` for nonsense, which the server refuses.
     pub(super) fn of(op: &Op) -> Option<Self> {
         match (op.request_rv.as_deref(), op.rv_match.as_deref()) {
             (None | Some(""), _) => Some(Self::Newest),

@@ -131,7 +131,7 @@ fn caches<'h>(ledger: &Ledger<'h>) -> Vec<Claim<'h>> {
     claims
 }
 
-/// What a stream had sent when it said that the state is complete.
+/// The objects that a stream had sent when it said that the state is complete.
 fn initial_state<'h>(ledger: &Ledger<'h>, stream: &Stream<'h>) -> Option<Claim<'h>> {
     let (rv, items, evidence) = streams::initial_state(ledger.history, stream)?;
     Some(Claim {

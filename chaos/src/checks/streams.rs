@@ -20,7 +20,7 @@ pub(super) struct Stream<'h> {
     /// Places in [`History::watches`], as they came.
     pub(super) events: Vec<(usize, &'h WatchEvent)>,
     pub(super) end: Option<&'h WatchEnd>,
-    /// What the client had seen before, if this stream goes on where another ended.
+    /// The state that the client had seen before, if this stream goes on where another ended.
     pub(super) resumes: Option<Revision>,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn check(ledger: &Ledger<'_>, streams: &[Stream<'_>]) -> Vec<Violatio
     violations
 }
 
-/// What a stream that begins with the state had told when it said that this is all: the revision, the objects, the
+/// The state that a stream had sent when it said that this is all: the revision, the objects, the
 /// records.
 pub(super) fn initial_state<'h>(
     history: &'h History,

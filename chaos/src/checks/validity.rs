@@ -1,4 +1,4 @@
-//! Whether a run can show anything. One without enough load, or whose fault did not bite, has not passed.
+//! True if a run can show anything. One without enough load, or whose fault did not bite, has not passed.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::history::{FaultResult, History, Nanos, Outcome, Purpose, SECOND, Verb};
 
-/// Whether a run counts.
+/// True if a run counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", content = "because", rename_all = "lowercase")]
 pub enum Validity {
@@ -20,7 +20,7 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// Whether it counts.
+    /// Returns true if it counts.
     pub fn is_valid(&self) -> bool {
         *self == Self::Valid
     }
@@ -89,7 +89,7 @@ fn faults_that_did_not_bite(history: &History) -> Vec<String> {
     reasons
 }
 
-/// Whether some process has counted a refused write since then.
+/// Returns true if some process has counted a refused write since then.
 fn counted_a_refusal(history: &History, since: Nanos) -> bool {
     let counts = |before: bool| {
         let samples = replica_samples(history).map(|(_, sample)| sample);

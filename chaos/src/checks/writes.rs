@@ -54,7 +54,7 @@ fn missing_or_other(ledger: &Ledger<'_>, op: &Op, revision: Revision) -> Option<
     (found.deleted || !same_uid || !same_hash).then(|| format!("etcd holds something else at {revision}"))
 }
 
-/// Whether some deletion in etcd can be this one: of the same object, and not known before it was asked for.
+/// Returns true if some deletion in etcd can be this one: of the same object, and not known before it was asked for.
 fn was_deleted(ledger: &Ledger<'_>, op: &Op) -> bool {
     let Some(head) = ledger.head else { return true };
     let mut places = ledger.of_key(&op.key).iter().map(|place| &ledger.entries[*place]);

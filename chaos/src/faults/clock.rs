@@ -19,15 +19,15 @@ const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
 /// A clock that is no further off is right: creation times have no fractions, and answers take time.
 const RIGHT: SignedDuration = SignedDuration::from_secs(2);
-/// What a clock that goes twice as fast has to gain: more than counts as right, so that it cannot have been a jump.
+/// The least gain of a clock that goes twice as fast: more than counts as right, so that it cannot have been a jump.
 const GAIN: SignedDuration = SignedDuration::from_secs(4);
-/// How long a clock may take to show what it is set to.
+/// The time limit for a clock to show its setting.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// A planned stop takes the shutdown delay and what open requests take.
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Whose wall clock is wrong, and how.
+/// The replica with a wrong wall clock, and its error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WrongClock {
@@ -56,7 +56,7 @@ impl WrongClock {
         [a, b, c, d, e, Self::BeforeCertificates]
     };
 
-    /// How long it takes to be seen, in seconds.
+    /// The time until it is seen, in seconds.
     pub(super) fn hold_s(self) -> u64 {
         match self.jump() {
             Jump::Fast => 8,
@@ -89,7 +89,7 @@ impl fmt::Display for WrongClock {
     }
 }
 
-/// What is wrong with a wall clock.
+/// The error of a wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Jump {
@@ -116,7 +116,7 @@ impl Jump {
         }
     }
 
-    /// Whether a clock that is ahead by so much shows it.
+    /// Returns true if a clock that is ahead by so much shows it.
     fn is_shown_by(self, lead: SignedDuration) -> bool {
         match self.setting() {
             WallClock::True => is_right(lead),
@@ -148,7 +148,7 @@ struct Set {
     replica: usize,
     jump: Jump,
     since: Instant,
-    /// How far it was ahead before.
+    /// The lead of the clock before.
     lead: SignedDuration,
     /// The replica was started with it.
     started: bool,

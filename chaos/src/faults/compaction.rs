@@ -12,7 +12,7 @@ use super::{Doing, Observation, Refusal};
 use crate::world::{World, WorldError};
 
 const PERIOD: Duration = Duration::from_millis(200);
-/// What is left of the history: watches from −100 to +100 revisions of now find both sides of the edge.
+/// The length of history that is left: watches from −100 to +100 revisions of now find both sides of the edge.
 const KEPT: i64 = 50;
 
 #[derive(Debug, Default)]

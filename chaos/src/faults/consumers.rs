@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
-use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::client::TlsStream;
+use trireme_http::client::ByteStream;
 
 use super::task::{Stop, Task};
 use super::{Doing, Observation, Refusal};
@@ -32,7 +30,7 @@ const OPEN_PATIENCE: Duration = Duration::from_secs(60);
 const OPEN_ATTEMPTS: usize = 10;
 /// So many handshakes at a time.
 const MOST_OPENING: usize = 32;
-/// How much a slow watcher reads, and how often: 1 kB a second.
+/// The rate of a slow watcher: 1 kB a second.
 const SIP_BYTES: usize = 100;
 const SIP_PERIOD: Duration = Duration::from_millis(100);
 /// Small, so that what a slow watcher does not read is soon the server's concern.
@@ -40,7 +38,7 @@ const RECEIVE_BUFFER_BYTES: u32 = 4096;
 /// Of each change.
 const CHANGE_BYTES: usize = 64 * 1024;
 const CHANGE_PERIOD: Duration = Duration::from_millis(50);
-/// How long changes are made without watchers: as long as the fault is held.
+/// The time for which changes are made without watchers: that of the fault.
 const CONTROL: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]
@@ -184,7 +182,7 @@ async fn watch_all(
 }
 
 /// So many openings at once may drive the load balancer to take a replica out for a while.
-async fn open_patiently(probe: &Probe, address: SocketAddr, object: &str) -> Option<TlsStream<TcpStream>> {
+async fn open_patiently(probe: &Probe, address: SocketAddr, object: &str) -> Option<Box<dyn ByteStream>> {
     for _ in 0..OPEN_ATTEMPTS {
         if let Ok(Ok(stream)) = timeout(PATIENCE, open(probe, address, object)).await {
             return Some(stream);
@@ -195,13 +193,9 @@ async fn open_patiently(probe: &Probe, address: SocketAddr, object: &str) -> Opt
 }
 
 /// A watch whose answer has begun well.
-async fn open(probe: &Probe, address: SocketAddr, object: &str) -> Result<TlsStream<TcpStream>, String> {
+async fn open(probe: &Probe, address: SocketAddr, object: &str) -> Result<Box<dyn ByteStream>, String> {
     let told = |error: io::Error| error.to_string();
-    let socket = TcpSocket::new_v4().map_err(told)?;
-    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).map_err(told)?;
-    let socket = socket.connect(address).await.map_err(told)?;
-    SockRef::from(&socket).set_tcp_nodelay(true).map_err(told)?;
-    let mut stream = probe.secure(socket).await?;
+    let mut stream = probe.stream(address, RECEIVE_BUFFER_BYTES).await?;
     let request = format!(
         "GET /api/v1/namespaces/{NAMESPACE}/configmaps?watch=1&fieldSelector=metadata.name={object} HTTP/1.1\r\n\
          Host: {address}\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n\r\n"
@@ -216,7 +210,7 @@ async fn open(probe: &Probe, address: SocketAddr, object: &str) -> Result<TlsStr
 }
 
 /// Reads a little now and then, until the server ends the stream.
-async fn sip(mut stream: TlsStream<TcpStream>) {
+async fn sip(mut stream: Box<dyn ByteStream>) {
     let mut buffer = [0; SIP_BYTES];
     while let Ok(1..) = stream.read(&mut buffer).await {
         sleep(SIP_PERIOD).await;

@@ -23,13 +23,13 @@ use super::mount::Mount;
 use super::{Doing, Observation, Refusal, skip};
 use crate::world::{Part, World, WorldError};
 
-/// How long a damaged replica may take to refuse or to become ready.
+/// The time limit for a damaged replica to refuse or to become ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// In each of so many bytes a bit flips, so that nothing that is in use is spared: a single flip would mostly hit what the
 /// store has long given up.
 const LINE_BYTES: usize = 64;
 
-/// What is wrong with the directory.
+/// The damage to the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
@@ -66,16 +66,16 @@ impl fmt::Display for Damage {
 struct Damaged {
     replica: usize,
     raft: PathBuf,
-    /// What was done to the files.
+    /// The damage to the files.
     done: String,
-    /// What the replica made of it.
+    /// The replica's reaction.
     outcome: Outcome,
     mount: Option<Mount>,
     /// The undamaged files.
     kept: TempDir,
 }
 
-/// What a replica made of the damage.
+/// The reaction of a replica to the damage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Outcome {
     /// With what it said last.
@@ -182,7 +182,7 @@ fn flip(line: &mut [u8], chance: &mut StdRng) -> Option<usize> {
     Some(at)
 }
 
-/// What the group calls a replica, if it says.
+/// The name of a replica in the group, if known.
 async fn identity(world: &World, replica: usize) -> Option<String> {
     let facts = world.group_facts(replica).await.ok()?;
     facts["self"].as_str().map(str::to_owned)

@@ -36,9 +36,9 @@ const CONTROLLERS: &str = "--controllers=*";
 const CATCH_PATIENCE: Duration = Duration::from_secs(12);
 /// Another replica must hold the duty by then: the late write is given up 5 s after it was sent.
 const MOVE_PATIENCE: Duration = Duration::from_millis(4_500);
-/// What a leader that was stopped past its lease is left alone with, if nothing was caught.
+/// The write of a leader that was stopped past its lease, if nothing was caught.
 const PAST_THE_LEASE: Duration = Duration::from_secs(4);
-/// How long the late write may take to etcd, and its refusal to show in the metrics.
+/// The time limit of the late write to etcd, and its refusal to show in the metrics.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const REQUEST_PATIENCE: Duration = Duration::from_secs(1);
@@ -48,7 +48,7 @@ const KEPT: u64 = 3;
 /// The Service `kubernetes` is deleted once in so many rounds.
 const ROUNDS_PER_SERVICE: u64 = 100;
 
-/// What the settings need so that this can be done.
+/// The settings that this fault needs.
 pub(super) fn prepare(settings: &mut Settings) {
     settings.proxied.etcd = true;
     settings.server_flags.push(CONTROLLERS.to_owned());
@@ -63,13 +63,13 @@ struct Depose {
     task: Task<()>,
 }
 
-/// What has been seen so far, in order.
+/// The observations so far, in order.
 #[derive(Debug, Default)]
 struct Seen {
     steps: Vec<String>,
     /// Everything that makes a late write has happened, up to its refusal.
     all: bool,
-    /// What went wrong.
+    /// The error.
     error: Option<WorldError>,
 }
 
@@ -275,7 +275,7 @@ impl Stopped {
         }
     }
 
-    /// Whether the leader counts a write that its duty's fence has refused. It did not before: it held the duty.
+    /// Returns true if the leader counts a write that its duty's fence has refused. It did not before: it held the duty.
     async fn is_refused(&self, late: &LateWrite) -> bool {
         let counter = format!("{FENCED}{{duty=\"{}\"}}", late.duty);
         let counted = async {

@@ -1,4 +1,4 @@
-//! What a piece of bytes on its way to etcd says of the write of a duty that is in it.
+//! Detection of a duty's write in bytes on their way to etcd.
 //!
 //! gRPC without TLS and compression: keys stand in a transaction as they are, each behind its length, and in the order in
 //! which the transaction compares them: the object, the duty's fence, the slot.
@@ -10,7 +10,7 @@ use crate::world::FENCES;
 const OBJECTS: &[u8] = b"/registry/";
 const SLOTS: &[u8] = b"/trireme/writes/";
 
-/// How a comparison with a duty's fence reads on the wire. No other key does.
+/// The bytes of a comparison with a duty's fence on the wire. No other key does.
 pub(super) fn fence_on_the_wire(duty: &str) -> Vec<u8> {
     let key = format!("{FENCES}{duty}");
     let mut text = vec![u8::try_from(key.len()).unwrap_or(u8::MAX)];

@@ -16,7 +16,7 @@ use crate::world::{Part, Route, World, WorldError};
 /// A port of a machine that is there refuses at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whose death has to have a successor.
+/// The role whose holder's death needs a successor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Led {
     Nobody,
@@ -86,7 +86,7 @@ async fn kill(world: &World, parts: Vec<Part>, led: Led) -> Result<Box<dyn Doing
     Ok(Box::new(Kill { parts, led }))
 }
 
-/// Whether nobody listens at an address. That of a container is gone with it, and then nobody refuses either.
+/// Returns true if nobody listens at an address. That of a container is gone with it, and then nobody refuses either.
 pub(super) async fn is_deserted(address: SocketAddr) -> bool {
     let connected = timeout(PATIENCE, TcpStream::connect(address)).await;
     match connected {
@@ -105,7 +105,7 @@ fn address_of(world: &World, part: Part) -> Option<SocketAddr> {
 }
 
 impl Kill {
-    /// Who leads now in the place of the one that was killed.
+    /// The leader in the place of the killed one.
     async fn successor(&self, world: &World) -> Option<Part> {
         let leader = match self.led {
             Led::Nobody => return None,

@@ -21,7 +21,7 @@ use crate::world::{Part, Probe, Route, World, WorldError};
 
 /// Where Linux mounts it.
 const CONTROLLER: &str = "/sys/fs/cgroup/memory";
-/// How much more than it uses a replica may have.
+/// The memory that a replica may have beyond its use.
 const HEADROOM_BYTES: u64 = 256 << 10;
 /// Between two adjustments of the limit, and two bursts of requests.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -63,7 +63,7 @@ impl Group {
         text.trim().parse().map_err(io::Error::other)
     }
 
-    /// How often the kernel has killed here for want of memory.
+    /// The number of processes that the kernel has killed here for want of memory.
     fn kills(&self) -> u64 {
         let text = fs::read_to_string(self.dir.join("memory.oom_control")).unwrap_or_default();
         let kills = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

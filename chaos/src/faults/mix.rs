@@ -13,7 +13,7 @@ use super::task::{Stop, Task};
 use super::{Doing, Fault, Observation, Verdict, told};
 use crate::world::{World, WorldError};
 
-/// How long two faults stay, in milliseconds.
+/// The durations of two faults, in milliseconds.
 const HOLD_MS: std::ops::RangeInclusive<u64> = 2_000..=6_000;
 /// In between the world has time to come to rest, so that the next two start from there.
 const REST: Duration = Duration::from_secs(2);

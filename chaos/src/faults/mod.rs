@@ -82,16 +82,16 @@ pub enum Fault {
     Delay {
         /// Which links.
         place: Where,
-        /// How long bytes are under way.
+        /// The delay of bytes.
         delay: Duration,
-        /// How much more or less.
+        /// The jitter.
         jitter: Duration,
     },
     /// 13: links lose segments.
     Loss {
         /// Which links.
         place: Where,
-        /// How many of them: 0 to 1.
+        /// The number of of them: 0 to 1.
         probability: f64,
     },
     /// 14: open connections are reset, again and again.
@@ -117,7 +117,7 @@ pub enum Fault {
     MemoryLimit,
     /// 22: each replica in turn is stopped with SIGTERM and started again.
     RollingRestart {
-        /// How often all of them.
+        /// The number of rounds.
         rounds: usize,
     },
     /// 23: etcd's history is compacted every 200 ms.
@@ -201,7 +201,7 @@ impl Fault {
         }
     }
 
-    /// How long to leave it before it is healed. What ends by itself (see [`Active::done`]) may take longer.
+    /// The time before it is healed. A fault that ends by itself (see [`Active::done`]) may take longer.
     pub fn hold(&self) -> Duration {
         Duration::from_secs(match self {
             Self::PauseLeader | Self::PauseEtcdLeader => 10,
@@ -336,7 +336,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What came of an installation.
+/// The result of an installation.
 #[derive(Debug)]
 pub enum Verdict {
     /// It is there.
@@ -348,7 +348,7 @@ pub enum Verdict {
     Indeterminate(String),
 }
 
-/// Whether a fault was seen to bite, with what was seen or missed.
+/// True if a fault was seen to bite, with what was seen or missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "result", content = "evidence")]
 pub enum Observation {
@@ -366,7 +366,7 @@ impl Observation {
         }
     }
 
-    /// Whether it bites.
+    /// Returns true if it bites.
     pub fn is_seen(&self) -> bool {
         matches!(self, Self::Seen(_))
     }
@@ -382,17 +382,17 @@ pub struct Active {
     doing: Box<dyn Doing>,
 }
 
-/// What became of a fault.
+/// The result of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Healed {
-    /// Whether it bit.
+    /// True if it bit.
     pub observed: Observation,
-    /// What else is worth telling: how often, how much.
+    /// Notes: how often, how much.
     pub notes: Vec<String>,
 }
 
 impl Active {
-    /// What it is.
+    /// The fault.
     pub fn fault(&self) -> &Fault {
         &self.fault
     }

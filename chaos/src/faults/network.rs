@@ -60,7 +60,7 @@ impl Where {
     }
 }
 
-/// Who cannot reach whom.
+/// The replicas that cannot reach each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
@@ -121,7 +121,7 @@ pub(super) async fn cut_peers(world: &World, cut: Cut, chance: &mut StdRng) -> R
     set(touched.collect())
 }
 
-/// What the link `from` → `to` does during a cut; `None` if it is not touched.
+/// The condition of the link `from` → `to` during a cut; `None` if it is not touched.
 fn conditions_of(cut: Cut, from: usize, to: usize, leader: usize, other: usize) -> Option<Conditions> {
     match cut {
         Cut::Symmetric => (from == leader || to == leader).then(Conditions::cut),
@@ -164,7 +164,7 @@ fn set(links: Vec<(Link, Conditions)>) -> Result<Box<dyn Doing>, Refusal> {
     Ok(Box::new(Weather { links: touched }))
 }
 
-/// What the links have done since, and whether they have touched anything. One of many is enough: traffic decides which
+/// The effects of the links since, and whether they have touched anything. One of many is enough: traffic decides which
 /// of them are used.
 pub(super) fn look(links: &[(Link, Counts)]) -> Observation {
     let since: Vec<Counts> = links.iter().map(|(link, before)| link.counts().since(before)).collect();

@@ -12,9 +12,9 @@ use super::task::Task;
 use super::{Doing, Observation, Refusal, skip};
 use crate::world::{Part, Route, World, WorldError};
 
-/// How long a probe of a paused process waits for an answer that must not come.
+/// The time for which a probe of a paused process waits for an answer that must not come.
 const SILENCE: Duration = Duration::from_millis(500);
-/// How long the pauses of fault 6 are, in milliseconds.
+/// The lengths of the pauses of fault 6, in milliseconds.
 const BRIEF_MS: std::ops::RangeInclusive<u64> = 100..=900;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ async fn pause(world: &World, parts: Vec<Part>) -> Result<Box<dyn Doing>, Refusa
     Ok(Box::new(Pause { parts }))
 }
 
-/// Whether a part does not answer what it would answer if it ran.
+/// Returns true if a part does not answer what it would answer if it ran.
 pub(super) async fn is_silent(world: &World, part: Part) -> bool {
     match part {
         Part::Etcd(index) => world.etcd_status(index).await.is_none(),

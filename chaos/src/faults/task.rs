@@ -1,4 +1,4 @@
-//! What a fault does in the background until it is healed.
+//! The background task of a fault until it is healed.
 
 use std::future::Future;
 

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::Hash;
 
-/// What only one of the places shows, or what the server writes beside the payload.
+/// Fields that only one of the places shows, or that the server writes beside the payload.
 const NOT_AT_THE_TOP: [&str; 2] = ["apiVersion", "kind"];
 const NOT_IN_METADATA: [&str; 3] = ["resourceVersion", "managedFields", "selfLink"];
 

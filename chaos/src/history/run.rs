@@ -11,14 +11,14 @@ use super::{Item, Key, Nanos, Revision, SECOND};
 pub struct Run {
     /// The experiment.
     pub experiment: String,
-    /// What everything random was decided by.
+    /// The seed of all random decisions.
     pub seed: u64,
     /// The commit under test.
     pub commit: String,
     /// Where it ran, in words.
     #[serde(default)]
     pub world: String,
-    /// What the experiment has elsewhere and could not have there, with the reasons.
+    /// The parts of the experiment that were left out there, with the reasons.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// The addresses of the replicas, as in [`super::Op::replica`].
@@ -29,11 +29,11 @@ pub struct Run {
     pub ended: Nanos,
     /// Prefixes of keys in etcd that the system writes of its own accord: nobody's attempt has to stand for them.
     pub internal: Vec<String>,
-    /// What counts as kept.
+    /// The limits of the promises.
     pub limits: Limits,
 }
 
-/// What counts as kept, where a promise has a number in it.
+/// The limits of the promises that have numbers in them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -41,17 +41,17 @@ pub struct Limits {
     pub load_floor: u64,
     /// After a heal, how long until everything works (invariant 21).
     pub liveness: Nanos,
-    /// How long `/readyz` may be wrong (27).
+    /// The time for which `/readyz` may be wrong (27).
     pub ready_lag: Nanos,
-    /// How long a write may take at a replica that says it is ready (27).
+    /// The time limit of a write at a replica that says it is ready (27).
     pub ready_probe: Nanos,
-    /// How long a request may take during a planned stop (28).
+    /// The time limit of a request during a planned stop (28).
     pub planned_request: Nanos,
     /// The most memory of a replica, bytes (29); 0 for no limit.
     pub rss_budget: u64,
-    /// How many more file descriptors than before the first fault a replica may hold at the end (29).
+    /// The number of more file descriptors than before the first fault a replica may hold at the end (29).
     pub fd_slack: u64,
-    /// How many revisions back a watch must be served from, compacted or not (13); 0: any that is not compacted.
+    /// The number of revisions back a watch must be served from, compacted or not (13); 0: any that is not compacted.
     pub watch_window: u64,
     /// By how many per cent the 99th percentile of others may grow beside slow watchers (15) …
     pub slow_watch_percent: u64,
@@ -81,7 +81,7 @@ impl Default for Limits {
 pub struct CacheRecord {
     /// The informer (its client name) or the replica (its address).
     pub holder: String,
-    /// What is cached; `name` is empty, and `namespace` too if it is all of them.
+    /// The cached collection; `name` is empty, and `namespace` too if it is all of them.
     pub key: Key,
     /// Equality requirements on labels that the informer selects by.
     #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
@@ -97,7 +97,7 @@ pub struct CacheRecord {
     pub settled: bool,
 }
 
-/// What became of the attempt to do harm.
+/// The result of the attempt to do harm.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FaultResult {
@@ -127,10 +127,10 @@ pub struct FaultRecord {
     pub lifted: Option<Nanos>,
     /// It was seen to bite: the process was gone, the link silent, the disk full.
     pub observed: bool,
-    /// What was seen.
+    /// The observation.
     #[serde(default)]
     pub detail: String,
-    /// What became of it.
+    /// The outcome.
     pub result: FaultResult,
     /// A planned stop (SIGTERM): nothing may fail meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -163,13 +163,13 @@ pub struct LateWrite {
     pub duty: String,
     /// The token that it was written under.
     pub token: u64,
-    /// What it would have changed, as etcd's key.
+    /// The key in etcd that it would have changed.
     pub path: String,
     /// Its slot, as etcd's key: it changes together with what a write changes.
     pub slot: String,
 }
 
-/// What the sampler learned.
+/// A sample of the replicas' state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "lowercase")]
 pub enum SampleRecord {
@@ -190,12 +190,12 @@ pub struct Sample {
     pub rss: u64,
     /// Open file descriptors.
     pub fds: u64,
-    /// What `/readyz` said; `None` if it did not answer.
+    /// The answer of `/readyz`; `None` if it did not answer.
     pub ready: Option<bool>,
     /// Its id in the group, if it told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// Whom it takes for the leader of the group.
+    /// The leader of the group in its view.
     pub leader: Option<u64>,
     /// The term that it is in.
     pub term: u64,
@@ -207,7 +207,7 @@ pub struct Sample {
     pub at: Nanos,
 }
 
-/// Who holds a duty, as one replica sees it.
+/// The holder of a duty in one replica's view.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DutySample {
     /// The replica that was asked.

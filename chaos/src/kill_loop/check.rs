@@ -33,7 +33,7 @@ pub enum Violation {
     ClockWentBack {
         /// The newest revision now.
         revision: i64,
-        /// What it should at least be.
+        /// The least expected value.
         known: i64,
     },
     /// A write is in the store that nobody tried.
@@ -54,9 +54,9 @@ pub enum Violation {
     WrongState {
         /// The key.
         key: String,
-        /// What the history says.
+        /// The value in the history.
         expected: String,
-        /// What the store says.
+        /// The value in the store.
         found: String,
     },
     /// A put that is replayed cannot be read at its own revision.
@@ -68,9 +68,9 @@ pub enum Violation {
     },
     /// More was forgotten than was asked for.
     ForgotTooMuch {
-        /// What was forgotten.
+        /// The compacted revision.
         compacted: i64,
-        /// What was asked for at most.
+        /// The highest revision that was asked for.
         asked: i64,
     },
 }
@@ -116,17 +116,17 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// How many writes were acknowledged in all rounds.
+    /// The number of writes that were acknowledged in all rounds.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged.len()
     }
 
-    /// How many were tried but not acknowledged.
+    /// The number of were tried but not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         self.tries - self.acknowledged.len()
     }
 
-    /// How many of those were found committed all the same.
+    /// The number of of those were found committed all the same.
     pub fn committed_unacknowledged(&self) -> usize {
         self.history.len() - self.acknowledged.len()
     }

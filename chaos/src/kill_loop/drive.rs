@@ -33,7 +33,7 @@ pub enum KillLoopError {
     Probe {
         /// The round.
         round: u32,
-        /// What it said.
+        /// Its answer.
         why: String,
     },
 }

@@ -31,7 +31,7 @@ pub enum Line {
     Clock {
         /// Its newest revision.
         revision: i64,
-        /// What it has forgotten up to.
+        /// The revision up to which it has forgotten.
         compacted: i64,
     },
     /// A change that a reopened store replays.
@@ -43,7 +43,7 @@ pub enum Line {
         /// The value's hash, unless it is a deletion.
         hash: Option<String>,
     },
-    /// What a reopened store has for a key as of the revision of a replayed put.
+    /// The value that a reopened store has for a key as of the revision of a replayed put.
     Read {
         /// The key.
         key: String,

@@ -22,20 +22,20 @@ pub use self::{
     line::Line,
 };
 
-/// What to run.
+/// The experiments to run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The program that writes and dumps.
     pub probe: PathBuf,
     /// The store's directory; a temporary one if `None`.
     pub dir: Option<PathBuf>,
-    /// How many kills.
+    /// The number of kills.
     pub rounds: u32,
     /// Decides the moments of the kills.
     pub seed: u64,
 }
 
-/// What a run has found.
+/// The findings of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
     /// Kills done.

@@ -1,4 +1,4 @@
-//! What a link does to the bytes on it.
+//! Conditions of a link: its effects on bytes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub enum Way {
     ToClient,
 }
 
-/// What becomes of a connection when the network loses one of its segments.
+/// The effect on a connection when the network loses one of its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnLoss {
@@ -26,18 +26,18 @@ pub enum OnLoss {
     Reset,
 }
 
-/// What happens in one direction. The default lets everything pass at once.
+/// The conditions of one direction. The default lets everything pass at once.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Flow {
-    /// How long bytes are under way.
+    /// The delay of bytes.
     pub delay: Duration,
-    /// How much more or less it takes at random, evenly. Bytes never overtake each other.
+    /// The jitter of the delay, evenly distributed. Bytes never overtake each other.
     pub jitter: Duration,
-    /// How many bytes pass in a second, if that is limited.
+    /// The number of bytes pass in a second, if that is limited.
     pub bytes_per_second: Option<u64>,
-    /// How probable it is that a segment (of 1448 bytes at most) is lost: 0 to 1.
+    /// The probability that a segment (of 1448 bytes at most) is lost: 0 to 1.
     pub loss: f64,
-    /// What a loss does.
+    /// The effect of a loss.
     pub on_loss: OnLoss,
     /// Nothing passes, neither bytes nor the end of a connection. What is sent meanwhile arrives after the blackhole, as
     /// TCP sends it again.
@@ -81,13 +81,13 @@ impl Flow {
         }
     }
 
-    /// Whether segments count: if not, larger pieces are handed on at once.
+    /// Returns true if segments count: if not, larger pieces are handed on at once.
     pub(super) fn is_by_segment(&self) -> bool {
         self.loss > 0.0 || self.bytes_per_second.is_some()
     }
 }
 
-/// What a new connection finds.
+/// The treatment of a new connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Opening {
@@ -162,7 +162,7 @@ impl Conditions {
         }
     }
 
-    /// Whether a connection that is opened now has to wait: without the first packet's way there is no server.
+    /// Returns true if a connection that is opened now has to wait: without the first packet's way there is no server.
     pub(super) fn holds_openings(&self) -> bool {
         self.opening == Opening::Hang || self.to_server.blackhole
     }

@@ -12,7 +12,7 @@ use super::link::{Strikes, add};
 use super::pump::{End, pump, wait_for_passage};
 use super::{Link, Opening, Way};
 
-/// What the client sees at last.
+/// The end that the client sees.
 enum Outcome {
     /// Both directions were closed in order.
     Closed,

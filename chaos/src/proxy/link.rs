@@ -25,7 +25,7 @@ struct Inner {
     tally: Tally,
 }
 
-/// How often open connections were hit. A connection compares with what it has seen, so that none is missed.
+/// The number of hits of open connections. A connection compares with what it has seen, so that none is missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Strikes {
     pub(super) resets: u64,
@@ -33,7 +33,7 @@ pub(super) struct Strikes {
     pub(super) mends: u64,
 }
 
-/// What a link lies in wait for.
+/// The bytes that a link waits for.
 #[derive(Debug, Default)]
 enum Trap {
     #[default]
@@ -42,7 +42,7 @@ enum Trap {
     Sprung(Bytes),
 }
 
-/// What has passed over a link and what was done to it, since its start.
+/// The traffic of a link and the effects on it, since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Connections accepted.
@@ -74,7 +74,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// What came on top since `earlier`; of the open connections, those that are open now.
+    /// The difference since `earlier`; of the open connections, those that are open now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -94,7 +94,8 @@ impl Counts {
         }
     }
 
-    /// How often a fault touched something: zero means that it did not bite. Bytes that only passed do not count.
+    /// The number of times that a fault touched something: zero means that it did not bite. Bytes that only passed do
+    /// not count.
     pub fn touched(&self) -> u64 {
         self.turned_away
             + self.hung
@@ -152,7 +153,7 @@ impl Link {
         }))
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -162,7 +163,7 @@ impl Link {
         self.0.conditions.send_replace(conditions);
     }
 
-    /// What it does now.
+    /// Its present conditions.
     pub fn conditions(&self) -> Conditions {
         *self.0.conditions.borrow()
     }
@@ -215,7 +216,7 @@ impl Link {
         }
     }
 
-    /// What a piece to the server does to the trap.
+    /// Advances the trap by a piece to the server.
     pub(super) fn step_on(&self, piece: &Bytes) {
         let has = |text: &[u8]| piece.windows(text.len().max(1)).any(|window| window == text);
         let meant = |trap: &Trap| matches!(trap, Trap::Set(texts) if texts.iter().any(|text| has(text)));
@@ -228,7 +229,7 @@ impl Link {
         self.0.trap.send_replace(Trap::Sprung(piece.clone()));
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn counts(&self) -> Counts {
         let tally = &self.0.tally;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
@@ -264,7 +265,7 @@ impl Link {
         self.0.strikes.subscribe()
     }
 
-    /// Whether something that happens with this probability happens now.
+    /// Returns true if something that happens with this probability happens now.
     pub(super) fn happens(&self, probability: f64) -> bool {
         self.chance().random_bool(probability.clamp(0.0, 1.0))
     }

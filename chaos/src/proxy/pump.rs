@@ -10,14 +10,14 @@ use tokio::time::{Instant, sleep_until};
 use super::link::add;
 use super::{Conditions, Flow, Link, OnLoss, Way};
 
-/// What a segment carries on an Ethernet.
+/// The payload of a segment on an Ethernet.
 const SEGMENT_BYTES: usize = 1448;
-/// What is read at once where segments do not matter.
+/// The size of one read where segments do not matter.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Pieces under way at a time, which bounds what a connection keeps in memory. At a delay of 100 ms it still lets 10,000
 /// small messages a second pass.
 const MOST_PIECES: usize = 1024;
-/// What Linux waits at least before it sends a segment again.
+/// The least time that Linux waits before it sends a segment again.
 const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 /// It waits twice as long each time, up to here in our model: 200 ms × 2⁶.
 const MOST_DOUBLINGS: u32 = 6;
@@ -31,7 +31,7 @@ pub(super) enum End {
     Broken,
 }
 
-/// What is under way.
+/// The bytes under way.
 enum Piece {
     Data(Bytes),
     Close,
@@ -132,7 +132,7 @@ impl Sluice<'_> {
         Duration::from_secs_f64(seconds.max(0.0))
     }
 
-    /// How often in a row a segment is lost.
+    /// The number of times in a row that a segment is lost.
     fn losses(&self, flow: &Flow) -> u32 {
         let mut losses = 0;
         while losses < MOST_DOUBLINGS && self.link.happens(flow.loss) {
@@ -143,7 +143,7 @@ impl Sluice<'_> {
     }
 }
 
-/// How long TCP takes to get a segment through that is lost so often.
+/// The time that TCP takes to get a segment through that is lost so often.
 fn stall(losses: u32) -> Duration {
     RETRANSMISSION_TIMEOUT * (2_u32.pow(losses) - 1)
 }

@@ -12,7 +12,7 @@ use super::*;
 
 /// Nothing that works takes longer, on any machine.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What does not come in this time is held back.
+/// The time after which bytes count as held back.
 const SILENCE: Duration = Duration::from_millis(150);
 
 /// A server that sends back what it gets, behind a link.
@@ -79,7 +79,7 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.expect("it can be sent");
     }
 
-    /// How long it took until the text was here.
+    /// The time until the text was here.
     async fn hears(&mut self, text: &str) -> Duration {
         let begun = Instant::now();
         let mut heard = vec![0; text.len()];
@@ -95,7 +95,7 @@ impl Client {
         assert!(read.is_err(), "something came: {read:?}");
     }
 
-    /// What ends the connection: `None` for an orderly end.
+    /// The error that ends the connection: `None` for an orderly end.
     async fn end(&mut self) -> Option<std::io::ErrorKind> {
         let mut rest = Vec::new();
         let read = timeout(PATIENCE, self.0.read_to_end(&mut rest)).await;

@@ -1,4 +1,4 @@
-//! What a run is measured by.
+//! The figures of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::{
 /// An error-free window of this length counts as recovery.
 const RECOVERED_FOR: Nanos = 5 * SECOND;
 
-/// What a run is measured by. Times are in seconds; those "after" count from the beginning of the first fault.
+/// The figures of a run. Times are in seconds; those "after" count from the beginning of the first fault.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Figures {
@@ -192,7 +192,7 @@ impl Figures {
         self.failed.values().sum()
     }
 
-    /// What it says, for a terminal and for the table of runs.
+    /// The text for a terminal and for the table of runs.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let time = |value: f64| format!("{value:.2} s");
         let option = |value: Option<f64>| value.map_or("–".to_owned(), time);
@@ -289,7 +289,7 @@ fn duties_moved(history: &History, fault: &FaultRecord) -> Option<f64> {
     took.max().filter(|_| any).map(seconds)
 }
 
-/// What figures count: the load, without the requests that open watches.
+/// The requests that figures count: the load, without the requests that open watches.
 pub(super) fn is_load(op: &Op) -> bool {
     op.purpose == Purpose::Traffic && op.verb != Verb::Watch
 }

@@ -1,4 +1,4 @@
-//! What the experiments have shown, for people: figures, targets, pictures.
+//! The results of the experiments, for people: figures, targets, pictures.
 //!
 //! ```text
 //! History ─▶ checks::check ─▶ Verdict ─┐
@@ -29,28 +29,28 @@ use crate::{
     history::History,
 };
 
-/// What one run has shown.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExperimentResult {
     /// The experiment.
     pub name: String,
     /// Repeats it.
     pub seed: u64,
-    /// What was under test.
+    /// The system under test.
     pub commit: String,
     /// Where it ran, in words.
     #[serde(default)]
     pub world: String,
-    /// What the experiment could not have there, with the reasons.
+    /// The parts of the experiment that were left out, with the reasons.
     #[serde(default)]
     pub left_out: Vec<String>,
-    /// What was measured.
+    /// The figures.
     pub figures: Figures,
     /// Broken promises; empty is good.
     pub violations: Vec<Violation>,
-    /// Whether it shows anything.
+    /// True if it shows anything.
     pub validity: Validity,
-    /// How it went.
+    /// The result.
     pub timeline: Timeline,
 }
 
@@ -72,7 +72,7 @@ impl ExperimentResult {
         }
     }
 
-    /// Whether it counts, and nothing was broken.
+    /// Returns true if it counts, and nothing was broken.
     pub fn passed(&self) -> bool {
         self.validity.is_valid() && self.violations.is_empty()
     }

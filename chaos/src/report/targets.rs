@@ -1,4 +1,4 @@
-//! What is to be reached, beside what the reference does (kube-apiserver 1.36.2 over etcd 3.6 behind a tuned HAProxy).
+//! Targets, beside what the reference does (kube-apiserver 1.36.2 over etcd 3.6 behind a tuned HAProxy).
 
 use super::{ExperimentResult, Figures, figures::median};
 
@@ -9,15 +9,15 @@ pub struct Target {
     pub experiments: &'static [&'static str],
     /// The fault, in words.
     pub fault: &'static str,
-    /// What the reference does.
+    /// The figure of the reference.
     pub reference: &'static str,
-    /// What is to be reached.
+    /// The target.
     pub to_reach: &'static str,
-    /// How it is read and judged.
+    /// The way it is read and judged.
     pub test: Test,
 }
 
-/// How a target is read from runs.
+/// The way a target is read from runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Test {
     /// The median over the runs must not exceed this; a run that has no such figure had nothing to measure, which counts
@@ -141,7 +141,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// What was got, and whether that reaches it; `None` if no valid run shows it.
+    /// The figure, and whether it reaches the target; `None` if no valid run shows it.
     pub fn got(&self, results: &[ExperimentResult]) -> Option<(String, bool)> {
         let counts = |result: &&ExperimentResult| {
             let named = self.experiments.is_empty() || self.experiments.contains(&result.name.as_str());

@@ -20,11 +20,11 @@ pub struct Timeline {
     pub interval: f64,
     /// From the beginning.
     pub buckets: Vec<Bucket>,
-    /// What was done to the system.
+    /// The faults of the run.
     pub faults: Vec<Shade>,
 }
 
-/// What happened in an interval.
+/// The events of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
     /// Requests that ended well, a second.
@@ -40,7 +40,7 @@ pub struct Bucket {
 /// A fault in a picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shade {
-    /// What, and to whom.
+    /// The fault, and its target.
     pub label: String,
     /// From, seconds.
     pub from: f64,

@@ -9,22 +9,22 @@ use crate::world::Target;
 /// One fault, or several one after the other, thrown at a world of its own under load.
 #[derive(Debug, Clone)]
 pub struct Experiment {
-    /// What `--only` takes, and what its folder in the report is called.
+    /// The name for `--only` and for its folder in the report.
     pub name: &'static str,
-    /// What goes wrong, in this order.
+    /// The faults, in this order.
     pub faults: Vec<Fault>,
-    /// How much load there is.
+    /// The load.
     pub pace: Pace,
-    /// How often a full run does it: what a promise has a figure for, often enough for a median.
+    /// The number of repetitions in a full run: what a promise has a figure for, often enough for a median.
     pub repeats: usize,
-    /// Whether a short run does it, once.
+    /// True if a short run does it, once.
     pub in_short: bool,
     /// Faults that the world at hand cannot have, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl Experiment {
-    /// What goes wrong, in words.
+    /// The faults, in words.
     pub fn what(&self) -> String {
         let faults: Vec<_> = self.faults.iter().map(ToString::to_string).collect();
         faults.join("; then ")

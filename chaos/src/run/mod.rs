@@ -19,14 +19,14 @@ use one::Setup;
 
 pub use experiments::{Experiment, all};
 
-/// How many violations of one run are printed; the report has all.
+/// The number of violations of one run are printed; the report has all.
 const SHOWN_VIOLATIONS: usize = 10;
 
-/// How often a run is tried that shows nothing, on a machine that was busy with something else for a moment, say. A broken
-/// promise is never tried again.
+/// The number of tries of a run that shows nothing, on a machine that was busy with something else for a moment, say. A
+/// broken promise is never tried again.
 const ATTEMPTS: u64 = 3;
 
-/// What to run.
+/// The experiments to run.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Decides moments, victims and the load.
@@ -35,7 +35,7 @@ pub struct Settings {
     pub short: bool,
     /// Only experiments with one of these names, if any is given.
     pub only: Vec<String>,
-    /// How often each is done, in place of its own number.
+    /// The number of repetitions of each, in place of its own number.
     pub repeats: Option<usize>,
     /// Where the world runs.
     pub target: Target,
@@ -49,7 +49,7 @@ pub struct Settings {
     pub keep: bool,
 }
 
-/// How all of it went.
+/// The overall result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Conclusion {
     /// All promises were kept.
@@ -62,7 +62,7 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
-    /// What a run shows. A promise that was broken in an invalid run was broken.
+    /// The verdict on a run. A promise that was broken in an invalid run was broken.
     pub fn of(result: &ExperimentResult) -> Self {
         match &result.validity {
             _ if !result.violations.is_empty() => Self::Violated,

@@ -31,19 +31,19 @@ const MOMENT_MS: std::ops::Range<u64> = 0..1_000;
 const REST: Duration = Duration::from_secs(6);
 /// Load after the last heal.
 const TAIL: Duration = Duration::from_secs(10);
-/// How long streams may take to bring what was written last.
+/// The time limit for streams to bring the last writes.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Between two looks whether a fault bites.
 const LOOK: Duration = Duration::from_millis(200);
 /// The least memory budget of a replica: what a debug build under this load stays below by far.
 const RSS_BUDGET_BYTES: u64 = 1 << 30;
 
-/// What a run needs to know.
+/// The context of a run.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub(super) server: PathBuf,
     pub(super) target: crate::world::Target,
-    /// Whether the replicas form a group.
+    /// True if the replicas form a group.
     pub(super) group: bool,
     pub(super) commit: String,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
+use trireme_http::client::Method;
 
 use super::desk::{Answered, Asked, Asker, Phase, revision};
 use super::objects::{BATCH, COLOUR, COUNT, Change, Place, Resource};
@@ -215,7 +216,7 @@ impl Client {
     async fn delete(&mut self, place: &Place) {
         let attempt = self.asker.next_attempt();
         let call = Call {
-            method: http::Method::DELETE,
+            method: Method::DELETE,
             ..Call::get(place.path())
         };
         let asked = Asked::new(call, Verb::Delete, place.key(), attempt);
@@ -229,7 +230,7 @@ impl Client {
         let selector = encoded(&format!("{BATCH}={}", self.plan.batch()));
         let path = format!("{}?labelSelector={selector}", resource.collection(Some(namespace)));
         let call = Call {
-            method: http::Method::DELETE,
+            method: Method::DELETE,
             ..Call::get(path)
         };
         let asked = Asked::new(call, Verb::Delete, resource.key(Some(namespace)), attempt);

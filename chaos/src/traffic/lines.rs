@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use tokio::time::sleep;
+use trireme_http::client::ResponseBody;
 
 /// How a stream's next line came, or did not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,14 +19,14 @@ pub(crate) enum Next {
 
 /// The lines of a body.
 pub(crate) struct Lines {
-    body: Incoming,
+    body: ResponseBody,
     buffer: BytesMut,
     bytes_per_second: Option<u64>,
 }
 
 impl Lines {
     /// A reader that is slow if `bytes_per_second` says so.
-    pub(crate) fn new(body: Incoming, bytes_per_second: Option<u64>) -> Self {
+    pub(crate) fn new(body: ResponseBody, bytes_per_second: Option<u64>) -> Self {
         Self {
             body,
             buffer: BytesMut::new(),
@@ -43,22 +42,22 @@ impl Lines {
                 self.buffer.advance(1);
                 return Next::Line(line);
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    let Ok(data) = frame.into_data() else { continue };
+            match self.body.chunk().await {
+                Ok(Some(data)) => {
                     self.buffer.extend_from_slice(&data);
-                    self.rest_after(data.len()).await;
+                    rest_after(data.len(), self.bytes_per_second).await;
                 }
-                Some(Err(_)) => return Next::Cut,
-                None => return Next::End,
+                Err(_) => return Next::Cut,
+                Ok(None) => return Next::End,
             }
         }
     }
+}
 
-    async fn rest_after(&self, bytes: usize) {
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        if let Some(rate) = self.bytes_per_second.filter(|rate| *rate > 0) {
-            sleep(Duration::from_millis(bytes.saturating_mul(1000) / rate)).await;
-        }
+/// Rests for as long as a reader of that speed takes for these bytes.
+async fn rest_after(bytes: usize, bytes_per_second: Option<u64>) {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    if let Some(rate) = bytes_per_second.filter(|rate| *rate > 0) {
+        sleep(Duration::from_millis(bytes.saturating_mul(1000) / rate)).await;
     }
 }

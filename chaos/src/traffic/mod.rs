@@ -25,11 +25,11 @@ mod wire;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Method;
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use serde_json::json;
 use tokio::task::JoinSet;
+use trireme_http::client::Method;
 
 use crate::history::{BALANCER, CACHED_READERS, Purpose};
 use crate::world::{ADMIN_TOKEN, Route, World, WorldError};

@@ -3,9 +3,9 @@
 //! Every write carries its own attempt id and, in `payload`, random text: the object in the store, in a list or in an
 //! event says by itself which write it is of.
 
-use http::Method;
 use rand::Rng;
 use serde_json::{Value, json};
+use trireme_http::client::Method;
 
 use super::wire::Call;
 use crate::history::Key;

@@ -7,18 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, USER_AGENT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::ServerName;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::TlsConnector;
+use trireme_http::client::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, USER_AGENT};
+use trireme_http::client::{
+    Body, ClientError, Connection, ConnectionSettings, Endpoint, HeaderValue, Method, Protocols, Request, Response,
+    ResponseBody, StatusCode, Tls, TlsOptions, Trust,
+};
 
 /// How long a client waits for a whole answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,28 +35,27 @@ pub(crate) enum Protocol {
 pub(crate) struct Address {
     /// What it is called in a history.
     pub(crate) name: String,
-    authority: String,
-    server_name: ServerName<'static>,
+    endpoint: Endpoint,
     authorization: HeaderValue,
-    over_http1: Arc<ClientConfig>,
-    over_http2: Arc<ClientConfig>,
+    tls: Arc<Tls>,
     receive_buffer_bytes: Option<u32>,
 }
 
 impl Address {
     /// `authority` is `host:port`; `ca_pem` signed its certificate.
     pub(crate) fn new(name: &str, authority: &str, ca_pem: &[u8], token: &str) -> Result<Self, String> {
-        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        let server_name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
+        let endpoint = Endpoint::parse(&format!("https://{authority}")).map_err(|error| error.to_string())?;
+        let tls = Tls::new(&TlsOptions {
+            trust: Trust::Ca(ca_pem.to_vec()),
+            ..TlsOptions::default()
+        });
         let mut authorization = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|error| error.to_string())?;
         authorization.set_sensitive(true);
         Ok(Self {
             name: name.to_owned(),
-            authority: authority.to_owned(),
-            server_name,
+            endpoint,
             authorization,
-            over_http1: Arc::new(tls(ca_pem, b"http/1.1")?),
-            over_http2: Arc::new(tls(ca_pem, b"h2")?),
+            tls: tls.map_err(|error| error.to_string())?,
             receive_buffer_bytes: None,
         })
     }
@@ -75,75 +68,18 @@ impl Address {
         }
     }
 
-    async fn connect(&self, protocol: Protocol) -> Result<Sender, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("connect: {error}");
-        let address = tokio::net::lookup_host(&self.authority).await;
-        let address = address
-            .map_err(|error| failed(&error))?
-            .next()
-            .ok_or("connect: no address")?;
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()
-        } else {
-            TcpSocket::new_v6()
+    async fn connect(&self, protocol: Protocol) -> Result<Connection, ClientError> {
+        let settings = ConnectionSettings {
+            protocols: match protocol {
+                Protocol::Http1 => Protocols::Http1,
+                Protocol::Http2 => Protocols::Http2,
+            },
+            receive_buffer_bytes: self.receive_buffer_bytes,
+            ..ConnectionSettings::default()
         };
-        let socket = socket.map_err(|error| failed(&error))?;
-        if let Some(bytes) = self.receive_buffer_bytes {
-            socket.set_recv_buffer_size(bytes).map_err(|error| failed(&error))?;
-        }
-        let stream: TcpStream = socket.connect(address).await.map_err(|error| failed(&error))?;
-        stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        let tls = match protocol {
-            Protocol::Http1 => &self.over_http1,
-            Protocol::Http2 => &self.over_http2,
-        };
-        let stream = TlsConnector::from(tls.clone())
-            .connect(self.server_name.clone(), stream)
-            .await;
-        let io = TokioIo::new(stream.map_err(|error| failed(&error))?);
-        match protocol {
-            Protocol::Http1 => {
-                let (sender, connection) = http1::handshake(io).await.map_err(|error| failed(&error))?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(Sender::Http1(sender))
-            }
-            Protocol::Http2 => {
-                let handshake = http2::handshake(TokioExecutor::new(), io).await;
-                let (sender, connection) = handshake.map_err(|error| failed(&error))?;
-                tokio::spawn(async move { drop(connection.await) });
-                Ok(Sender::Http2(sender))
-            }
-        }
-    }
-}
-
-fn tls(ca_pem: &[u8], protocol: &[u8]) -> Result<ClientConfig, String> {
-    let mut roots = RootCertStore::empty();
-    for certificate in rustls::pki_types::CertificateDer::pem_slice_iter(ca_pem) {
-        let certificate = certificate.map_err(|error| format!("the CA: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("the CA: {error}"))?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![protocol.to_vec()];
-    Ok(config)
-}
-
-enum Sender {
-    Http1(http1::SendRequest<Full<Bytes>>),
-    Http2(http2::SendRequest<Full<Bytes>>),
-}
-
-impl Sender {
-    fn is_open(&self) -> bool {
-        match self {
-            Self::Http1(sender) => !sender.is_closed(),
-            Self::Http2(sender) => !sender.is_closed(),
-        }
+        let (connection, driver) = Connection::open(&self.endpoint, Some(&self.tls), &settings).await?;
+        tokio::spawn(driver);
+        Ok(connection)
     }
 }
 
@@ -201,7 +137,7 @@ pub(crate) enum Reply {
 pub(crate) struct Caller {
     pub(crate) address: Address,
     protocol: Protocol,
-    sender: Option<Sender>,
+    connection: Option<Connection>,
     /// Connections made so far, the current one included.
     pub(crate) connections: u64,
 }
@@ -212,7 +148,7 @@ impl Caller {
         Self {
             address,
             protocol,
-            sender: None,
+            connection: None,
             connections: 0,
         }
     }
@@ -222,7 +158,7 @@ impl Caller {
         let end = Instant::now() + PATIENCE;
         let reply = self.call_until(call, end).await;
         if matches!(reply, Reply::Lost(_) | Reply::NotSent(_)) {
-            self.sender = None;
+            self.connection = None;
         }
         reply
     }
@@ -234,95 +170,63 @@ impl Caller {
         };
         let code = response.status().as_u16();
         match timeout_at(end, response.into_body().collect()).await {
-            Ok(Ok(body)) => Reply::Answer {
-                code,
-                body: body.to_bytes(),
-            },
-            Ok(Err(error)) => Reply::Lost(format!("the answer broke off: {}", chain(&error))),
+            Ok(Ok(body)) => Reply::Answer { code, body },
+            Ok(Err(error)) => Reply::Lost(error.to_string()),
             Err(_) => Reply::Lost("timeout within the answer".to_owned()),
         }
     }
 
     /// Sends, and waits for the head of the answer; its body streams as long as this caller lives.
-    pub(crate) async fn open(&mut self, call: &Call) -> Result<(StatusCode, Incoming), Reply> {
+    pub(crate) async fn open(&mut self, call: &Call) -> Result<(StatusCode, ResponseBody), Reply> {
         let response = self.head_until(call, Instant::now() + PATIENCE).await;
-        let response = response.inspect_err(|_| self.sender = None)?;
+        let response = response.inspect_err(|_| self.connection = None)?;
         Ok((response.status(), response.into_body()))
     }
 
-    async fn head_until(&mut self, call: &Call, end: Instant) -> Result<Response<Incoming>, Reply> {
+    async fn head_until(&mut self, call: &Call, end: Instant) -> Result<Response<ResponseBody>, Reply> {
         let mut last = String::new();
         for _ in 0..FRESH_ATTEMPTS {
             self.ensure_connected(end).await.map_err(Reply::NotSent)?;
             match timeout_at(end, self.send(call)).await {
                 Ok(Ok(response)) => return Ok(response),
-                Ok(Err(error)) if was_not_sent(&error) => last = chain(&error),
-                Ok(Err(error)) => return Err(Reply::Lost(chain(&error))),
+                Ok(Err(error)) if error.surely_not_processed() => last = error.to_string(),
+                Ok(Err(error)) => return Err(Reply::Lost(error.to_string())),
                 Err(_) => return Err(Reply::Lost("timeout".to_owned())),
             }
-            self.sender = None;
+            self.connection = None;
         }
         Err(Reply::NotSent(last))
     }
 
     async fn ensure_connected(&mut self, end: Instant) -> Result<(), String> {
-        if self.sender.as_ref().is_some_and(Sender::is_open) {
+        if self.connection.as_ref().is_some_and(Connection::is_open) {
             return Ok(());
         }
         let patience = CONNECT_PATIENCE.min(end.saturating_duration_since(Instant::now()));
-        let sender = timeout(patience, self.address.connect(self.protocol)).await;
-        self.sender = Some(sender.map_err(|_| "connect: timeout".to_owned())??);
+        let connection = timeout(patience, self.address.connect(self.protocol)).await;
+        let connection = connection.map_err(|_| "connect: timeout".to_owned())?;
+        self.connection = Some(connection.map_err(|error| error.to_string())?);
         self.connections += 1;
         Ok(())
     }
 
-    async fn send(&mut self, call: &Call) -> hyper::Result<Response<Incoming>> {
+    async fn send(&mut self, call: &Call) -> Result<Response<ResponseBody>, ClientError> {
         let request = self.request(call);
-        match self.sender.as_mut().expect("it was connected above") {
-            Sender::Http1(sender) => {
-                sender.ready().await?;
-                sender.send_request(request).await
-            }
-            Sender::Http2(sender) => {
-                sender.ready().await?;
-                sender.send_request(request).await
-            }
-        }
+        let connection = self.connection.as_mut().expect("it was connected above");
+        connection.send(request).await
     }
 
-    fn request(&self, call: &Call) -> Request<Full<Bytes>> {
-        let authority = &self.address.authority;
-        let builder = Request::builder().method(call.method.clone());
-        let builder = match self.protocol {
-            Protocol::Http1 => builder.uri(&call.path).header(HOST, authority),
-            Protocol::Http2 => builder.uri(format!("https://{authority}{}", call.path)),
-        };
-        let builder = builder
+    fn request(&self, call: &Call) -> Request<Body> {
+        let builder = Request::builder()
+            .method(call.method.clone())
+            .uri(&call.path)
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, "trireme-chaos")
             .header(AUTHORIZATION, self.address.authorization.clone());
         match &call.body {
-            Some((media, body)) => builder.header(CONTENT_TYPE, *media).body(Full::new(body.clone())),
-            None => builder.body(Full::default()),
+            Some((media, body)) => builder.header(CONTENT_TYPE, *media).body(body.clone().into()),
+            None => builder.body(Body::empty()),
         }
         .expect("paths are made here, of letters that a URL may have")
     }
-}
-
-/// Whether a server surely has not seen the request: it was still in the sender's queue, or the server said so.
-fn was_not_sent(error: &hyper::Error) -> bool {
-    let refused = std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<h2::Error>())
-        .is_some_and(|error| error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away());
-    error.is_canceled() || error.is_closed() || refused
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }

@@ -1,4 +1,4 @@
-//! What a change of a key in etcd says.
+//! The content of a change of a key in etcd.
 
 use etcd_client::{Event, EventType};
 use serde_json::Value;
@@ -13,7 +13,7 @@ const PLURALS: [(&str, &str); 3] = [
     ("podtemplates", "podtemplates"),
     ("leases", "leases.coordination.k8s.io"),
 ];
-/// How the names of leases begin by which servers show that they are there.
+/// The prefix of names of leases by which servers show that they are there.
 const IDENTITY: &str = "apiserver-";
 const OBJECTS: &str = "/registry/";
 

@@ -1,5 +1,5 @@
-//! What etcd did, as etcd itself tells: one watch on each member over every key, from the first revision on. It does not
-//! know Trireme beyond the keys and the JSON of the stored objects.
+//! The changes in etcd, as etcd itself reports them: one watch on each member over every key, from the first revision
+//! on. It does not know Trireme beyond the keys and the JSON of the stored objects.
 //!
 //! A member that dies or hangs is followed again from where it was; each member is a witness of its own, so a history is
 //! whole as long as one of them saw all of it.
@@ -21,7 +21,7 @@ use crate::traffic::Desk;
 const RETRY: Duration = Duration::from_millis(200);
 /// For a connection, and for a request of the end.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long each member may take to tell the rest once the last revision is known.
+/// The time limit for each member to send the rest once the last revision is known.
 const CATCH_UP: Duration = Duration::from_secs(10);
 
 /// Watches on all members, which go on until this is dropped.

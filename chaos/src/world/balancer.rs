@@ -19,7 +19,7 @@ const DEBIAN_PROGRAM: &str = "/usr/sbin/haproxy";
 /// The configuration that a deployment uses too, but for names in braces.
 const CONFIGURATION: &str = include_str!("haproxy.cfg");
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
-/// What the statistics page is asked for: the table that the socket gives, too.
+/// The query of the statistics page: the table that the socket gives, too.
 const STATISTICS_REQUEST: &[u8] = b"GET /;csv HTTP/1.0\r\n\r\n";
 
 /// HAProxy, and what it may have left behind at a reload.
@@ -30,7 +30,7 @@ pub(super) struct Balancer {
     state: Mutex<State>,
 }
 
-/// How it is asked and reloaded.
+/// The socket for queries and reloads.
 #[derive(Debug)]
 enum Control {
     Socket {
@@ -140,7 +140,7 @@ impl Balancer {
         Ok(())
     }
 
-    /// How many replicas it takes for alive, and which: the status of each as HAProxy prints it, by index.
+    /// The number of replicas it takes for alive, and which: the status of each as HAProxy prints it, by index.
     pub(super) async fn statuses(&self) -> Result<Vec<String>, WorldError> {
         let ask = async {
             match &self.control {
@@ -214,7 +214,8 @@ mod tests {
         }
     }
 
-    /// What decides how connections go: the lines of the defaults and of the backends, but for names, logs and certificates.
+    /// The part of the configuration that routes connections: the lines of the defaults and of the backends, but for
+    /// names, logs and certificates.
     fn deciding(configuration: &str) -> Vec<&str> {
         let mut decides = false;
         let lines = configuration.lines().filter(|line| {

@@ -30,7 +30,7 @@ impl World {
         Ok(world)
     }
 
-    /// Whether such a world could be made here, as far as can be said without making it.
+    /// Returns true if such a world could be made here, as far as can be said without making it.
     ///
     /// # Errors
     /// Says what is missing, and how to get it.
@@ -106,7 +106,7 @@ fn check(settings: &Settings) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// What worlds of both kinds need.
+/// The parts of worlds of both kinds.
 pub(super) fn check_programs() -> Result<(), WorldError> {
     match find_program("setpriv") {
         Some(_) => Ok(()),

@@ -11,10 +11,10 @@ use trireme_tests::process::find_program;
 use super::WorldError;
 use super::process::{Recipe, state};
 
-/// What brings everything that a world of containers needs.
+/// The command that installs the needs of a world of containers.
 const INSTALL: &str = "scripts/install-tools docker images";
 
-/// How much of what a program said an error shows, from the end.
+/// The part of a program's output that an error shows, from the end.
 const LINES: usize = 5;
 
 /// The engine that `docker` talks to: `DOCKER_HOST`, or the usual one.
@@ -52,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// What `docker ARGS` prints.
+    /// The output of `docker ARGS`.
     ///
     /// # Errors
     /// If it fails, with what it said.
@@ -118,12 +118,12 @@ impl Container {
         }
     }
 
-    /// What the engine calls it.
+    /// Its name at the engine.
     pub(super) fn id(&self) -> &str {
         &self.id
     }
 
-    /// What starts it and stays as long as it runs.
+    /// The process that starts it and stays as long as it runs.
     pub(super) fn recipe(&self) -> Recipe {
         Recipe::new(&self.engine.docker)
             .args(["start", "--attach"])
@@ -144,15 +144,15 @@ impl Container {
         Ok(self.process().is_some())
     }
 
-    /// Whether a process is in this container and alive. An id alone may be that of another one by now, and is about to
-    /// get a signal from root.
+    /// Returns true if a process is in this container and alive. An id alone may be that of another one by now, and is
+    /// about to get a signal from root.
     fn has(&self, process: u32) -> bool {
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
         names(&groups, &self.id) && state(process).is_some_and(|state| !matches!(state, 'Z' | 'X'))
     }
 }
 
-/// Whether one of the control groups of a process is named after a container: `…/docker/ID` or `…/docker-ID.scope`.
+/// Returns true if one of the control groups of a process is named after a container: `…/docker/ID` or `…/docker-ID.scope`.
 fn names(groups: &str, container: &str) -> bool {
     !container.is_empty() && groups.lines().any(|group| group.contains(container))
 }

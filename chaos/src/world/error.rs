@@ -11,7 +11,7 @@ pub enum WorldError {
     Missing {
         /// The program.
         program: &'static str,
-        /// What to run to get it.
+        /// The command that installs it.
         install: &'static str,
     },
     /// The server was not built.
@@ -19,7 +19,7 @@ pub enum WorldError {
     NotBuilt {
         /// Where it should be.
         path: String,
-        /// What builds it.
+        /// The command that builds it.
         build: &'static str,
     },
     /// A file, socket or process operation failed.
@@ -33,9 +33,9 @@ pub enum WorldError {
     Ended {
         /// The part of the world.
         part: String,
-        /// What was waited for.
+        /// The condition that was waited for.
         what: &'static str,
-        /// How the process ended.
+        /// The exit status of the process.
         status: String,
         /// The end of its log.
         log: String,
@@ -45,9 +45,9 @@ pub enum WorldError {
     NotInTime {
         /// The part of the world.
         part: String,
-        /// What was waited for.
+        /// The condition that was waited for.
         what: &'static str,
-        /// How long.
+        /// The time.
         patience: Duration,
         /// The end of its log.
         log: String,
@@ -66,7 +66,7 @@ pub enum WorldError {
     Answer {
         /// The part that was asked.
         part: String,
-        /// What it was asked for.
+        /// The request to it.
         what: &'static str,
         /// Why there is no answer.
         why: String,
@@ -74,9 +74,9 @@ pub enum WorldError {
     /// The Docker engine, or the program that speaks to it, has refused something.
     #[error("cannot {what}: {said}")]
     Docker {
-        /// What it was asked for.
+        /// The request to it.
         what: &'static str,
-        /// What it said.
+        /// Its answer.
         said: String,
     },
     /// The world is of a kind that cannot do this.

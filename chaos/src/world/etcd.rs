@@ -12,7 +12,7 @@ use trireme_tests::process::find_program;
 use super::WorldError;
 use super::process::{Process, Recipe};
 
-/// How long a question to one member may take. A paused one must not hold up those who ask all.
+/// The time limit of a question to one member. A paused one must not hold up those who ask all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One member.
@@ -22,7 +22,7 @@ pub(super) struct Member {
     pub(super) client: SocketAddr,
 }
 
-/// What a member says of itself.
+/// The status of a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemberStatus {
     /// Its id.
@@ -33,7 +33,7 @@ pub struct MemberStatus {
     pub term: u64,
     /// The store's revision as it knows it.
     pub revision: i64,
-    /// What keeps it from writing, such as `NOSPACE`.
+    /// The alarm that keeps it from writing, such as `NOSPACE`.
     pub errors: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub(super) async fn connect(addresses: &[SocketAddr]) -> Result<Client, WorldErr
 }
 
 impl Member {
-    /// What it says of itself, if it answers.
+    /// Its status, if it answers.
     pub(super) async fn status(&self) -> Option<MemberStatus> {
         let ask = async {
             let mut client = connect(&[self.client]).await.ok()?;

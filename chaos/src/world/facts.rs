@@ -1,4 +1,4 @@
-//! What can be learnt about the parts from outside.
+//! Facts about the parts that can be read from outside.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::parts::START_PATIENCE;
 use super::process::LOOK_AGAIN;
 use super::{MemberStatus, Part, Route, World, WorldError, etcd};
 
-/// How long a replica may take to tell about its group.
+/// The time limit for a replica to answer about its group.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long its metrics may take, which are much text.
+/// The time limit for its metrics, which are much text.
 const METRICS_PATIENCE: Duration = Duration::from_secs(3);
 
 /// An election takes a second, and some more on a machine that has other things to do.
@@ -23,7 +23,7 @@ const LEADER_PATIENCE: Duration = Duration::from_secs(10);
 /// Where the fences of duties are in etcd: the value is the newest token.
 pub(crate) const FENCES: &str = "/trireme/fence/registry/";
 
-/// What the kernel says of a part.
+/// The kernel's figures about a part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vitals {
     /// The part.
@@ -39,13 +39,13 @@ pub struct Vitals {
 }
 
 impl World {
-    /// What the kernel says of every part that runs.
+    /// The kernel's figures about every part that runs.
     pub fn vitals(&self) -> Vec<Vitals> {
         let parts = self.parts().into_iter();
         parts.filter_map(|part| self.vitals_of(part)).collect()
     }
 
-    /// What the kernel says of a part, if it runs.
+    /// The kernel's figures about a part, if it runs.
     pub fn vitals_of(&self, part: Part) -> Option<Vitals> {
         let usage = match part {
             Part::Replica(index) => self.replica(index).ok()?.process.usage()?,
@@ -69,7 +69,7 @@ impl World {
         etcd::connect(&self.etcd_addresses()).await
     }
 
-    /// What a member of etcd says of itself, if it answers within two seconds.
+    /// The status of a member of etcd, if it answers within two seconds.
     pub async fn etcd_status(&self, member: usize) -> Option<MemberStatus> {
         self.member(member).ok()?.status().await
     }
@@ -100,7 +100,7 @@ impl World {
         etcd::disarm(&mut self.etcd_client().await?).await
     }
 
-    /// What a replica tells about its group: `GET /debug/replicas`.
+    /// The view of a replica on its group: `GET /debug/replicas`.
     ///
     /// # Errors
     /// If it does not answer within a second, or not with that.
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// What the load balancer takes each replica for, in its own words: `UP`, `DOWN` …
+    /// The state of each replica at the load balancer: `UP`, `DOWN` …
     ///
     /// # Errors
     /// If it does not answer.

@@ -63,7 +63,7 @@ pub(super) struct Links {
     replicas: Diallers,
 }
 
-/// What tells the replicas apart when they dial, in their order.
+/// The addresses that the replicas dial from, in their order.
 #[derive(Debug, Clone)]
 enum Diallers {
     /// The process of each that runs.

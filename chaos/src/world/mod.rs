@@ -78,7 +78,7 @@ impl std::fmt::Display for Part {
     }
 }
 
-/// How a client reaches a replica.
+/// The way of a client to a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// Past all proxies: for probes and final reads.
@@ -97,7 +97,7 @@ pub struct World {
     wall_clocks: Option<WallClocks>,
     etcd: Vec<etcd::Member>,
     links: Links,
-    /// What the containers belong to, if they are.
+    /// The Compose project of the containers, if there are any.
     _project: Option<Project>,
     ca: Authority,
     probe: Probe,
@@ -140,12 +140,12 @@ impl World {
         self.etcd.iter().map(|member| member.client).collect()
     }
 
-    /// How many replicas there are, running or not.
+    /// The number of replicas there are, running or not.
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
 
-    /// How many members etcd has, running or not.
+    /// The number of members etcd has, running or not.
     pub fn etcd_members(&self) -> usize {
         self.etcd.len()
     }
@@ -180,7 +180,7 @@ impl World {
         Ok(&self.replica(replica)?.data_dir)
     }
 
-    /// What this world was built from.
+    /// The settings that this world was built from.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -1,4 +1,4 @@
-//! What can be done to a part.
+//! Operations on a part.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -12,7 +12,7 @@ use super::{Part, World, WorldError};
 
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(60);
-/// How long one look at whether a part is ready may take.
+/// The time limit of one readiness probe of a part.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The process of a part: the load balancer's changes with a reload.
@@ -89,12 +89,12 @@ impl World {
         self.process(part)?.resume()
     }
 
-    /// Whether it runs, paused or not.
+    /// Returns true if it runs, paused or not.
     pub fn is_running(&self, part: Part) -> bool {
         self.id(part).is_some()
     }
 
-    /// Whether the kernel shows it as stopped.
+    /// Returns true if the kernel shows it as stopped.
     pub fn is_paused(&self, part: Part) -> bool {
         self.process(part).is_ok_and(|process| process.is_paused())
     }
@@ -152,7 +152,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a part does its work now; see [`World::wait_ready`].
+    /// Returns true if a part does its work now; see [`World::wait_ready`].
     pub async fn is_ready(&self, part: Part) -> bool {
         let address = match part {
             Part::Etcd(index) => return self.etcd_status(index).await.is_some_and(|status| status.leader != 0),

@@ -19,9 +19,9 @@ pub const USER_TOKEN: &str = "user-token";
 /// A token file with both.
 pub(super) const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
 
-/// How long before they are made young certificates begin.
+/// The time before now at which young certificates begin.
 const BACKDATED: Duration = Duration::from_secs(3600);
-/// How long they last.
+/// Their lifetime.
 const LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Files of certificates, all PEM.

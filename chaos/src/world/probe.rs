@@ -5,17 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, header};
-use http_body_util::{BodyExt as _, Full};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
+use trireme_http::client::{
+    ByteStream, Connection, ConnectionSettings, Endpoint, Protocols, Request, Tls, TlsOptions, Trust, header,
+    open_stream,
+};
 
 use super::WorldError;
 use super::pki::ADMIN_TOKEN;
@@ -23,7 +17,7 @@ use super::pki::ADMIN_TOKEN;
 /// Asks as the administrator.
 #[derive(Clone)]
 pub struct Probe {
-    tls: TlsConnector,
+    tls: Arc<Tls>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -42,24 +36,15 @@ fn why(error: impl std::fmt::Display) -> Why {
 impl Probe {
     /// Believes this CA, and no other.
     pub(super) fn new(ca_pem: &str) -> Result<Self, WorldError> {
-        Self::believing(ca_pem).map_err(|why| WorldError::Answer {
+        let tls = Tls::new(&TlsOptions {
+            trust: Trust::Ca(ca_pem.as_bytes().to_vec()),
+            ..TlsOptions::default()
+        });
+        let tls = tls.map_err(|error| WorldError::Answer {
             part: "the CA".to_owned(),
             what: "its certificate",
-            why,
-        })
-    }
-
-    fn believing(ca_pem: &str) -> Result<Self, Why> {
-        let mut roots = RootCertStore::empty();
-        let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).map_err(why)?;
-        roots.add(ca).map_err(why)?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(why)?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let tls = TlsConnector::from(Arc::new(config));
+            why: why(error),
+        })?;
         Ok(Self { tls })
     }
 
@@ -87,10 +72,18 @@ impl Probe {
         asked.unwrap_or_else(|_| Err(format!("no answer within {patience:?}")))
     }
 
-    /// A TLS connection over `socket`, for those who want to treat it in their own way.
-    pub(crate) async fn secure(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>, Why> {
-        let name = ServerName::from(socket.peer_addr().map_err(why)?.ip());
-        self.tls.connect(name, socket).await.map_err(why)
+    /// A TLS connection without HTTP on it, for those who want to treat it in their own way.
+    pub(crate) async fn stream(
+        &self,
+        address: SocketAddr,
+        receive_buffer_bytes: u32,
+    ) -> Result<Box<dyn ByteStream>, Why> {
+        let settings = ConnectionSettings {
+            receive_buffer_bytes: Some(receive_buffer_bytes),
+            ..http1()
+        };
+        let opened = open_stream(&endpoint(address)?, Some(&self.tls), &settings).await;
+        opened.map_err(why)
     }
 
     async fn ask(
@@ -100,33 +93,37 @@ impl Probe {
         path: &str,
         body: Option<&serde_json::Value>,
     ) -> Result<(u16, Bytes), Why> {
-        let socket = TcpStream::connect(address).await.map_err(why)?;
-        let stream = self.secure(socket).await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(why)?;
+        let opened = Connection::open(&endpoint(address)?, Some(&self.tls), &http1()).await;
+        let (mut connection, driver) = opened.map_err(why)?;
+        let body = Bytes::from(body.map(ToString::to_string).unwrap_or_default());
         let request = Request::builder()
             .method(method)
             .uri(path)
-            .header(header::HOST, address.to_string())
             .header(header::AUTHORIZATION, format!("Bearer {ADMIN_TOKEN}"))
             .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(
-                body.map(ToString::to_string).unwrap_or_default(),
-            )))
+            .body(body.into())
             .map_err(why)?;
         let exchange = async {
-            let answer = sender.send_request(request).await.map_err(why)?;
+            let answer = connection.send(request).await.map_err(why)?;
             let code = answer.status().as_u16();
-            let body = answer.into_body().collect().await.map_err(why)?.to_bytes();
-            Ok((code, body))
+            Ok((code, answer.into_body().collect().await.map_err(why)?))
         };
         // The connection lives as long as the exchange needs it.
-        tokio::pin!(exchange, connection);
+        tokio::pin!(exchange);
         tokio::select! {
             answer = &mut exchange => answer,
-            ended = &mut connection => match ended {
-                Ok(()) => exchange.await,
-                Err(error) => Err(why(error)),
-            },
+            () = driver => exchange.await,
         }
+    }
+}
+
+fn endpoint(address: SocketAddr) -> Result<Endpoint, Why> {
+    Endpoint::parse(&format!("https://{address}")).map_err(why)
+}
+
+fn http1() -> ConnectionSettings {
+    ConnectionSettings {
+        protocols: Protocols::Http1,
+        ..ConnectionSettings::default()
     }
 }

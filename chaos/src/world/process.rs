@@ -22,18 +22,18 @@ use super::container::Container;
 
 /// Between two looks at a condition that is waited for.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// How much of a log an error shows.
+/// The part of a log that an error shows.
 const LOG_LINES: usize = 40;
 /// After SIGKILL a process is gone as soon as the kernel has taken it apart.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a container may take to have a process, and the engine to notice its end.
+/// The time limit for a container to have a process, and the engine to notice its end.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(30);
 /// Between two questions to the engine, each a program of its own.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
-/// What an engine adds to the number of the signal that has ended a program.
+/// The offset that an engine adds to the number of the signal that has ended a program.
 const SIGNALLED: i32 = 128;
 
-/// What to start.
+/// The program to start.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
     pub(super) program: PathBuf,
@@ -100,7 +100,7 @@ struct Life {
     starts: u32,
 }
 
-/// What the kernel says of a process.
+/// The kernel's figures about a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) resident_bytes: u64,
@@ -207,7 +207,7 @@ impl Process {
         life.child.is_some()
     }
 
-    /// How it ended, if it was started and has.
+    /// The exit status, if it was started and has.
     pub(super) fn ended(&self) -> Option<ExitStatus> {
         let mut life = self.life();
         life.look();
@@ -251,7 +251,7 @@ impl Process {
         self.signal(Signal::CONT).map(|_| ())
     }
 
-    /// Whether the kernel shows it as stopped.
+    /// Returns true if the kernel shows it as stopped.
     pub(super) fn is_paused(&self) -> bool {
         self.id().and_then(state) == Some('T')
     }
@@ -324,7 +324,7 @@ impl Process {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// What it uses, if it runs and the kernel tells.
+    /// The resources it uses, if it runs and the kernel tells.
     pub(super) fn usage(&self) -> Option<Usage> {
         let proc = PathBuf::from(format!("/proc/{}", self.id()?));
         let status = fs::read_to_string(proc.join("status")).ok()?;
@@ -368,7 +368,7 @@ pub(super) fn state(id: u32) -> Option<char> {
     stat.rsplit(')').next()?.trim_start().chars().next()
 }
 
-/// What a program in a container has ended with, of what `docker start --attach` has.
+/// The exit status of a program in a container, from that of `docker start --attach`.
 fn of_the_contained(status: ExitStatus) -> ExitStatus {
     match status.code() {
         Some(code) if code > SIGNALLED => ExitStatus::from_raw(code - SIGNALLED),

@@ -11,7 +11,7 @@ use super::wall_clock::WallClocks;
 
 /// The group's name in certificates.
 const GROUP: &str = "trireme";
-/// How long a replica goes on serving after SIGTERM: longer than the load balancer takes to find it not ready.
+/// The time for which a replica goes on serving after SIGTERM: longer than the load balancer takes to find it not ready.
 const SHUTDOWN_DELAY: &str = "2s";
 
 /// One replica.
@@ -25,7 +25,7 @@ pub(super) struct Replica {
     pub(super) data_dir: PathBuf,
 }
 
-/// What a replica is told of the world around it.
+/// The world's addresses and files in a replica's settings.
 pub(super) struct Surroundings<'a> {
     pub(super) settings: &'a Settings,
     pub(super) pki: &'a Pki,

@@ -1,4 +1,4 @@
-//! What world to build.
+//! The settings of the world.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ impl Proxied {
     };
 }
 
-/// What world to build.
+/// The settings of the world.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where it runs.
@@ -55,17 +55,17 @@ pub struct Settings {
     /// The run directory: data, certificates, logs. A temporary one, gone with the world, if `None`. Must be empty or
     /// absent, and is left as it is at the end.
     pub dir: Option<PathBuf>,
-    /// How many replicas.
+    /// The number of replicas.
     pub replicas: usize,
-    /// How many members of etcd.
+    /// The number of members of etcd.
     pub etcd_members: usize,
-    /// Whether the replicas are a group (`--cluster-peers` and what belongs to it), or do not know of each other.
+    /// True if the replicas are a group (`--cluster-peers` and what belongs to it), or do not know of each other.
     pub group: bool,
     /// Which links go through fault proxies.
     pub proxied: Proxied,
-    /// Whether the wall clocks of replicas can be set while they run. On the loopback only.
+    /// True if the wall clocks of replicas can be set while they run. On the loopback only.
     pub wall_clocks: bool,
-    /// Whether certificates begin an hour before the world, as those of `trireme pki init`; else long ago. Those of
+    /// True if certificates begin an hour before the world, as those of `trireme pki init`; else long ago. Those of
     /// containers always do.
     pub young_certificates: bool,
     /// More flags for every replica.

@@ -25,10 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A creation time has no fractions: on average so much of a second was cut off.
 const CUT_OFF: SignedDuration = SignedDuration::from_millis(500);
 
-/// What a wall clock shows.
+/// The time of a wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WallClock {
-    /// What time it is.
+    /// The current time.
     True,
     /// So many seconds more; fewer, if negative.
     Off(i64),
@@ -71,7 +71,7 @@ impl WallClocks {
         Ok(clocks)
     }
 
-    /// What a replica is started with.
+    /// The environment of a replica.
     pub(super) fn environment(&self, replica: usize) -> Vec<(&'static str, OsString)> {
         vec![
             ("LD_PRELOAD", self.library.clone().into()),
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// How far the wall clock of a replica is ahead of ours, half a second more or less: by the creation time of an object
+    /// The lead of a replica's wall clock over ours, half a second more or less: by the creation time of an object
     /// that it makes for a dry run.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What the tests of real worlds share.
+//! Helpers of the tests of real worlds.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who is in the group: each replica's id, address, version and incarnation, and whether it is live.
+//! The members of the group: each replica's id, address, version and incarnation, and whether it is live.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -37,9 +37,9 @@ impl std::str::FromStr for ReplicaId {
 #[serde(transparent)]
 pub struct Incarnation(pub u64);
 
-/// What a replica says of itself.
+/// The description that a replica gives of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Facts {
+pub(crate) struct ReplicaDescription {
     pub(crate) incarnation: Incarnation,
     /// Where its peers reach it, `host:port`.
     pub(crate) address: String,
@@ -49,7 +49,7 @@ pub(crate) struct Facts {
     pub(crate) duties: BTreeSet<String>,
 }
 
-/// How a replica stands with the group.
+/// The standing of a replica in the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Standing {
     /// It renews, and takes leases.
@@ -64,17 +64,17 @@ pub(crate) enum Standing {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replica {
-    pub(crate) facts: Facts,
+    pub(crate) facts: ReplicaDescription,
     pub(crate) standing: Standing,
 }
 
 impl Replica {
-    /// Whether it is expected to renew, and so can be overdue.
+    /// Returns true if it is expected to renew, and so can be overdue.
     pub(crate) fn renews(&self) -> bool {
         matches!(self.standing, Standing::Live | Standing::Retiring)
     }
 
-    /// Whether it may be given a lease on `duty`.
+    /// Returns true if it may be given a lease on `duty`.
     pub(crate) fn takes(&self, duty: &str) -> bool {
         self.standing == Standing::Live && self.facts.duties.contains(duty)
     }
@@ -88,7 +88,7 @@ pub(crate) struct Directory {
     pub(crate) removed: BTreeSet<ReplicaId>,
 }
 
-/// What [`Directory::enter`] did.
+/// The result of [`Directory::enter`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// It is in, as a new process: whatever its former process held is free.
@@ -102,7 +102,7 @@ pub(crate) enum Entry {
 }
 
 impl Directory {
-    pub(crate) fn enter(&mut self, id: ReplicaId, facts: Facts) -> Entry {
+    pub(crate) fn enter(&mut self, id: ReplicaId, facts: ReplicaDescription) -> Entry {
         if self.removed.contains(&id) {
             return Entry::Removed;
         }

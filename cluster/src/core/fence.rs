@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use super::leases::Holder;
 
-/// How long a renewal is good for.
+/// The lifetime of a renewal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// What the holder counts.
+    /// The time that the holder counts.
     pub(crate) ttl: Duration,
-    /// What the leader waits beyond it.
+    /// The margin that the leader waits beyond it.
     pub(crate) margin: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Timing {
     }
 }
 
-/// What the leader of one term knows of the renewals in it.
+/// The renewals that the leader of one term has seen in it.
 #[derive(Debug)]
 pub(crate) struct Renewals {
     timing: Timing,

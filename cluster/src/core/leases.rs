@@ -1,4 +1,4 @@
-//! Who holds which duty, under which token.
+//! Holders of duties, with their tokens.
 //!
 //! Two rules keep holders apart. A token is given out once and is greater than every earlier one of its duty. And a
 //! lease is never taken from a replica that may still act on it: it is *revoked*, which asks the holder to yield, and
@@ -96,7 +96,7 @@ impl Leases {
         self.revoke(directory, loads);
     }
 
-    /// How many leases each replica that may take some has.
+    /// The number of leases of each replica that may take some.
     fn loads(&self, directory: &Directory) -> Loads {
         let live = directory.replicas.iter().filter(|(_, replica)| replica.renews());
         live.map(|(id, _)| (*id, self.held_by(*id).count())).collect()

@@ -16,6 +16,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::Facts;
+pub(crate) use directory::ReplicaDescription;
 pub use directory::{Incarnation, ReplicaId};
 pub(crate) use state::{Command, GroupState, Outcome};

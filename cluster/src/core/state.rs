@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::directory::{Directory, Entry, Facts, Incarnation, ReplicaId, Standing};
+use super::directory::{Directory, Entry, Incarnation, ReplicaDescription, ReplicaId, Standing};
 use super::leases::{Holder, Leases};
 
 /// A change that the leader proposes. Its names and fields are kept in logs and read by the next version.
@@ -13,7 +13,7 @@ pub(crate) enum Command {
     /// A replica is there, or its facts have changed.
     Enter {
         replica: ReplicaId,
-        facts: Facts,
+        facts: ReplicaDescription,
         /// Where tokens begin if this is the first command of the group: the leader's wall time in milliseconds.
         token_floor: u64,
     },
@@ -27,7 +27,7 @@ pub(crate) enum Command {
         replica: ReplicaId,
         incarnation: Incarnation,
         duties: BTreeMap<String, u64>,
-        /// What the next tokens of these duties must be above.
+        /// Floors of the next tokens of these duties.
         #[serde(default)]
         floors: BTreeMap<String, u64>,
     },
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     Remove { replica: ReplicaId },
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     /// It was done, or there was nothing to do.
@@ -102,7 +102,7 @@ impl GroupState {
         }
     }
 
-    fn enter(&mut self, replica: ReplicaId, facts: Facts) -> Outcome {
+    fn enter(&mut self, replica: ReplicaId, facts: ReplicaDescription) -> Outcome {
         match self.directory.enter(replica, facts) {
             // The lock on the Raft directory is held by one process, so the former one is dead.
             Entry::Anew => self.leases.release_all(replica),

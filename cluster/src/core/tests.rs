@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::directory::{Facts, Incarnation, ReplicaId, Standing};
+use super::directory::{Incarnation, ReplicaDescription, ReplicaId, Standing};
 use super::fence::{Renewals, Timing};
 use super::leases::Holder;
 use super::{Command, GroupState, Outcome};
@@ -15,7 +15,7 @@ const DUTIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 fn enter(replica: u64, incarnation: u64) -> Command {
     Command::Enter {
         replica: ReplicaId(replica),
-        facts: Facts {
+        facts: ReplicaDescription {
             incarnation: Incarnation(incarnation),
             address: format!("replica-{replica}:1"),
             version: "1".to_owned(),
@@ -170,7 +170,7 @@ fn commands() -> impl Strategy<Value = Command> {
     ]
 }
 
-/// What must hold from one state to the next.
+/// Invariants from one state to the next.
 fn check_step(before: &GroupState, after: &GroupState, given: &mut BTreeMap<(String, u64), Holder>) {
     let former: BTreeMap<&str, u64> = before.leases.iter().map(|(duty, lease)| (duty, lease.token)).collect();
     for (duty, lease) in after.leases.iter() {

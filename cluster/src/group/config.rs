@@ -1,4 +1,4 @@
-//! What a replica is told about its group.
+//! The configuration of a replica's group.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,6 +21,6 @@ pub struct GroupConfig {
     pub peers: BTreeSet<String>,
     /// The software version that peers are told.
     pub version: String,
-    /// What this replica shows to its peers.
+    /// The certificate that this replica shows to its peers.
     pub certificates: PeerCertificates,
 }

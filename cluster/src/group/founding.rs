@@ -1,4 +1,4 @@
-//! How a replica with an empty directory comes to its group.
+//! The way of a replica with an empty directory into its group.
 //!
 //! The first members found it together, once, and only when *all* of them have answered that they know of no group and
 //! name the same first members. One of them, the one with the lowest address, does it. Whoever finds a group joins it.
@@ -15,7 +15,7 @@ use crate::raft::{Node, timing};
 use crate::rpc::{Answer, Envelope, Hello, Request};
 
 impl Group {
-    /// Whether this replica knows of a group that it is or was a member of.
+    /// Returns true if this replica knows of a group that it is or was a member of.
     pub(crate) fn has_group(&self) -> bool {
         let metrics = self.0.raft.metrics();
         let metrics = metrics.borrow();

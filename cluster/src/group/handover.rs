@@ -11,10 +11,10 @@ use crate::rpc::{Answer, Envelope, Request};
 
 /// Beyond the time for which followers grant no votes, so that the successor's first campaign is heard.
 const AFTER_VOTE_LEASE: Duration = Duration::from_millis(30);
-/// How often the leader is asked to take the leases back.
+/// The number of times that the leader is asked to take the leases back.
 const ATTEMPTS: usize = 4;
 
-/// What could be handed over. What could not is given to others when it expires.
+/// The leases that could be handed over. One that could not is given to others when it expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandOver {
     /// The leader has taken the leases back.

@@ -1,4 +1,4 @@
-//! What this replica holds: fed by the leader's answers, read by duties.
+//! Leases of this replica: fed by the leader's answers, read by duties.
 //!
 //! A lease is held from the leader's answer until ttl after the renewal that it answers was sent. A lease that the
 //! leader asks back is given up at once, and its token is never held again, whatever later answers say.
@@ -20,7 +20,7 @@ use crate::tenure::{LeaseWatch, Tenure};
 pub(crate) struct Holdings {
     clock: Clock,
     timing: Timing,
-    slots: Mutex<BTreeMap<&'static str, Slot>>,
+    slots: Mutex<BTreeMap<&'static str, DutyHolding>>,
     /// No tenure begins any more. Written while the slots are locked.
     is_closed: AtomicBool,
     /// When the last renewal was sent that a leader with a quorum has answered.
@@ -29,7 +29,7 @@ pub(crate) struct Holdings {
     pub(crate) news: Notify,
 }
 
-struct Slot {
+struct DutyHolding {
     duty: Duty,
     tenure: watch::Sender<Option<Tenure>>,
     /// The greatest token that was given up.
@@ -40,7 +40,7 @@ struct Slot {
     floor: u64,
 }
 
-impl Slot {
+impl DutyHolding {
     fn token(&self) -> Option<u64> {
         self.tenure.borrow().as_ref().map(|tenure| tenure.lease().token.0)
     }
@@ -69,7 +69,7 @@ impl Holdings {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, Slot>> {
+    fn slots(&self) -> MutexGuard<'_, BTreeMap<&'static str, DutyHolding>> {
         // Each slot is whole at any time; a panic of another holder does not change that.
         self.slots.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -79,7 +79,7 @@ impl Holdings {
         self.answered.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Whether a leader with a quorum has answered within the ttl of a lease.
+    /// Returns true if a leader with a quorum has answered within the ttl of a lease.
     pub(crate) fn has_quorum(&self) -> bool {
         let now = self.clock.now();
         let answered = *self.answered();
@@ -89,7 +89,7 @@ impl Holdings {
     /// Offers to do `duty`.
     pub(crate) fn watch(&self, duty: Duty) -> LeaseWatch {
         let mut slots = self.slots();
-        let slot = slots.entry(duty.name()).or_insert_with(|| Slot {
+        let slot = slots.entry(duty.name()).or_insert_with(|| DutyHolding {
             duty,
             tenure: watch::Sender::new(None),
             yielded: 0,
@@ -120,14 +120,14 @@ impl Holdings {
         }
     }
 
-    /// What the next tokens of the duties in [`yields`](Self::yields) must be above.
+    /// Floors of the next tokens of the duties in [`yields`](Self::yields).
     pub(crate) fn floors(&self) -> BTreeMap<String, u64> {
         let slots = self.slots();
         let floors = slots.iter().filter(|(_, slot)| slot.is_yield_unheard && slot.floor > 0);
         floors.map(|(duty, slot)| ((*duty).to_owned(), slot.floor)).collect()
     }
 
-    /// What the leader should take back.
+    /// The leases that the leader should take back.
     pub(crate) fn yields(&self) -> BTreeMap<String, u64> {
         let slots = self.slots();
         let unheard = slots.iter().filter(|(_, slot)| slot.is_yield_unheard);
@@ -166,7 +166,7 @@ impl Holdings {
         }
     }
 
-    fn hold(&self, slot: &Slot, token: u64, until: Instant, now: Instant) {
+    fn hold(&self, slot: &DutyHolding, token: u64, until: Instant, now: Instant) {
         if slot.token() == Some(token) {
             // No news for those who watch.
             slot.tenure.borrow().iter().for_each(|tenure| tenure.set_end(until));
@@ -199,7 +199,7 @@ impl Holdings {
         slots.values().for_each(|slot| slot.end(now));
     }
 
-    /// How many leases are held.
+    /// The number of leases that are held.
     pub(crate) fn count(&self) -> usize {
         self.slots().values().filter(|slot| slot.token().is_some()).count()
     }

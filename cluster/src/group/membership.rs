@@ -1,4 +1,4 @@
-//! Who belongs to the group: joining, adding, removing. The leader's work, one change at a time.
+//! Members of the group: joining, adding, removing. The leader's work, one change at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

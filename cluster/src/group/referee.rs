@@ -55,7 +55,7 @@ impl Referee {
         self.state().confirmed = Some(now);
     }
 
-    /// How long ago that was.
+    /// The age of that state.
     pub(crate) fn last_quorum_ack(&self, now: Instant) -> Option<Duration> {
         self.state().confirmed.map(|at| now.saturating_duration_since(at))
     }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::Group;
-use crate::core::Facts;
+use crate::core::ReplicaDescription;
 use crate::raft::timing;
 use crate::rpc::{Answer, Envelope, Renewal, Request};
 use crate::store::Applied;
@@ -52,7 +52,7 @@ impl Group {
         let sent = self.0.clock.now();
         let renewal = Renewal {
             replica: self.id(),
-            facts: Facts {
+            facts: ReplicaDescription {
                 incarnation: self.0.identity.incarnation,
                 address: self.0.config.advertise.clone(),
                 version: self.0.config.version.clone(),
@@ -88,7 +88,7 @@ impl Group {
         }
     }
 
-    /// Whether its peers look for this replica at another address than it has now.
+    /// Returns true if its peers look for this replica at another address than it has now.
     fn has_moved(&self) -> bool {
         let members = self.0.raft.metrics().borrow().membership_config.clone();
         let known = members.membership().get_node(&self.id());
@@ -105,7 +105,7 @@ impl Group {
             .ok()
     }
 
-    /// Whom to ask: the one that another named, else the leader by Raft, else everybody in turn.
+    /// The replica to ask: the one that another named, else the leader by Raft, else everybody in turn.
     pub(crate) fn next_address(&self, course: &mut Course) -> Option<String> {
         if let Some(hint) = course.hint.take().or_else(|| self.leader_address()) {
             return Some(hint);
@@ -121,11 +121,11 @@ impl Group {
     }
 }
 
-/// How a replica finds the leader.
+/// The search for the leader.
 #[derive(Default)]
 pub(crate) struct Course {
     pub(crate) hint: Option<String>,
-    /// Who was asked last.
+    /// The replica that was asked last.
     asked_last: Option<String>,
     turn: usize,
     told: AtomicBool,

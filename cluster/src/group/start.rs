@@ -9,7 +9,7 @@ use trireme_actors::{Clock, Tasks};
 use super::holdings::Holdings;
 use super::referee::Referee;
 use super::service::PeerService;
-use super::status::Standing;
+use super::status::GroupObservation;
 use super::{Group, GroupConfig, Inner};
 use crate::core::fence::Timing;
 use crate::raft::network::Network;
@@ -31,7 +31,7 @@ pub enum StartError {
     Listen {
         /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Raft did not start on what is in the directory.
@@ -39,16 +39,16 @@ pub enum StartError {
     Raft(String),
 }
 
-/// What differs between a replica and a simulated one.
+/// The differences between a replica and a simulated one.
 pub(crate) struct Parts {
     pub(crate) file: RaftFile,
     pub(crate) identity: Identity,
     pub(crate) wire: Arc<dyn Wire>,
     /// The same wire, if it is one of TLS.
     pub(crate) tls: Option<TlsWire>,
-    /// How long this replica counts on a renewal.
+    /// The time for which this replica counts on a renewal.
     pub(crate) as_holder: Timing,
-    /// How long it grants one as the leader. The same, except where a test breaks it.
+    /// The time for which it grants one as the leader. The same, except where a test breaks it.
     pub(crate) as_leader: Timing,
 }
 
@@ -141,7 +141,7 @@ impl Group {
         let group = self.clone();
         let _ = tasks.spawn_named("lease-sweep", async move { group.sweep_forever().await });
         let group = self.clone();
-        let mut standing = Standing::default();
+        let mut standing = GroupObservation::default();
         let _ = tasks.every("lease-lapse", timing::SWEEP_PERIOD, move || {
             group.0.holdings.lapse();
             standing = group.tell_changes(standing);

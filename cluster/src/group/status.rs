@@ -1,4 +1,4 @@
-//! What people and dashboards see of the group.
+//! The status of the group for people and dashboards.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ pub struct Status {
     pub incarnation: Incarnation,
     /// Raft's term.
     pub term: u64,
-    /// Who leads, as far as this replica knows.
+    /// The leader, as far as this replica knows.
     pub leader: Option<ReplicaId>,
-    /// Whether this replica leads and a quorum has confirmed it within the last second.
+    /// True if this replica leads and a quorum has confirmed it within the last second.
     pub is_leader: bool,
-    /// Whether a leader that a quorum had confirmed has answered this replica within the ttl of a lease. Without it
+    /// True if a leader that a quorum had confirmed has answered this replica within the ttl of a lease. Without it
     /// this replica holds nothing, and what it tells of others may be long over.
     pub has_quorum: bool,
     /// On the leader: how long ago a quorum confirmed it.
@@ -45,9 +45,9 @@ pub struct MemberStatus {
     pub address: String,
     /// Its software version, once it has renewed.
     pub version: Option<String>,
-    /// Whether it renews its leases.
+    /// True if it renews its leases.
     pub is_live: bool,
-    /// Whether it counts for the quorum; if not, it is still catching up.
+    /// True if it counts for the quorum; if not, it is still catching up.
     pub is_voter: bool,
 }
 
@@ -56,17 +56,17 @@ pub struct MemberStatus {
 pub struct DutyStatus {
     /// Its name.
     pub duty: String,
-    /// Who holds the lease.
+    /// The holder of the lease.
     pub holder: Option<ReplicaId>,
     /// The newest fencing token.
     pub token: u64,
-    /// Whether the holder is asked to yield it to another.
+    /// True if the holder is asked to yield it to another.
     pub revoked: bool,
 }
 
-/// How the group stood when it was looked at last.
+/// The state of the group at the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct GroupObservation {
     leader: Option<ReplicaId>,
     has_quorum: bool,
     is_faulty: bool,
@@ -120,13 +120,13 @@ impl Group {
     }
 
     /// Logs what has changed in how the group stands since `before`; gives how it stands now.
-    pub(crate) fn tell_changes(&self, before: Standing) -> Standing {
+    pub(crate) fn tell_changes(&self, before: GroupObservation) -> GroupObservation {
         let metrics = self.0.raft.metrics();
         let metrics = metrics.borrow();
         let has_quorum = self.0.holdings.has_quorum();
         let leader = metrics.current_leader.filter(|_| has_quorum);
         let is_faulty = metrics.running_state.is_err();
-        let now = Standing {
+        let now = GroupObservation {
             leader: leader.or(before.leader),
             has_quorum,
             is_faulty,

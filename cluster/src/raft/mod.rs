@@ -1,4 +1,4 @@
-//! What openraft is told about this group: its types, its network and its timing. Nothing outside the crate sees it.
+//! The openraft configuration of this group: its types, its network and its timing. Nothing outside the crate sees it.
 
 pub(crate) mod network;
 mod runtime;

@@ -15,7 +15,7 @@ use crate::raft::{Node, RaftTypes, timing};
 use crate::rpc::{Answer, Envelope, Request};
 use crate::transport::{CallError, Caller};
 
-/// How long replication waits before it tries a peer again that it could not reach.
+/// The delay before replication tries a peer again that it could not reach.
 const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Makes clients for peers.

@@ -1,4 +1,4 @@
-//! How long things take. One place, because the times depend on each other.
+//! Time limits and intervals. One place, because the times depend on each other.
 //!
 //! ```text
 //! heartbeat                  150 ms   a call may take 400 ms; openraft looks at its timers every 150 .. 225 ms (see raft::runtime)
@@ -20,33 +20,33 @@ const HEARTBEAT_MS: u64 = 150;
 const ELECTION_MIN_MS: u64 = 500;
 const ELECTION_MAX_MS: u64 = 650;
 
-/// What openraft gives a call for its time limit.
+/// The time limit that openraft gives to a call.
 pub(crate) const HEARTBEAT: Duration = Duration::from_millis(HEARTBEAT_MS);
-/// What a call may take. openraft takes the time between heartbeats, which a busy machine, a slow disk or a link between
-/// cities exceeds at times, and calls that are given up are elections in the end. Two still fit into the time after
-/// which a follower campaigns.
+/// The time limit of a call. openraft takes the time between heartbeats, which a busy machine, a slow disk or a link
+/// between cities exceeds at times, and calls that are given up are elections in the end. Two still fit into the time
+/// after which a follower campaigns.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_millis(400);
 /// For how long a follower that has heard of a leader grants nobody a vote.
 pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(ELECTION_MAX_MS);
-/// How often leases are renewed.
+/// The interval at which leases are renewed.
 pub(crate) const RENEW_PERIOD: Duration = Duration::from_millis(250);
-/// How long one renewal may take. Two fit into a ttl.
+/// The time limit of one renewal. Two fit into a ttl.
 pub(crate) const RENEW_TIMEOUT: Duration = Duration::from_millis(500);
-/// How often the leader looks for what is due, and a holder for what has lapsed.
+/// The interval at which the leader looks for expired leases, and a holder for lapsed ones.
 pub(crate) const SWEEP_PERIOD: Duration = Duration::from_millis(50);
-/// How long a leader that has not confirmed itself with a quorum is called one.
+/// The time for which a leader that has not confirmed itself with a quorum is called one.
 pub(crate) const CONFIRMED_FOR: Duration = Duration::from_secs(1);
-/// How long a proposal may take before its outcome is called unknown.
+/// The time limit of a proposal, after which its outcome is unknown.
 pub(crate) const PROPOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a member that joins may take to catch up, and a change of members to be agreed on.
+/// The time limit for a member that joins to catch up, and a change of members to be agreed on.
 pub(crate) const MEMBERSHIP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a call may take that openraft would give up after `limit`.
+/// The time limit of a call that openraft would give up after `limit`.
 pub(crate) fn call_timeout(limit: Duration) -> Duration {
     if limit == HEARTBEAT { CALL_TIMEOUT } else { limit }
 }
 
-/// How long leases are good for.
+/// The lifetime of a lease.
 pub(crate) const LEASES: Timing = Timing {
     ttl: Duration::from_millis(1_100),
     margin: Duration::from_millis(100),

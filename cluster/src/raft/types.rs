@@ -22,5 +22,5 @@ openraft::declare_raft_types!(
 pub(crate) type Node = BasicNode;
 /// The handle on this replica's Raft.
 pub(crate) type Raft = openraft::Raft<RaftTypes>;
-/// What applying a log entry gives; entries that carry no command give nothing.
+/// The result of applying a log entry; entries that carry no command give nothing.
 pub(crate) type Response = Option<Outcome>;

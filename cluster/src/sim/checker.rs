@@ -1,4 +1,4 @@
-//! What must hold at every tick, from what can be seen of the replicas. Pure, so that it can be shown to fail.
+//! Invariants of every tick, from what can be seen of the replicas. Pure, so that it can be shown to fail.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -95,12 +95,12 @@ impl Checker {
         Ok(())
     }
 
-    /// How many terms had a leader.
+    /// The number of terms that had a leader.
     pub(crate) fn terms(&self) -> usize {
         self.leaders.len()
     }
 
-    /// How many leases were given.
+    /// The number of leases that were given.
     pub(crate) fn grants(&self) -> usize {
         self.granted.len()
     }

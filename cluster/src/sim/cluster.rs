@@ -26,7 +26,7 @@ use crate::raft::timing;
 use crate::store::{RaftFile, Work};
 use crate::transport::PeerCertificates;
 
-/// What the simulated replicas would do.
+/// The settings of the simulated replicas.
 pub(crate) const DUTIES: [Duty; 4] = [
     Duty::named("duty-a"),
     Duty::named("duty-b"),
@@ -43,7 +43,7 @@ struct Probe {
     group: Group,
     /// The same moment by the host's clock and by the simulation's.
     started: (Instant, Duration),
-    /// What is sent here is done on the host.
+    /// Commands to the host.
     work: mpsc::UnboundedSender<BoxFuture<'static, ()>>,
 }
 
@@ -52,7 +52,7 @@ struct Host {
     probe: Arc<Mutex<Option<Probe>>>,
     /// Where it listens from its next start on.
     port: Arc<AtomicU16>,
-    /// Whether its software was started; later starts are restarts.
+    /// True if its software was started; later starts are restarts.
     is_up: bool,
 }
 
@@ -281,7 +281,7 @@ impl Cluster {
         leaders.max().map(|(_, name)| name)
     }
 
-    /// Who validly holds each duty.
+    /// The valid holder of each duty.
     pub(crate) fn holders(&self) -> BTreeMap<String, String> {
         let now = self.sim.elapsed();
         let held = self.probes().flat_map(|(name, probe)| {

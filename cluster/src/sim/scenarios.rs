@@ -42,7 +42,7 @@ fn two_of_three_wait_for_the_late_one_and_restarts_change_nothing() {
         .expect("the group forms");
 }
 
-/// How long leases take to move when the leader crashes after a quiet time: the median over some seeds.
+/// The time that leases take to move when the leader crashes after a quiet time: the median over some seeds.
 fn moves_after(quiet: Duration, seeds: Range<u64>) -> Duration {
     let moves = seeds.map(|seed| {
         let mut cluster = settled(seed);

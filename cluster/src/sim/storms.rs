@@ -8,9 +8,9 @@ use rand_08::seq::SliceRandom as _;
 use super::cluster::Cluster;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long faults go on.
+/// The time for which faults go on.
 const STORM: Duration = Duration::from_secs(20);
-/// How soon after the last one the group must be whole.
+/// The time after the last one in which the group must be whole.
 const HEALED_WITHIN: Duration = Duration::from_secs(8);
 /// Enough for every kind of fault several times over, few enough for each run of the tests.
 const SEEDS: std::ops::Range<u64> = 0..10;

@@ -1,4 +1,4 @@
-//! What redb's checksums cannot know: whether the parts of the file fit each other.
+//! Checks beyond redb's checksums: whether the parts of the file fit each other.
 
 use openraft::{LogId, RaftLogId as _, Vote};
 use redb::{Database, ReadableDatabase as _, ReadableTable as _};

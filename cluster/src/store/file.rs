@@ -50,7 +50,7 @@ pub(super) fn redb_error(error: impl Into<redb::Error>) -> FileError {
     FileError::Redb(error.into())
 }
 
-/// Who this replica is: made with the file, and one start further each time.
+/// The identity of this replica: made with the file, and one start further each time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) replica: ReplicaId,

@@ -1,4 +1,4 @@
-//! What this replica must not forget: its vote, its log, its snapshot, its id. One redb file in its Raft directory.
+//! The durable state of this replica: its vote, its log, its snapshot, its id. One redb file in its Raft directory.
 //!
 //! Promises: what is acknowledged is on disk before. A file that is torn or damaged is refused at the start, because
 //! a replica that forgot a vote could vote twice. Hence two-phase commits: with one phase, redb takes a damaged newest
@@ -29,7 +29,7 @@ pub enum StoreError {
     Io {
         /// The file or directory.
         path: String,
-        /// What the system said.
+        /// The error of the operating system.
         why: String,
     },
     /// Another process has it.
@@ -46,7 +46,7 @@ pub enum StoreError {
     Damaged {
         /// The file.
         path: String,
-        /// What does not fit.
+        /// The mismatch.
         why: String,
     },
 }

@@ -15,7 +15,7 @@ use trireme_actors::Clock;
 use super::frame;
 use super::wire::{BoxStream, Wire};
 
-/// How long connecting may take, the TLS handshake included.
+/// The time limit of connecting, the TLS handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Calls under way to one peer: replication, votes, read-index rounds and renewals each have one or two.
 const MOST_CALLS: usize = 16;
@@ -26,7 +26,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(25);
 /// The longest pause. Well below an election, so that a peer that is back is found back.
 const LAST_BACKOFF: Duration = Duration::from_millis(200);
 
-/// How long a peer cannot be dialled before that is told: longer than a replica takes to start anew.
+/// The time for which a peer cannot be dialled before that is logged: longer than a replica takes to start anew.
 const OUTAGE: Duration = Duration::from_secs(5);
 
 /// Why there is no answer. In all cases but [`CallError::Unreachable`] the call may have been done.
@@ -68,7 +68,7 @@ struct PeerState {
     is_outage_told: bool,
 }
 
-/// What is told of a peer.
+/// The log state of a peer.
 #[derive(Debug, PartialEq, Eq)]
 enum News {
     Outage,
@@ -217,8 +217,8 @@ impl Caller {
     }
 }
 
-/// Whether a kept connection can be used. A peer closes those over which nothing has come for a while, and all when its
-/// process ends; a call that is lost on such a connection may be a vote, and Raft asks for none a second time.
+/// Returns true if a kept connection can be used. A peer closes those over which nothing has come for a while, and all
+/// when its process ends; a call that is lost on such a connection may be a vote, and Raft asks for none a second time.
 fn is_open(stream: &mut BoxStream) -> bool {
     // Nothing comes unasked, so what there is to be read is the end.
     stream.read(&mut [0]).now_or_never().is_none()

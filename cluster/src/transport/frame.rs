@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const VERSION: u8 = 1;
 /// The largest message. A group's whole state is some kilobytes; a batch of log entries is less.
 pub(crate) const MOST_BYTES: usize = 4 << 20;
-/// What is taken from the stream at a time, so that a length alone does not cost memory.
+/// The size of one read from the stream, so that a length alone does not cost memory.
 const CHUNK_BYTES: u64 = 64 << 10;
 
 /// Writes one message.

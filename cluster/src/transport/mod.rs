@@ -1,4 +1,4 @@
-//! How replicas talk: calls with an answer, over connections that only members of the group can open.
+//! The transport between replicas: calls with an answer, over connections that only members of the group can open.
 //!
 //! ```text
 //! Caller::call ─► pool of a few connections a peer ─► frame ─► … ─► frame ─► Service::answer

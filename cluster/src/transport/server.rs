@@ -19,11 +19,11 @@ const MOST_CONNECTIONS: usize = 128;
 /// Connections that have not proved to be members yet. Further ones wait in the kernel's queue. Apart from the members'
 /// places, so that strangers cannot take those.
 const MOST_HANDSHAKES: usize = 64;
-/// How long the other end may take to prove who it is.
+/// The time limit of the other end's authentication.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a connection may be silent. Callers dial again when they find theirs closed.
+/// The time for which a connection may be silent. Callers dial again when they find theirs closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long an answer may take to be taken.
+/// The time limit for an answer to be taken.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause after an error of `accept`, such as no free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

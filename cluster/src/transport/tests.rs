@@ -1,4 +1,4 @@
-//! Who gets in, and what strangers, garbage and silence can do.
+//! Tests of access, and of strangers, garbage and silence.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

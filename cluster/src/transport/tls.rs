@@ -16,7 +16,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::wire::{BoxStream, Listener, Wire};
 
-/// What a replica shows to its peers, and whom it believes. All PEM.
+/// The certificate of a replica and the authorities that it trusts. All PEM.
 #[derive(Clone)]
 pub struct PeerCertificates {
     /// The CA that signs replicas of this group and nothing else.
@@ -65,7 +65,7 @@ pub enum PeerTlsError {
 #[derive(Clone)]
 pub(crate) struct TlsWire {
     name: ServerName<'static>,
-    /// What new connections are made with.
+    /// The TLS configuration of new connections.
     ends: Arc<RwLock<Ends>>,
 }
 
@@ -205,7 +205,7 @@ pub(super) mod testing {
     use super::{ClientConfig, PeerCertificates, PrivateKeyDer, RootCertStore, certificates};
     use rustls::pki_types::pem::PemObject as _;
 
-    /// What a client with these certificates uses, whatever name is in them.
+    /// The client configuration for these certificates, whatever name is in them.
     pub(in crate::transport) fn client_config(pem: &PeerCertificates) -> Option<ClientConfig> {
         let mut roots = RootCertStore::empty();
         for root in certificates(&pem.ca)? {

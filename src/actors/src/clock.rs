@@ -8,6 +8,7 @@
     reason = "this is the clock that everyone else is to take"
 )]
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
@@ -90,7 +91,8 @@ struct Manual {
     elapsed: watch::Sender<Duration>,
     /// What the wall shows, and how much had elapsed when it was set to that.
     wall: RwLock<(SystemTime, Duration)>,
-    sleepers: watch::Sender<usize>,
+    /// How many sleeps under way end at each moment.
+    sleeps: watch::Sender<BTreeMap<Instant, usize>>,
 }
 
 impl Default for ManualClock {
@@ -109,7 +111,7 @@ impl ManualClock {
                 SystemTime::UNIX_EPOCH + Duration::from_secs(MANUAL_EPOCH_SECONDS),
                 Duration::ZERO,
             )),
-            sleepers: watch::Sender::new(0),
+            sleeps: watch::Sender::default(),
         }))
     }
 
@@ -124,10 +126,21 @@ impl ManualClock {
         *self.0.wall.write().unwrap_or_else(PoisonError::into_inner) = (to, elapsed);
     }
 
-    /// Waits until at least `count` sleeps are under way, so that an `advance` after it cannot come too early.
-    pub async fn wait_for_sleepers(&self, count: usize) {
-        let mut sleepers = self.0.sleepers.subscribe();
-        let _ = sleepers.wait_for(|asleep| *asleep >= count).await;
+    /// Waits until a sleep is under way that ends in exactly `remaining`.
+    ///
+    /// A test names the sleep that it waits for, never a number of sleeps: the timers of the server and the deadlines of
+    /// asks that are about to be answered sleep, too, and would be taken for it.
+    pub async fn wait_for_sleep(&self, remaining: Duration) {
+        let at = self.now() + remaining;
+        let mut sleeps = self.0.sleeps.subscribe();
+        // The sender lives in `self`, so waiting cannot fail before the sleep begins.
+        let _ = sleeps.wait_for(|sleeps| sleeps.contains_key(&at)).await;
+    }
+
+    /// Waits until a sleep is under way that ends in exactly `duration`, then moves the time to its end.
+    pub async fn elapse(&self, duration: Duration) {
+        self.wait_for_sleep(duration).await;
+        self.advance(duration);
     }
 
     fn now(&self) -> Instant {
@@ -141,23 +154,34 @@ impl ManualClock {
 
     async fn sleep_until(&self, at: Instant) {
         let mut elapsed = self.0.elapsed.subscribe();
-        let _sleeper = Sleeper::new(&self.0.sleepers);
+        let _sleep = Sleep::begin(&self.0.sleeps, at);
         // The sender lives in `self`, so waiting cannot fail before the time has come.
         let _ = elapsed.wait_for(|elapsed| self.0.origin + *elapsed >= at).await;
     }
 }
 
-struct Sleeper<'a>(&'a watch::Sender<usize>);
+/// A sleep under way, among those that tests wait for.
+struct Sleep<'a> {
+    sleeps: &'a watch::Sender<BTreeMap<Instant, usize>>,
+    until: Instant,
+}
 
-impl<'a> Sleeper<'a> {
-    fn new(sleepers: &'a watch::Sender<usize>) -> Self {
-        sleepers.send_modify(|asleep| *asleep += 1);
-        Self(sleepers)
+impl<'a> Sleep<'a> {
+    fn begin(sleeps: &'a watch::Sender<BTreeMap<Instant, usize>>, until: Instant) -> Self {
+        sleeps.send_modify(|sleeps| *sleeps.entry(until).or_default() += 1);
+        Self { sleeps, until }
     }
 }
 
-impl Drop for Sleeper<'_> {
+impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        self.0.send_modify(|asleep| *asleep -= 1);
+        self.sleeps.send_modify(|sleeps| {
+            if let Some(count) = sleeps.get_mut(&self.until) {
+                *count -= 1;
+                if *count == 0 {
+                    sleeps.remove(&self.until);
+                }
+            }
+        });
     }
 }

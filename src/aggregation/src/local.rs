@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-/// Whom the registrations are by, as in kube-apiserver.
+/// The author of the registrations, as in kube-apiserver.
 const FIELD_MANAGER: &str = "kube-apiserver";
 
 /// A group and version that this server serves itself.

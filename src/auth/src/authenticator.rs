@@ -9,7 +9,7 @@ use crate::x509::{CertificateError, CertificateIdentity};
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a request brings to show who sends it.
+/// The credentials of a request.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
     /// The token of `Authorization: Bearer …`.

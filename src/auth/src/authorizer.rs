@@ -5,20 +5,20 @@ use trireme_registry::request::UserInfo;
 
 use crate::authenticator::BoxFuture;
 
-/// Who wants what.
+/// A user and the request to authorize.
 #[derive(Debug, Clone, Copy)]
 pub struct Attributes<'a> {
-    /// Who.
+    /// The user.
     pub user: &'a UserInfo,
     /// `get`, `list`, `create`, …; for paths that are no resources the method in lower case.
     pub verb: &'a str,
     /// On what.
-    pub wanted: Wanted<'a>,
+    pub wanted: AuthorizationRequest<'a>,
 }
 
-/// What a request is for.
+/// The object or path of a request.
 #[derive(Debug, Clone, Copy)]
-pub enum Wanted<'a> {
+pub enum AuthorizationRequest<'a> {
     /// Objects.
     Resource {
         /// API group; empty for core.
@@ -38,7 +38,7 @@ pub enum Wanted<'a> {
     Path(&'a str),
 }
 
-/// What an authorizer says.
+/// The decision of an authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It may happen; the text says by what, and may be empty.
@@ -65,11 +65,11 @@ pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
         format!(": {why}")
     };
     match attributes.wanted {
-        Wanted::Path(path) => {
+        AuthorizationRequest::Path(path) => {
             let message = format!("forbidden: User {user} cannot {verb} path {}{because}", quote(path));
             ApiError::new(Reason::Forbidden, message).with_details(ErrorDetails::default())
         }
-        Wanted::Resource {
+        AuthorizationRequest::Resource {
             group,
             resource,
             subresource,
@@ -104,7 +104,7 @@ pub fn forbidden(attributes: &Attributes<'_>, why: &str) -> ApiError {
 mod tests {
     use super::*;
 
-    fn check(verb: &str, wanted: Wanted<'_>, why: &str, message: &str) {
+    fn check(verb: &str, wanted: AuthorizationRequest<'_>, why: &str, message: &str) {
         let user = UserInfo {
             name: "alice".into(),
             ..UserInfo::default()
@@ -113,8 +113,14 @@ mod tests {
         assert_eq!(forbidden(&Attributes { user, verb, wanted }, why).message, message);
     }
 
-    fn resource<'a>(group: &'a str, resource: &'a str, sub: &'a str, ns: &'a str, name: &'a str) -> Wanted<'a> {
-        Wanted::Resource {
+    fn resource<'a>(
+        group: &'a str,
+        resource: &'a str,
+        sub: &'a str,
+        ns: &'a str,
+        name: &'a str,
+    ) -> AuthorizationRequest<'a> {
+        AuthorizationRequest::Resource {
             group,
             version: "v1",
             resource,
@@ -146,7 +152,7 @@ mod tests {
         );
         check(
             "post",
-            Wanted::Path("/nope"),
+            AuthorizationRequest::Path("/nope"),
             "",
             r#"forbidden: User "alice" cannot post path "/nope""#,
         );

@@ -1,4 +1,4 @@
-//! What everybody may do before anybody has been given a right (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
+//! The rights that exist before anybody has granted one (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
 
 use trireme_machinery::field::quote;
 use trireme_registry::request::UserInfo;
@@ -6,7 +6,7 @@ use trireme_registry::request::UserInfo;
 use crate::{
     AUTHENTICATED, MASTERS, UNAUTHENTICATED,
     authenticator::BoxFuture,
-    authorizer::{Attributes, Authorizer, Decision, Wanted},
+    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
     rules::{PathRule, ResourceRule, RuleResolver, Rules},
 };
 
@@ -154,7 +154,7 @@ impl Rule {
         match (self, attributes.wanted) {
             (
                 Self::Objects(verb, of, resources),
-                Wanted::Resource {
+                AuthorizationRequest::Resource {
                     group,
                     resource,
                     subresource,
@@ -164,7 +164,7 @@ impl Rule {
                 let is_named = |allowed: &&str| *allowed == ALL || subresource.is_empty() && *allowed == resource;
                 is(verb, attributes.verb) && is(of, group) && resources.iter().any(is_named)
             }
-            (Self::Paths(verb, paths), Wanted::Path(wanted)) => {
+            (Self::Paths(verb, paths), AuthorizationRequest::Path(wanted)) => {
                 let is_below = |allowed: &str| allowed.strip_suffix(ALL).is_some_and(|root| wanted.starts_with(root));
                 is(verb, attributes.verb) && paths.iter().any(|allowed| *allowed == wanted || is_below(allowed))
             }
@@ -219,21 +219,21 @@ mod tests {
         }
     }
 
-    fn decide(groups: &[&str], verb: &str, wanted: Wanted<'_>) -> Decision {
+    fn decide(groups: &[&str], verb: &str, wanted: AuthorizationRequest<'_>) -> Decision {
         let user = &user(groups);
         BootstrapPolicy::decide(&Attributes { user, verb, wanted })
     }
 
-    fn is_allowed(groups: &[&str], verb: &str, wanted: Wanted<'_>) -> bool {
+    fn is_allowed(groups: &[&str], verb: &str, wanted: AuthorizationRequest<'_>) -> bool {
         matches!(decide(groups, verb, wanted), Decision::Allow(_))
     }
 
     fn may(groups: &[&str], verb: &str, path: &str) -> bool {
-        is_allowed(groups, verb, Wanted::Path(path))
+        is_allowed(groups, verb, AuthorizationRequest::Path(path))
     }
 
-    fn object<'a>(group: &'a str, resource: &'a str, subresource: &'a str) -> Wanted<'a> {
-        Wanted::Resource {
+    fn object<'a>(group: &'a str, resource: &'a str, subresource: &'a str) -> AuthorizationRequest<'a> {
+        AuthorizationRequest::Resource {
             group,
             version: "v1",
             resource,
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_allows_is_named_as_by_kube_apiserver_and_masters_need_nothing() {
-        let path = Wanted::Path("/api");
+        let path = AuthorizationRequest::Path("/api");
         let why = concat!(
             r#"RBAC: allowed by ClusterRoleBinding "system:discovery" of ClusterRole "system:discovery" "#,
             r#"to Group "system:authenticated""#

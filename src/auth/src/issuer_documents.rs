@@ -1,4 +1,4 @@
-//! What others need to check the tokens of service accounts: the issuer's OpenID Connect discovery documents.
+//! Documents by which others check the tokens of service accounts: the issuer's OpenID Connect discovery documents.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Who asks, and what they may do: authenticators and authorizers.
+//! Authenticators and authorizers: the user of a request and his rights.
 //!
 //! `edge` hands the credentials of each request to an [`Authenticator`] (usually a [`Union`] of several) and what the
 //! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in
@@ -16,12 +16,12 @@ mod union;
 mod x509;
 
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
-pub use authorizer::{Attributes, Authorizer, Decision, Wanted, forbidden};
+pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 pub use bootstrap::BootstrapPolicy;
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
-pub use token::{BearerTokens, TokenAuthenticator, TokenFault, TokenHolder, TokenUnion, common_audiences};
+pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
 pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};

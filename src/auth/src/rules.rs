@@ -29,7 +29,7 @@ pub struct PathRule {
     pub paths: Vec<String>,
 }
 
-/// What a user may do in a namespace and beside it.
+/// The rules of a user in a namespace and beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rules {
     /// On objects.

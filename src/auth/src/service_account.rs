@@ -23,7 +23,7 @@ use trireme_registry::{
 
 use crate::{
     authenticator::BoxFuture,
-    token::{TokenAuthenticator, TokenFault, TokenHolder, common_audiences},
+    token::{TokenAuthenticator, TokenError, TokenHolder, common_audiences},
 };
 
 mod kept;
@@ -35,9 +35,9 @@ use proven::Proven;
 const LEEWAY_SECONDS: u64 = 60;
 /// The facts about a token's binding that authorizers and audit logs see.
 const FACTS: &str = "authentication.kubernetes.io/";
-/// What is said of a token that has ended with an object.
+/// The error for a token whose object is gone.
 const INVALIDATED: &str = "service account token has been invalidated";
-/// What is said of a token whose claims are not as they must be.
+/// The error for a token with malformed claims.
 const INVALID_CLAIMS: &str = "service account token claims could not be validated";
 
 /// A key for tokens that cannot be used. Never shows the key.
@@ -53,7 +53,7 @@ pub struct TokenSigner {
     issuer: String,
 }
 
-/// What tokens are checked with.
+/// The keys and look-ups that tokens are checked with.
 pub(crate) struct PublicKey {
     key: DecodingKey,
     algorithm: Algorithm,
@@ -160,7 +160,7 @@ impl Objects for DirectorHandle {
         latest: bool,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
-            let route = self.routes().find("", "v1", resource);
+            let route = self.surface().find("", "v1", resource);
             let route = route.ok_or_else(|| ApiError::internal("the resource is not served"))?;
             let target = Target {
                 namespace: namespace.to_owned(),
@@ -200,20 +200,20 @@ impl ServiceAccountTokens {
 
     /// The claims of a token that one of our keys has signed in a name that we know. Whether they are good now is to be
     /// asked each time; the signature stays what it is.
-    fn claims(&self, token: &str) -> Result<Arc<Value>, TokenFault> {
+    fn claims(&self, token: &str) -> Result<Arc<Value>, TokenError> {
         self.proven.claims(token, || self.prove(token))
     }
 
-    fn prove(&self, token: &str) -> Result<Value, TokenFault> {
-        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenFault::Unknown)?;
+    fn prove(&self, token: &str) -> Result<Value, TokenError> {
+        let header = jsonwebtoken::decode_header(token).map_err(|_| TokenError::Unknown)?;
         let issuers = [self.issuer.as_str(), kept::ISSUER];
         // What others have issued is for others to judge.
         if !unproven_issuer(token).is_some_and(|issuer| issuers.contains(&issuer.as_str())) {
-            return Err(TokenFault::Unknown);
+            return Err(TokenError::Unknown);
         }
         let known = |key: &&PublicKey| Some(&key.key_id) == header.kid.as_ref() && key.algorithm == header.alg;
         let key = self.keys.iter().find(known);
-        let key = key.ok_or(TokenFault::Bad("invalid signature, no keys found"))?;
+        let key = key.ok_or(TokenError::Bad("invalid signature, no keys found"))?;
         let mut rules = Validation::new(key.algorithm);
         rules.set_required_spec_claims(&["iss", "sub"]);
         rules.set_issuer(&issuers);
@@ -221,24 +221,24 @@ impl ServiceAccountTokens {
         rules.validate_aud = false;
         rules.validate_exp = false;
         let decoded = jsonwebtoken::decode::<Value>(token, &key.key, &rules);
-        Ok(decoded.map_err(|_| TokenFault::Bad(INVALID_CLAIMS))?.claims)
+        Ok(decoded.map_err(|_| TokenError::Bad(INVALID_CLAIMS))?.claims)
     }
 
-    /// Whether claims are good now.
-    fn judge_time(&self, claims: &Value) -> Result<(), TokenFault> {
+    /// Returns true if claims are good now.
+    fn judge_time(&self, claims: &Value) -> Result<(), TokenError> {
         let now = self.now_seconds();
         let time = |name: &str| {
             claims
                 .get(name)
-                .map(|time| time.as_u64().ok_or(TokenFault::Bad(INVALID_CLAIMS)))
+                .map(|time| time.as_u64().ok_or(TokenError::Bad(INVALID_CLAIMS)))
         };
-        let end = time("exp").unwrap_or(Err(TokenFault::Bad(INVALID_CLAIMS)))?;
+        let end = time("exp").unwrap_or(Err(TokenError::Bad(INVALID_CLAIMS)))?;
         if end.saturating_add(LEEWAY_SECONDS) <= now {
-            return Err(TokenFault::Bad("service account token has expired"));
+            return Err(TokenError::Bad("service account token has expired"));
         }
         let begin = time("nbf").transpose()?;
         if begin.is_some_and(|begin| begin > now.saturating_add(LEEWAY_SECONDS)) {
-            return Err(TokenFault::Bad("service account token is not valid yet"));
+            return Err(TokenError::Bad("service account token is not valid yet"));
         }
         Ok(())
     }
@@ -248,7 +248,7 @@ impl ServiceAccountTokens {
         now.unwrap_or_default().as_secs()
     }
 
-    async fn find_holder(&self, token: &str, wanted: &[String]) -> Result<TokenHolder, TokenFault> {
+    async fn find_holder(&self, token: &str, wanted: &[String]) -> Result<TokenHolder, TokenError> {
         let claims = self.claims(token)?;
         let is_kept = kept::is_kept(&claims);
         let given = if is_kept {
@@ -260,7 +260,7 @@ impl ServiceAccountTokens {
         let audiences = common_audiences(&given, wanted);
         if audiences.is_empty() {
             let wanted = wanted.to_vec();
-            return Err(TokenFault::Audiences { given, wanted });
+            return Err(TokenError::Audiences { given, wanted });
         }
         let user = if is_kept {
             self.user_of_kept(token, &claims).await?
@@ -270,13 +270,13 @@ impl ServiceAccountTokens {
         Ok(TokenHolder { user, audiences })
     }
 
-    async fn user(&self, claims: &Value) -> Result<UserInfo, TokenFault> {
+    async fn user(&self, claims: &Value) -> Result<UserInfo, TokenError> {
         let own = &claims["kubernetes.io"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (namespace, account) = (text(&own["namespace"]), &own["serviceaccount"]);
         let name = format!("system:serviceaccount:{namespace}:{}", text(&account["name"]));
         if claims["sub"] != json!(name) {
-            return Err(TokenFault::Bad("the subject is not the service account"));
+            return Err(TokenError::Bad("the subject is not the service account"));
         }
         self.check("serviceaccounts", &namespace, account).await?;
         let mut user = account_user(name, text(&account["uid"]), &namespace);
@@ -306,8 +306,8 @@ impl ServiceAccountTokens {
         Ok(user)
     }
 
-    /// Whether an object that a token names is still there.
-    async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), TokenFault> {
+    /// Returns true if an object that a token names is still there.
+    async fn check(&self, resource: &str, namespace: &str, named: &Value) -> Result<(), TokenError> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (name, claimed) = (text(&named["name"]), text(&named["uid"]));
         let is_account = resource == "serviceaccounts";
@@ -315,27 +315,27 @@ impl ServiceAccountTokens {
             Ok(object) if self.is_meant(&object, &claimed) => Ok(()),
             Ok(object) if text(&object["metadata"]["uid"]) != claimed => {
                 let uid = text(&object["metadata"]["uid"]);
-                Err(TokenFault::Object(of_another(resource, &uid, &claimed)))
+                Err(TokenError::Object(of_another(resource, &uid, &claimed)))
             }
             Ok(_) if is_account => {
                 let why = format!("service account {namespace}/{name} has been deleted");
-                Err(TokenFault::Object(why))
+                Err(TokenError::Object(why))
             }
-            Err(error) if is_account => Err(TokenFault::Object(error.message)),
-            Ok(_) | Err(_) => Err(TokenFault::Bad(INVALIDATED)),
+            Err(error) if is_account => Err(TokenError::Object(error.message)),
+            Ok(_) | Err(_) => Err(TokenError::Bad(INVALIDATED)),
         };
         self.look(resource, namespace, &name, judge).await
     }
 
-    /// What is to be said of an object. What was seen once is looked for again before a token is refused: this replica may
-    /// not have seen the object yet.
+    /// Judges the object of a token. An object that was seen once is looked for again before a token is refused: this
+    /// replica may not have seen the object yet.
     async fn look(
         &self,
         resource: &str,
         namespace: &str,
         name: &str,
-        judge: impl Fn(Result<Value, ApiError>) -> Result<(), TokenFault>,
-    ) -> Result<(), TokenFault> {
+        judge: impl Fn(Result<Value, ApiError>) -> Result<(), TokenError>,
+    ) -> Result<(), TokenError> {
         if judge(self.objects.find(resource, namespace, name, false).await).is_ok() {
             return Ok(());
         }
@@ -369,14 +369,14 @@ fn account_user(name: String, uid: String, namespace: &str) -> UserInfo {
     }
 }
 
-/// Who a token says has issued it.
+/// The issuer that a token names.
 fn unproven_issuer(token: &str) -> Option<String> {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let claims: Value = serde_json::from_slice(&claims).ok()?;
     claims["iss"].as_str().map(str::to_owned)
 }
 
-/// Whom a token is for; one may stand alone.
+/// The audiences of a token; one may stand alone.
 fn audiences(claims: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match &claims["aud"] {
@@ -385,7 +385,7 @@ fn audiences(claims: &Value) -> Vec<String> {
     }
 }
 
-/// What is said of a token for an object whose name another has now.
+/// The error for a token of an object whose name another has now.
 fn of_another(resource: &str, uid: &str, claimed: &str) -> String {
     let (what, claim) = match resource {
         "serviceaccounts" => ("service account", "claim"),
@@ -397,7 +397,7 @@ fn of_another(resource: &str, uid: &str, claimed: &str) -> String {
 }
 
 impl TokenAuthenticator for ServiceAccountTokens {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         Box::pin(self.find_holder(token, audiences))
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     union::authenticated,
 };
 
-/// Whose a token is.
+/// The user of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenHolder {
     /// The user.
@@ -25,7 +25,7 @@ pub struct TokenHolder {
 
 /// Why a token is nobody's, in kube-apiserver's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenFault {
+pub enum TokenError {
     /// Nobody knows it.
     Unknown,
     /// It was ours, and is not good.
@@ -41,7 +41,7 @@ pub enum TokenFault {
     Object(String),
 }
 
-impl fmt::Display for TokenFault {
+impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |texts: &[String]| texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(" ");
         match self {
@@ -57,15 +57,15 @@ impl fmt::Display for TokenFault {
     }
 }
 
-impl std::error::Error for TokenFault {}
+impl std::error::Error for TokenError {}
 
-impl From<&TokenFault> for Rejected {
-    fn from(fault: &TokenFault) -> Self {
-        Self(match fault {
-            TokenFault::Unknown => "invalid bearer token",
-            TokenFault::Bad(why) => why,
-            TokenFault::Audiences { .. } => "the token is for others",
-            TokenFault::Object(_) => "the token names an object that is not there",
+impl From<&TokenError> for Rejected {
+    fn from(error: &TokenError) -> Self {
+        Self(match error {
+            TokenError::Unknown => "invalid bearer token",
+            TokenError::Bad(why) => why,
+            TokenError::Audiences { .. } => "the token is for others",
+            TokenError::Object(_) => "the token names an object that is not there",
         })
     }
 }
@@ -75,11 +75,11 @@ pub trait TokenAuthenticator: Send + Sync + 'static {
     /// The holder of a token that is good for at least one of the audiences.
     ///
     /// # Errors
-    /// See [`TokenFault`].
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>>;
+    /// See [`TokenError`].
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>>;
 }
 
-/// What two lists of audiences have in common, in the order of the first.
+/// The intersection of two lists of audiences, in the order of the first.
 pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
     of.iter()
         .filter(|audience| wanted.contains(audience))
@@ -87,7 +87,7 @@ pub fn common_audiences(of: &[String], wanted: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Asks several in order; the first that knows the holder wins. Only if none does, a fault that one has found counts.
+/// Asks several in order; the first that knows the holder wins. Only if none does, an error that one has found counts.
 /// Adds the group `system:authenticated`.
 pub struct TokenUnion(Vec<Arc<dyn TokenAuthenticator>>);
 
@@ -99,9 +99,9 @@ impl TokenUnion {
 }
 
 impl TokenAuthenticator for TokenUnion {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         Box::pin(async move {
-            let mut found = TokenFault::Unknown;
+            let mut found = TokenError::Unknown;
             for authenticator in &self.0 {
                 match authenticator.holder(token, audiences).await {
                     Ok(holder) => {
@@ -110,7 +110,7 @@ impl TokenAuthenticator for TokenUnion {
                             ..holder
                         });
                     }
-                    Err(fault) if found == TokenFault::Unknown => found = fault,
+                    Err(error) if found == TokenError::Unknown => found = error,
                     Err(_) => {}
                 }
             }
@@ -140,7 +140,7 @@ impl Authenticator for BearerTokens {
             };
             match self.tokens.holder(token, &self.audiences).await {
                 Ok(holder) => Ok(Some(holder.user)),
-                Err(fault) => Err(Rejected::from(&fault)),
+                Err(error) => Err(Rejected::from(&error)),
             }
         })
     }
@@ -153,10 +153,10 @@ mod tests {
     use super::*;
     use crate::AUTHENTICATED;
 
-    struct Says(Result<&'static str, TokenFault>);
+    struct Says(Result<&'static str, TokenError>);
 
     impl TokenAuthenticator for Says {
-        fn holder<'a>(&'a self, _: &'a str, asked: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+        fn holder<'a>(&'a self, _: &'a str, asked: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
             let holder = self.0.clone().map(|name| TokenHolder {
                 user: UserInfo {
                     name: name.to_owned(),
@@ -175,13 +175,13 @@ mod tests {
         }
     }
 
-    fn union(answers: Vec<Result<&'static str, TokenFault>>) -> TokenUnion {
+    fn union(answers: Vec<Result<&'static str, TokenError>>) -> TokenUnion {
         TokenUnion::new(answers.into_iter().map(|answer| Arc::new(Says(answer)) as _).collect())
     }
 
     #[test]
-    fn the_first_that_knows_the_holder_wins_even_after_a_fault() {
-        let tokens = union(vec![Err(TokenFault::Bad("no")), Ok("a"), Ok("b")]);
+    fn the_first_that_knows_the_holder_wins_even_after_a_error() {
+        let tokens = union(vec![Err(TokenError::Bad("no")), Ok("a"), Ok("b")]);
         let holder = now(tokens.holder("t", &[])).expect("a knows it");
         assert_eq!(
             (holder.user.name.as_str(), holder.user.groups),
@@ -192,17 +192,17 @@ mod tests {
     #[test]
     fn what_one_has_found_counts_more_than_that_others_do_not_know_the_token() {
         let tokens = union(vec![
-            Err(TokenFault::Unknown),
-            Err(TokenFault::Bad("late")),
-            Err(TokenFault::Unknown),
+            Err(TokenError::Unknown),
+            Err(TokenError::Bad("late")),
+            Err(TokenError::Unknown),
         ]);
-        assert_eq!(now(tokens.holder("t", &[])), Err(TokenFault::Bad("late")));
-        assert_eq!(now(union(vec![]).holder("t", &[])), Err(TokenFault::Unknown));
+        assert_eq!(now(tokens.holder("t", &[])), Err(TokenError::Bad("late")));
+        assert_eq!(now(union(vec![]).holder("t", &[])), Err(TokenError::Unknown));
     }
 
     #[test]
     fn a_request_without_a_token_has_no_such_credentials() {
-        let requests = BearerTokens::new(Arc::new(union(vec![Err(TokenFault::Unknown)])), Vec::new());
+        let requests = BearerTokens::new(Arc::new(union(vec![Err(TokenError::Unknown)])), Vec::new());
         assert_eq!(now(requests.authenticate(Credentials::default())), Ok(None));
         let credentials = Credentials {
             bearer_token: Some("t"),
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn faults_read_as_those_of_kube_apiserver() {
+    fn errors_read_as_those_of_kube_apiserver() {
         let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let fault = TokenFault::Audiences {
+        let error = TokenError::Audiences {
             given: list(&["a"]),
             wanted: list(&["b", "c\""]),
         };
         let text = r#"token audiences ["a"] is invalid for the target audiences ["b" "c\""]"#;
-        assert_eq!(fault.to_string(), text);
-        assert_eq!(TokenFault::Unknown.to_string(), "invalid bearer token");
+        assert_eq!(error.to_string(), text);
+        assert_eq!(TokenError::Unknown.to_string(), "invalid bearer token");
     }
 }

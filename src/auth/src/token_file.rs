@@ -67,7 +67,7 @@ impl TokenFile {
         Ok(Self(users))
     }
 
-    /// Whose the token is.
+    /// The token's user.
     pub fn user(&self, token: &str) -> Option<&UserInfo> {
         // Every line is compared, so that the time taken does not tell where a match stands.
         let mut found = None;
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_the_line_and_never_the_token() {
+    fn errors_name_the_line_and_never_the_token() {
         let cases = [
             ("secret,a,1\nsecret", TokenFileError::Columns(2)),
             ("secret,a", TokenFileError::Columns(1)),
@@ -168,10 +168,10 @@ mod tests {
             ("secret,a,1,\"x\"y", TokenFileError::Quotes(1)),
             ("secret,a\"b,1", TokenFileError::Quotes(1)),
         ];
-        for (text, fault) in cases {
+        for (text, error) in cases {
             let found = TokenFile::parse(text).err();
-            assert_eq!(found.as_ref(), Some(&fault), "{text:?}");
-            assert!(!fault.to_string().contains("secret"));
+            assert_eq!(found.as_ref(), Some(&error), "{text:?}");
+            assert!(!error.to_string().contains("secret"));
         }
     }
 

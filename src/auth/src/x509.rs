@@ -16,7 +16,7 @@ use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 /// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a client certificate says; read once per connection.
+/// The user in a client certificate; read once per connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateIdentity {
     /// The common name; empty if there is none.

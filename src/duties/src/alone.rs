@@ -7,7 +7,7 @@ use trireme_actors::ActorSystem;
 use trireme_cluster::{Duty, FencingToken, LeaseWatch, Standalone};
 use trireme_registry::Fences;
 
-/// How soon the store is asked again for a token when it did not answer.
+/// The delay before the store is asked again for a token when it did not answer.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Takes a duty as soon as the store can be written, and keeps it for as long as the process lives.

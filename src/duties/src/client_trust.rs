@@ -17,12 +17,12 @@ use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 use x509_parser::{certificate::X509Certificate, prelude::FromDer as _};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const FILE: &str = "client-ca-file";
-/// What a PEM block of a certificate is called.
+/// The label of a certificate's PEM block.
 const CERTIFICATE: &str = "CERTIFICATE";
 /// A CA is kept for so long after its end, as clocks differ.
 const SLACK: Duration = Duration::from_secs(300);
@@ -47,7 +47,7 @@ impl ClientTrust {
         }
     }
 
-    async fn publish(&self, term: &Term) -> Result<(), ApiError> {
+    async fn publish(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let configmaps = self.configmaps.under(term.fence());
         let own = self.own().await?;
         match configmaps.find(NAMESPACE, NAME).await? {
@@ -132,7 +132,7 @@ impl Reconciler for ClientTrust {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.publish(term))
     }
 }

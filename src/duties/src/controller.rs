@@ -1,13 +1,13 @@
-//! What a duty is to the loop that runs it.
+//! The interface between a duty and the loop that runs it.
 
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::BoxFuture;
 use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
-use trireme_registry::{EventKind, Item, RegistryHandle, ResourceInfo};
+use trireme_registry::{EventKind, Item, RegistryHandle, ResourceDefinition};
 
-use crate::keep::Term;
+use crate::keep::LeaseTenure;
 pub use crate::queue::QueueKey;
 
 /// A state of the cluster that somebody has to bring about and keep, object by object.
@@ -17,16 +17,16 @@ pub use crate::queue::QueueKey;
 /// looking at the watched resources: every so often, and after a restart or when changes may have been missed, everything
 /// that is there comes as a [`Change`] again.
 pub trait Controller: Send + Sync + 'static {
-    /// What is looked at at a time.
+    /// The key that is reconciled at a time.
     type Key: QueueKey;
 
-    /// What the lease is for; also the name of its work queue.
+    /// The name of the duty's lease; also the name of its work queue.
     fn duty(&self) -> Duty;
 
     /// After what time to look at everything again when nothing has happened.
     fn period(&self) -> Duration;
 
-    /// How many keys are looked at at the same time.
+    /// The number of keys that are reconciled at the same time.
     fn at_once(&self) -> usize {
         1
     }
@@ -36,39 +36,43 @@ pub trait Controller: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// What to look at in every full pass, whatever there is in the watched resources.
+    /// The keys of every full pass, whatever there is in the watched resources.
     fn always(&self) -> Vec<Self::Key> {
         Vec::new()
     }
 
-    /// What to look at after a change.
+    /// The keys that a change adds to the queue.
     fn concerned(&self, change: &Change) -> Vec<Self::Key>;
 
     /// Brings the state about. Only the holder of the lease can call it.
-    fn run<'a>(&'a self, key: &'a Self::Key, term: &'a Term) -> BoxFuture<'a, Result<Looked<Self::Key>, ApiError>>;
+    fn run<'a>(
+        &'a self,
+        key: &'a Self::Key,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Self::Key>, ApiError>>;
 }
 
 /// An object of a watched resource that is there or has changed.
 #[derive(Clone)]
 pub struct Change {
     /// The resource.
-    pub info: Arc<ResourceInfo>,
+    pub info: Arc<ResourceDefinition>,
     /// How; in a full pass everything is added.
     pub kind: EventKind,
     /// The object after the change, or as it was last.
     pub item: Arc<Item>,
 }
 
-/// What follows from a look at a key.
+/// The result of reconciling a key.
 #[derive(Debug)]
-pub struct Looked<K> {
+pub struct ReconcileResult<K> {
     /// After what time to look at the key again, if nothing happens to it before.
     pub(crate) again: Option<Duration>,
     /// Other keys to look at.
     pub(crate) others: Vec<K>,
 }
 
-impl<K> Looked<K> {
+impl<K> ReconcileResult<K> {
     /// All is as it should be.
     pub fn done() -> Self {
         Self {

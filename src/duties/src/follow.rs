@@ -14,13 +14,13 @@ use trireme_registry::{
 
 use crate::controller::Change;
 
-/// How soon a watch that could not be opened is tried again.
+/// The delay before a watch that could not be opened is tried again.
 const REOPEN: Duration = Duration::from_millis(200);
 /// Watches are opened anew with every full pass, long before this.
 const AT_MOST: Duration = Duration::from_secs(24 * 3600);
 
-/// What a followed resource tells.
-pub(crate) enum Told {
+/// An event of a followed resource.
+pub(crate) enum FollowEvent {
     /// These have changed.
     Changed(Vec<Change>),
     /// Changes may have been missed; everything of this resource is told again.
@@ -28,7 +28,7 @@ pub(crate) enum Told {
 }
 
 /// The changes of several resources. Each goes on for as long as it is read.
-pub(crate) type Followed = SelectAll<BoxStream<'static, Told>>;
+pub(crate) type Followed = SelectAll<BoxStream<'static, FollowEvent>>;
 
 /// Follows resources, each from all that is there now.
 pub(crate) fn follow(registries: Vec<RegistryHandle>, clock: &Clock) -> Followed {
@@ -53,16 +53,16 @@ struct One {
 }
 
 impl One {
-    async fn next(&mut self) -> Told {
+    async fn next(&mut self) -> FollowEvent {
         let Some(watcher) = &mut self.watcher else {
             self.watcher = Some(self.open().await);
-            return Told::Changed(Vec::new());
+            return FollowEvent::Changed(Vec::new());
         };
         let frames = watcher.next().await.unwrap_or_default();
         let broken = frames.is_empty() || frames.iter().any(|frame| matches!(frame, WatchFrame::Error(_)));
         if broken {
             self.watcher = None;
-            return Told::Lost;
+            return FollowEvent::Lost;
         }
         let change = |frame| match frame {
             WatchFrame::Event { kind, item, .. } => Some(Change {
@@ -72,7 +72,7 @@ impl One {
             }),
             WatchFrame::Bookmark { .. } | WatchFrame::Error(_) => None,
         };
-        Told::Changed(frames.into_iter().filter_map(change).collect())
+        FollowEvent::Changed(frames.into_iter().filter_map(change).collect())
     }
 
     /// At the start caches are not loaded yet: waits until this one is.

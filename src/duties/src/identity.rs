@@ -15,20 +15,20 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{OwnObjects, RegistryHandle, item::parse, request::DeleteOptions};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "kube-system";
 const COMPONENT_LABEL: &str = "apiserver.kubernetes.io/identity";
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
-/// How often a replica renews its Lease.
+/// The interval at which a replica renews its Lease.
 const RENEW: Duration = Duration::from_secs(10);
-/// How soon it tries again if it could not.
+/// The delay after a failed renewal.
 const RETRY: Duration = Duration::from_secs(1);
 /// After what time without a renewal a Lease is expired.
 const LASTS_S: i64 = 3600;
 const BYTES_OF_HASH: usize = 16;
 
-/// What a replica calls itself.
+/// The identity of a replica.
 #[derive(Debug, Clone)]
 pub struct Identity {
     name: String,
@@ -118,7 +118,7 @@ impl ExpiredIdentities {
         }
     }
 
-    async fn remove(&self, term: &Term) -> Result<(), ApiError> {
+    async fn remove(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let leases = self.leases.under(term.fence());
         for item in leases.in_namespace(NAMESPACE).await? {
             let lease = parse(&item)?;
@@ -141,7 +141,7 @@ impl ExpiredIdentities {
     }
 }
 
-/// Whether a Lease says that it is over, or does not say until when it lasts.
+/// Returns true if a Lease says that it is over, or does not say until when it lasts.
 fn is_expired(lease: &Value, now: Timestamp) -> bool {
     let renewed: Option<Timestamp> = lease["spec"]["renewTime"].as_str().and_then(|at| at.parse().ok());
     let (Some(renewed), Some(lasts_s)) = (renewed, lease["spec"]["leaseDurationSeconds"].as_i64()) else {
@@ -160,7 +160,7 @@ impl Reconciler for ExpiredIdentities {
         Duration::from_secs(600)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.remove(term))
     }
 }

@@ -1,4 +1,4 @@
-//! What duties have in common that keep one object of a certain name in every namespace.
+//! The frame of duties that keep one object of a certain name in every namespace.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn concerned(change: &Change, name: &str) -> Vec<Arc<str>> {
     namespace.map(Arc::from).into_iter().collect()
 }
 
-/// Whether objects can be made in the namespace.
+/// Returns true if objects can be made in the namespace.
 pub(crate) async fn is_active(namespaces: &OwnObjects, name: &str) -> Result<bool, ApiError> {
     let found = namespaces.find("", name).await?;
     Ok(found.is_some_and(|namespace| namespace["status"]["phase"] == "Active"))

@@ -27,17 +27,17 @@ use trireme_machinery::ApiError;
 use trireme_registry::{Fence, FenceError, Fences, RegistryHandle};
 
 use crate::{
-    controller::{Change, Controller, Looked},
-    follow::{Followed, Told, follow},
+    controller::{Change, Controller, ReconcileResult},
+    follow::{FollowEvent, Followed, follow},
     queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
 };
 
-/// How soon everything is told again when changes may have been missed.
+/// The delay of a full pass when changes may have been missed.
 const AFTER_LOSS: Duration = Duration::from_secs(1);
 
 /// A duty that looks at all that it keeps in one go.
 pub trait Reconciler: Send + Sync + 'static {
-    /// What the lease is for.
+    /// The duty that the lease is for.
     fn duty(&self) -> Duty;
 
     /// After what time to look again when nothing has happened.
@@ -49,18 +49,18 @@ pub trait Reconciler: Send + Sync + 'static {
     }
 
     /// Brings the state about. Only the holder of the lease can call it.
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>>;
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>>;
 }
 
 /// A [`Reconciler`] as a [`Controller`] of one key.
-pub struct Whole<R>(pub R);
+pub struct SingleKeyController<R>(pub R);
 
 /// The one key of a duty that looks at all in one go.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Everything;
+pub struct SingleKey;
 
-impl<R: Reconciler> Controller for Whole<R> {
-    type Key = Everything;
+impl<R: Reconciler> Controller for SingleKeyController<R> {
+    type Key = SingleKey;
 
     fn duty(&self) -> Duty {
         self.0.duty()
@@ -74,33 +74,37 @@ impl<R: Reconciler> Controller for Whole<R> {
         self.0.watched()
     }
 
-    fn always(&self) -> Vec<Everything> {
-        vec![Everything]
+    fn always(&self) -> Vec<SingleKey> {
+        vec![SingleKey]
     }
 
-    fn concerned(&self, _change: &Change) -> Vec<Everything> {
-        vec![Everything]
+    fn concerned(&self, _change: &Change) -> Vec<SingleKey> {
+        vec![SingleKey]
     }
 
-    fn run<'a>(&'a self, _key: &'a Everything, term: &'a Term) -> BoxFuture<'a, Result<Looked<Everything>, ApiError>> {
-        Box::pin(async move { self.0.run(term).await.map(|()| Looked::done()) })
+    fn run<'a>(
+        &'a self,
+        _key: &'a SingleKey,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<SingleKey>, ApiError>> {
+        Box::pin(async move { self.0.run(term).await.map(|()| ReconcileResult::done()) })
     }
 }
 
 /// The time during which one lease is held.
 #[derive(Debug)]
-pub struct Term {
+pub struct LeaseTenure {
     lease: HeldLease,
     fence: Fence,
 }
 
-impl Term {
-    /// What is held.
+impl LeaseTenure {
+    /// The lease that is held.
     pub fn lease(&self) -> HeldLease {
         self.lease
     }
 
-    /// What every write must carry.
+    /// The token that every write must carry.
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
@@ -135,12 +139,12 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
 }
 
 /// Raises the duty's fence; `None` if a later holder was there first.
-async fn begin(fences: &Fences, tenure: &Tenure, clock: &Clock) -> Option<Term> {
+async fn begin(fences: &Fences, tenure: &Tenure, clock: &Clock) -> Option<LeaseTenure> {
     let lease = tenure.lease();
     let mut wait = FIRST_RETRY;
     loop {
         match fences.raise(lease.duty.name(), lease.token.0).await {
-            Ok(fence) => return Some(Term { lease, fence }),
+            Ok(fence) => return Some(LeaseTenure { lease, fence }),
             Err(error @ (FenceError::Deposed { .. } | FenceError::Unreadable(_))) => {
                 tracing::error!(duty = %lease.duty, %error, "a duty is not done here any more");
                 if let FenceError::Deposed { stored, .. } = error {
@@ -175,7 +179,7 @@ impl Drop for Shown {
     }
 }
 
-async fn do_duty<C: Controller>(duty: &C, term: &Term, clock: &Clock) {
+async fn do_duty<C: Controller>(duty: &C, term: &LeaseTenure, clock: &Clock) {
     let mut run = Run::new(duty, clock);
     let mut working = FuturesUnordered::new();
     let mut followed = Followed::new();
@@ -198,7 +202,7 @@ async fn do_duty<C: Controller>(duty: &C, term: &Term, clock: &Clock) {
 }
 
 /// A panic in a look at one key is a failure of that look.
-async fn look<C: Controller>(duty: &C, key: &C::Key, term: &Term) -> Result<Looked<C::Key>, ApiError> {
+async fn look<C: Controller>(duty: &C, key: &C::Key, term: &LeaseTenure) -> Result<ReconcileResult<C::Key>, ApiError> {
     let looked = AssertUnwindSafe(duty.run(key, term)).catch_unwind().await;
     looked.unwrap_or_else(|_| {
         tracing::error!(duty = %duty.duty(), ?key, "a duty panicked");
@@ -206,7 +210,7 @@ async fn look<C: Controller>(duty: &C, key: &C::Key, term: &Term) -> Result<Look
     })
 }
 
-/// What is to be done during a term.
+/// The work during a tenure.
 struct Run<'d, C: Controller> {
     duty: &'d C,
     clock: &'d Clock,
@@ -233,19 +237,19 @@ impl<'d, C: Controller> Run<'d, C> {
         follow(self.duty.watched(), self.clock)
     }
 
-    fn hear(&mut self, told: Told) {
+    fn hear(&mut self, told: FollowEvent) {
         let now = self.clock.now();
         match told {
-            Told::Changed(changes) => {
+            FollowEvent::Changed(changes) => {
                 for key in changes.iter().flat_map(|change| self.duty.concerned(change)) {
                     self.queue.add(key, now);
                 }
             }
-            Told::Lost => self.next_pass = self.next_pass.min(now + AFTER_LOSS),
+            FollowEvent::Lost => self.next_pass = self.next_pass.min(now + AFTER_LOSS),
         }
     }
 
-    fn finish(&mut self, key: &C::Key, result: Result<Looked<C::Key>, ApiError>) {
+    fn finish(&mut self, key: &C::Key, result: Result<ReconcileResult<C::Key>, ApiError>) {
         let now = self.clock.now();
         match result {
             Ok(looked) => {

@@ -10,15 +10,15 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{AnnouncedAddresses, OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
-/// How often a replica renews its address: it may fail to once.
+/// The interval at which a replica renews its address: one renewal may fail.
 const RENEW: Duration = Duration::from_secs(5);
-/// How soon it tries again if it could not.
+/// The delay after a failed renewal.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long an orderly end waits for the store.
+/// The time for which an orderly end waits for the store.
 const WITHDRAW_WITHIN: Duration = Duration::from_secs(2);
 
 /// This replica's address, announced for as long as it is not withdrawn.
@@ -94,7 +94,7 @@ impl KubernetesEndpoints {
         }
     }
 
-    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
+    async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let mut addresses = self.announced.all().await?;
         addresses.retain(|address| address.is_ipv4() == self.is_v4);
         // Whoever asks is served by somebody: rather an outdated address than none.
@@ -182,7 +182,7 @@ impl Reconciler for KubernetesEndpoints {
         Duration::from_secs(3)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.keep(term))
     }
 }

@@ -10,7 +10,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
@@ -35,7 +35,7 @@ impl KubernetesService {
         }
     }
 
-    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+    async fn make_missing(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let services = self.services.under(term.fence());
         if services.find(NAMESPACE, NAME).await?.is_none() && services.create(NAMESPACE, &self.object()).await? {
             tracing::info!(address = %self.address, "created the Service kubernetes");
@@ -72,7 +72,7 @@ impl Reconciler for KubernetesService {
         Duration::from_secs(10)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.make_missing(term))
     }
 }

@@ -32,11 +32,11 @@ mod system_namespaces;
 
 pub use alone::acquire_alone;
 pub use client_trust::ClientTrust;
-pub use controller::{Change, Controller, Looked, QueueKey};
+pub use controller::{Change, Controller, QueueKey, ReconcileResult};
 pub use flow::{FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
 pub use identity::{ExpiredIdentities, Identity, keep_identity};
-pub use keep::{Everything, Reconciler, Term, Whole, keep};
+pub use keep::{LeaseTenure, Reconciler, SingleKey, SingleKeyController, keep};
 pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;

@@ -8,7 +8,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 /// A class that users can neither make otherwise nor delete; validation knows the same names and values.
 struct Class {
@@ -44,7 +44,7 @@ impl SystemPriorityClasses {
         }
     }
 
-    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+    async fn make_missing(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let classes = self.classes.under(term.fence());
         for class in &CLASSES {
             if classes.find("", class.name).await?.is_none() && classes.create("", &class.object()).await? {
@@ -76,7 +76,7 @@ impl Reconciler for SystemPriorityClasses {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.make_missing(term))
     }
 }

@@ -15,19 +15,19 @@ use std::{
 
 use metrics::{Counter, Gauge, Histogram};
 
-/// How soon a key is tried again after it failed; each further failure doubles it.
+/// The delay before a key is tried again after it failed; each further failure doubles it.
 pub(crate) const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// The longest wait after failures, from which on they are told loudly.
 pub(crate) const LAST_RETRY: Duration = Duration::from_secs(10);
 /// Keys that may be known at once: some tens of megabytes at the most.
 pub(crate) const CAPACITY: usize = 100_000;
 
-/// What can stand in a queue.
+/// A key of a work queue.
 pub trait QueueKey: Clone + Eq + Hash + Debug + Send + Sync + 'static {}
 
 impl<K: Clone + Eq + Hash + Debug + Send + Sync + 'static> QueueKey for K {}
 
-/// What becomes of a key that was looked at.
+/// The result of reconciling a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
     /// All is as it should be.
@@ -184,7 +184,7 @@ impl<K: QueueKey> WorkQueue<K> {
         self.timers.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// Whether keys were turned away and there is room for them now.
+    /// Returns true if keys were turned away and there is room for them now.
     pub(crate) fn wants_full_pass(&mut self) -> bool {
         let wants = self.overflowed && self.entries.len() <= self.capacity / 2;
         self.overflowed &= !wants;

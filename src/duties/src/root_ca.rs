@@ -10,8 +10,8 @@ use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use crate::{
-    MANAGER, Term,
-    controller::{Change, Controller, Looked},
+    LeaseTenure, MANAGER,
+    controller::{Change, Controller, ReconcileResult},
     in_namespaces,
 };
 
@@ -41,9 +41,9 @@ impl RootCaPublisher {
         }
     }
 
-    async fn keep(&self, namespace: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
+    async fn keep(&self, namespace: &str, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
         if !in_namespaces::is_active(&self.namespaces, namespace).await? {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         }
         let configmaps = self.configmaps.under(term.fence());
         let written = match configmaps.find(namespace, NAME).await? {
@@ -54,7 +54,7 @@ impl RootCaPublisher {
             },
         };
         in_namespaces::unless_going(written)?;
-        Ok(Looked::done())
+        Ok(ReconcileResult::done())
     }
 
     fn object(&self) -> Value {
@@ -100,7 +100,11 @@ impl Controller for RootCaPublisher {
         in_namespaces::concerned(change, NAME)
     }
 
-    fn run<'a>(&'a self, namespace: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+    fn run<'a>(
+        &'a self,
+        namespace: &'a Arc<str>,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Arc<str>>, ApiError>> {
         Box::pin(self.keep(namespace, term))
     }
 }

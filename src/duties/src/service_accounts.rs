@@ -9,8 +9,8 @@ use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use crate::{
-    MANAGER, Term,
-    controller::{Change, Controller, Looked},
+    LeaseTenure, MANAGER,
+    controller::{Change, Controller, ReconcileResult},
     in_namespaces,
 };
 
@@ -31,7 +31,7 @@ impl DefaultServiceAccounts {
         }
     }
 
-    async fn keep(&self, namespace: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
+    async fn keep(&self, namespace: &str, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
         let accounts = self.accounts.under(term.fence());
         if in_namespaces::is_active(&self.namespaces, namespace).await?
             && accounts.find(namespace, NAME).await?.is_none()
@@ -39,7 +39,7 @@ impl DefaultServiceAccounts {
             let account = json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": NAME } });
             in_namespaces::unless_going(accounts.create(namespace, &account).await.map(drop))?;
         }
-        Ok(Looked::done())
+        Ok(ReconcileResult::done())
     }
 }
 
@@ -64,7 +64,11 @@ impl Controller for DefaultServiceAccounts {
         in_namespaces::concerned(change, NAME)
     }
 
-    fn run<'a>(&'a self, namespace: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+    fn run<'a>(
+        &'a self,
+        namespace: &'a Arc<str>,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Arc<str>>, ApiError>> {
         Box::pin(self.keep(namespace, term))
     }
 }

@@ -8,7 +8,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, Term};
+use crate::{LeaseTenure, Reconciler};
 
 /// The range that is there from the beginning.
 const NAME: &str = "kubernetes";
@@ -29,7 +29,7 @@ impl DefaultServiceRange {
         }
     }
 
-    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
+    async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let ranges = self.ranges.under(term.fence());
         let Some(mut range) = ranges.find("", NAME).await? else {
             if ranges.create("", &self.object()).await? {
@@ -74,7 +74,7 @@ async fn say_ready(ranges: &OwnObjects) -> Result<(), ApiError> {
     ranges.merge_status("", NAME, &json!({ "conditions": [ready] })).await
 }
 
-/// Whether nobody has said yet that the range can or cannot be used.
+/// Returns true if nobody has said yet that the range can or cannot be used.
 fn is_undecided(range: &Value) -> bool {
     let conditions = range.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
@@ -91,7 +91,7 @@ impl Reconciler for DefaultServiceRange {
         Duration::from_secs(10)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.keep(term))
     }
 }

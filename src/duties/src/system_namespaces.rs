@@ -8,7 +8,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 const NAMES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
@@ -25,7 +25,7 @@ impl SystemNamespaces {
         }
     }
 
-    async fn make_missing(&self, term: &Term) -> Result<(), ApiError> {
+    async fn make_missing(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let namespaces = self.namespaces.under(term.fence());
         for name in NAMES {
             if namespaces.find("", name).await?.is_some() {
@@ -49,7 +49,7 @@ impl Reconciler for SystemNamespaces {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.make_missing(term))
     }
 }

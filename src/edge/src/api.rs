@@ -5,31 +5,20 @@ use std::{sync::Arc, time::Duration};
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::IssuerDocuments;
-use trireme_registry::DirectorHandle;
+use trireme_http::server::Lifecycle;
+use trireme_registry::{DirectorHandle, documents::Document};
 
-use crate::{
-    components::ComponentStatuses,
-    config::VersionInfo,
-    profiling::Profiler,
-    replicas::Replicas,
-    reviews::Reviewers,
-    routes::{catalogue::Catalogue, health::Health},
-    server::Lifecycle,
-};
+use crate::{config::VersionInfo, profiling::Profiler, replicas::Replicas, routes::health::Health};
 
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;
 
 /// What the handlers work with.
 pub(crate) struct Api {
-    /// The resources and their registries.
+    /// Everything that is served.
     pub(crate) director: DirectorHandle,
-    /// What exists, be it served by a registry or not, and the documents that tell of it.
-    pub(crate) catalogue: Catalogue,
-    /// What component statuses are made from.
-    pub(crate) component_statuses: ComponentStatuses,
-    /// Who answers reviews.
-    pub(crate) reviewers: Reviewers,
+    /// `/api`
+    pub(crate) api_versions: Document,
     /// Whether the server is well.
     pub(crate) health: Health,
     /// Renders the metrics.

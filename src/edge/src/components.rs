@@ -3,8 +3,14 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+use serde_json::{Value, json};
 use trireme_auth::BoxFuture;
-use trireme_registry::ResourceInfo;
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    VirtualCall, VirtualResource,
+    request::{Selection, Target},
+};
 
 /// Looks at the other components.
 pub trait Components: Send + Sync {
@@ -26,10 +32,62 @@ pub struct Health {
     pub error: String,
 }
 
-/// What component statuses are made from.
-pub(crate) struct ComponentStatuses {
-    /// The components.
-    pub(crate) components: Arc<dyn Components>,
-    /// Their columns and fields.
-    pub(crate) info: ResourceInfo,
+/// Component statuses: every request looks at the components anew, and nothing is kept.
+pub struct ComponentStatuses {
+    components: Arc<dyn Components>,
+}
+
+impl ComponentStatuses {
+    /// The statuses of these components.
+    pub fn new(components: Arc<dyn Components>) -> Self {
+        Self { components }
+    }
+
+    async fn look(&self, name: &str) -> Value {
+        let health = self.components.look(name).await;
+        let mut condition = json!({"type": "Healthy", "status": if health.is_healthy { "True" } else { "False" }});
+        for (field, text) in [("message", health.message), ("error", health.error)] {
+            if !text.is_empty() {
+                condition[field] = json!(text);
+            }
+        }
+        json!({
+            "kind": "ComponentStatus",
+            "apiVersion": "v1",
+            "metadata": {"name": name},
+            "conditions": [condition],
+        })
+    }
+}
+
+impl VirtualResource for ComponentStatuses {
+    fn get<'a>(&'a self, call: VirtualCall, target: Target) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            if !self.components.names().contains(&target.name.as_str()) {
+                return Err(ApiError::not_found(&call.definition.resource, &target.name));
+            }
+            Ok(self.look(&target.name).await)
+        })
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: VirtualCall,
+        _: Target,
+        selection: Selection,
+    ) -> BoxFuture<'a, Result<Vec<Value>, ApiError>> {
+        Box::pin(async move {
+            let names = self.components.names().iter();
+            let selected = names.filter(|name| is_selected(&selection, name));
+            Ok(join_all(selected.map(|name| self.look(name))).await)
+        })
+    }
+}
+
+/// They have a name and nothing else to be selected by.
+fn is_selected(selection: &Selection, name: &str) -> bool {
+    selection.labels.matches(None)
+        && selection
+            .fields
+            .matches_with(|field| (field == "metadata.name").then_some(name))
 }

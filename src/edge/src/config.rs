@@ -3,18 +3,12 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::{Authenticator, Authorizer, IssuerDocuments, RuleResolver, TokenAuthenticator};
+use trireme_auth::{Authenticator, Authorizer, IssuerDocuments};
 use trireme_flow::Limiter;
+use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_registry::DirectorHandle;
 
-use crate::{
-    components::Components,
-    profiling::Profiler,
-    replicas::Replicas,
-    routes::health::Health,
-    server::{ConnectionLimits, TlsProvider},
-    spans::Spans,
-};
+use crate::{profiling::Profiler, replicas::Replicas, routes::health::Health, spans::Spans};
 
 /// Settings of the edge.
 #[derive(Clone)]
@@ -70,12 +64,6 @@ pub struct Rooms {
     pub authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub authorizer: Arc<dyn Authorizer>,
-    /// Lists it.
-    pub rules: Arc<dyn RuleResolver>,
-    /// Says whose a token is.
-    pub tokens: Arc<dyn TokenAuthenticator>,
-    /// Whom a token is for that is good here.
-    pub audiences: Vec<String>,
     /// What others need to check service-account tokens; `None` if nobody can look it up.
     pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.
@@ -88,8 +76,6 @@ pub struct Rooms {
     pub actors: Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>,
     /// Tells of the replica group, and changes it.
     pub replicas: Arc<dyn Replicas>,
-    /// Looks at the other components.
-    pub components: Arc<dyn Components>,
     /// Takes CPU profiles; `None` serves none (`--profiling=false`).
     pub profiler: Option<Arc<dyn Profiler>>,
     /// Exports requests as spans; `None` exports none.

@@ -5,6 +5,7 @@ use trireme_machinery::{
     ApiError, GroupVersion,
     field::{Error, ErrorList, Path, quote},
     json::{self, kind_name},
+    schema::TypeTable,
     yaml,
 };
 use trireme_registry::{
@@ -51,6 +52,7 @@ pub(crate) struct Deletion {
 pub(crate) fn from_body(
     bytes: &[u8],
     format: BodyFormat,
+    types: &TypeTable,
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<Deletion, ApiError> {
     let value = match format {
@@ -66,9 +68,7 @@ pub(crate) fn from_body(
                 .map_err(|error| ApiError::bad_request(error.to_string()))?
                 .value
         }
-        BodyFormat::Protobuf => {
-            protobuf_body::decode(bytes, OPTIONS_TYPE).map_err(|error| ApiError::bad_request(error.to_string()))?
-        }
+        BodyFormat::Protobuf => protobuf_body::decode(bytes, types, OPTIONS_TYPE)?,
     };
     let empty = trireme_machinery::Object::new();
     let fields = match &value {
@@ -248,7 +248,7 @@ mod tests {
 
     fn body(text: &str) -> Result<Deletion, String> {
         let served = |version: &GroupVersion| version.to_string() == "apps/v1";
-        from_body(text.as_bytes(), BodyFormat::Json, served).map_err(|error| error.message)
+        from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), served).map_err(|error| error.message)
     }
 
     #[test]
@@ -270,7 +270,9 @@ mod tests {
     fn bodies_in_protobuf_are_read() {
         let mut body = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions".to_vec();
         body.extend(b"\x12\x13\x08\x05\x12\x03\x0a\x01u\x22\x0aForeground");
-        let read = |body: &[u8]| from_body(body, BodyFormat::Protobuf, |_| false).map_err(|error| error.message);
+        let read = |body: &[u8]| {
+            from_body(body, BodyFormat::Protobuf, &TypeTable::default(), |_| false).map_err(|error| error.message)
+        };
         let options = read(&body).map(|deletion| deletion.options).expect("it is in order");
         assert_eq!(options.grace_period_seconds, Some(5));
         assert_eq!(options.uid.as_deref(), Some("u"));

@@ -10,16 +10,19 @@ use actix_web::{
     dev::{AppConfig, ServiceResponse},
     web,
 };
+use trireme_audit::AuditId;
+use trireme_http::server::{self, BadHead, Handler, Lifecycle, Running, ServerConfig};
+use trireme_machinery::{ApiError, Reason};
+use trireme_registry::documents;
 
 use crate::{
     api::Api,
     chain,
-    components::ComponentStatuses,
     config::{EdgeConfig, Rooms},
-    reviews::Reviewers,
-    routes::{self, catalogue::Catalogue},
-    server::{self, Handler, Lifecycle, Running, ServerConfig},
+    filters::audit_id,
+    routes,
     state::ChainState,
+    status::{self, ErrorStyle},
 };
 
 /// The HTTP edge.
@@ -41,13 +44,6 @@ impl Edge {
     /// If the address cannot be bound or a thread cannot be started.
     pub fn build(config: EdgeConfig, rooms: Rooms) -> Result<Running, EdgeError> {
         let lifecycle = Lifecycle::new();
-        let reviewers = Reviewers {
-            authorizer: Arc::clone(&rooms.authorizer),
-            rules: rooms.rules,
-            tokens: rooms.tokens,
-            audiences: rooms.audiences,
-            known_kinds: trireme_kinds::known_kinds(),
-        };
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
@@ -62,12 +58,7 @@ impl Edge {
         let advertised = config.advertised_address.unwrap_or_else(|| config.listen.to_string());
         let api = web::Data::new(Api {
             director: rooms.director,
-            catalogue: Catalogue::built_in(&advertised),
-            component_statuses: ComponentStatuses {
-                components: rooms.components,
-                info: trireme_kinds::component_statuses(),
-            },
-            reviewers,
+            api_versions: documents::api_versions(&advertised),
             health: rooms.health,
             metrics: rooms.metrics,
             actors: rooms.actors,
@@ -105,6 +96,16 @@ where
 {
     async fn handle(&self, request: Request) -> HttpResponse {
         chain::serve(&self.state, &self.app, request).await
+    }
+
+    fn refuse(&self, error: BadHead) -> HttpResponse {
+        let reason = match error {
+            BadHead::TransferEncoding => Reason::NotImplemented,
+            _ => Reason::BadRequest,
+        };
+        let mut response = status::response(&ApiError::new(reason, error.to_string()), ErrorStyle::default());
+        audit_id::tell(&AuditId::from_client(None), &mut response);
+        response
     }
 }
 

@@ -16,16 +16,10 @@ use actix_web::{
     http::{Method, Version},
 };
 use trireme_audit::AuditId;
-use trireme_registry::{ResourceInfo, request::UserInfo, trace::Trace};
+use trireme_http::server::{Peer, RunningRequest};
+use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
 
-use crate::{
-    negotiation,
-    query::Query,
-    request_info::RequestInfo,
-    server::{Peer, RunningRequest},
-    spans,
-    status::ErrorStyle,
-};
+use crate::{negotiation, query::Query, request_info::RequestInfo, spans, status::ErrorStyle};
 
 /// Everything that is known of a request. Filters fill it in order; handlers read it.
 pub(crate) struct Exchange {
@@ -54,7 +48,7 @@ pub(crate) struct Exchange {
     /// Texts for `Warning` headers, in order.
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.
-    pub(crate) resource: OnceCell<Arc<ResourceInfo>>,
+    pub(crate) resource: OnceCell<Arc<ResourceDefinition>>,
     /// Where the time goes; off if nobody would be told.
     pub(crate) trace: Trace,
     /// Holds up the end of the server; long-running requests have none.

@@ -1,8 +1,8 @@
-//! The HTTP edge: the only room that knows HTTP.
+//! The HTTP edge: the Kubernetes API over HTTP.
 //!
 //! ```text
-//! server (TLS, HTTP/1.1, HTTP/2) ─► chain (filters, in order) ─► routes (actix-web) ─► handlers ─► registry
-//!                              ◄─ bytes and streams; errors through the table in `status` ◄─
+//! http (TLS, HTTP/1.1, HTTP/2) ─► chain (filters, in order) ─► routes (actix-web) ─► handlers ─► registry
+//!                           ◄─ bytes and streams; errors through the table in `status` ◄─
 //! ```
 //!
 //! Called by the composition root alone: [`Edge::build`]. Promise: every request gets exactly one answer, with an
@@ -11,7 +11,6 @@
 mod api;
 mod body;
 mod chain;
-pub mod client;
 pub mod components;
 mod compress;
 mod config;
@@ -30,7 +29,6 @@ mod request_info;
 mod respond;
 mod reviews;
 mod routes;
-pub mod server;
 pub mod spans;
 mod state;
 mod status;
@@ -42,5 +40,5 @@ mod websocket;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
+pub use reviews::{Reviewers, reviews};
 pub use routes::health::{Health, Probes};
-pub use server::Running;

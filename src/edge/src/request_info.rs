@@ -4,6 +4,7 @@
 //! so what was allowed is what is done.
 
 use trireme_machinery::selector::FieldSelector;
+use trireme_registry as registry;
 
 use crate::query::{self, Query};
 
@@ -14,6 +15,8 @@ pub(crate) struct RequestInfo {
     pub(crate) is_resource: bool,
     /// `get`, `list`, `watch`, `create`, …; for other paths the method in lower case.
     pub(crate) verb: Verb,
+    /// The verb that is carried out; `None` if the method is not served at such a path.
+    pub(crate) action: Option<registry::Verb>,
     path: String,
     parts: Parts,
     /// The name that `fieldSelector=metadata.name=…` asks for on a collection.
@@ -71,6 +74,7 @@ impl RequestInfo {
         let mut info = Self {
             is_resource: false,
             verb: Verb::Method(method.to_ascii_lowercase()),
+            action: None,
             path,
             parts: Parts::default(),
             selected_name: None,
@@ -114,6 +118,7 @@ impl RequestInfo {
         }
         self.locate(rest);
         self.refine_verb(query);
+        self.action = self.action(method);
         Ok(())
     }
 
@@ -140,6 +145,23 @@ impl RequestInfo {
                 start: first.start,
                 end: last.end,
             };
+        }
+    }
+
+    fn action(&self, method: &str) -> Option<registry::Verb> {
+        let named = !self.path_name().is_empty();
+        if self.verb.as_str() == "watch" {
+            return (method == "GET").then_some(registry::Verb::Watch);
+        }
+        match (method, named) {
+            ("GET", true) => Some(registry::Verb::Get),
+            ("GET", false) => Some(registry::Verb::List),
+            ("POST", _) => Some(registry::Verb::Create),
+            ("PUT", true) => Some(registry::Verb::Update),
+            ("PATCH", true) => Some(registry::Verb::Patch),
+            ("DELETE", true) => Some(registry::Verb::Delete),
+            ("DELETE", false) => Some(registry::Verb::DeleteCollection),
+            _ => None,
         }
     }
 

@@ -8,6 +8,7 @@ use actix_web::{
 use bytes::Bytes;
 use serde_json::Value;
 use trireme_machinery::{ApiError, yaml};
+use trireme_registry::documents::Document;
 
 use crate::{
     exchange::Exchange,
@@ -30,6 +31,17 @@ pub(crate) fn value(exchange: &Exchange, format: Format, code: StatusCode, value
         Format::Yaml => HttpResponse::build(code)
             .insert_header((header::CONTENT_TYPE, format.media_type()))
             .body(yaml::encode(value)),
+    }
+}
+
+/// An answer with a document in it.
+pub(crate) fn document(exchange: &Exchange, format: Format, document: &Document) -> HttpResponse {
+    match format {
+        Format::Json => json(exchange, StatusCode::OK, document.body.clone()),
+        Format::Yaml => {
+            let read = serde_json::from_slice(&document.body).unwrap_or_default();
+            value(exchange, format, StatusCode::OK, &read)
+        }
     }
 }
 

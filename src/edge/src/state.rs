@@ -6,7 +6,9 @@ use trireme_actors::Clock;
 use trireme_auth::{Authenticator, Authorizer};
 use trireme_flow::Limiter;
 
-use crate::{server::Lifecycle, spans::Spans};
+use trireme_http::server::Lifecycle;
+
+use crate::spans::Spans;
 
 /// What the filter chain works with.
 pub(crate) struct ChainState {

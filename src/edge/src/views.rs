@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Object};
-use trireme_registry::{Column, Item, ResourceInfo, versions};
+use trireme_registry::{Column, Item, ResourceDefinition, versions};
 
 use crate::{negotiation::MetaVersion, query::Query};
 
@@ -35,7 +35,7 @@ impl IncludeObject {
 }
 
 /// The metadata of a stored object alone.
-pub(crate) fn partial(info: &ResourceInfo, stored: &Value, version: MetaVersion) -> Value {
+pub(crate) fn partial(info: &ResourceDefinition, stored: &Value, version: MetaVersion) -> Value {
     let mut metadata = stored.get("metadata").cloned().unwrap_or_else(|| json!({}));
     if let Some(hide) = info.hide_metadata {
         hide(&mut metadata);
@@ -49,12 +49,12 @@ pub(crate) fn partial(info: &ResourceInfo, stored: &Value, version: MetaVersion)
 
 /// A cached object in the form that views are made of: Tables and metadata show what is stored, whichever version is
 /// asked for.
-pub(crate) fn stored(info: &ResourceInfo, item: &Item) -> Value {
+pub(crate) fn stored(info: &ResourceDefinition, item: &Item) -> Value {
     versions::object_value(info, item, info.storage_version)
 }
 
 /// The same of an object of a served version.
-pub(crate) fn to_stored(info: &ResourceInfo, version: usize, mut object: Value) -> Value {
+pub(crate) fn to_stored(info: &ResourceDefinition, version: usize, mut object: Value) -> Value {
     if let Some(served) = info.versions.get(version) {
         versions::to_stored(info, served, &mut object);
     }
@@ -63,7 +63,7 @@ pub(crate) fn to_stored(info: &ResourceInfo, version: usize, mut object: Value) 
 
 /// Makes Tables of a resource's objects.
 pub(crate) struct Tables<'a> {
-    info: &'a ResourceInfo,
+    info: &'a ResourceDefinition,
     version: usize,
     meta: MetaVersion,
     include: IncludeObject,
@@ -72,7 +72,7 @@ pub(crate) struct Tables<'a> {
 
 impl<'a> Tables<'a> {
     pub(crate) fn new(
-        info: &'a ResourceInfo,
+        info: &'a ResourceDefinition,
         version: usize,
         meta: MetaVersion,
         include: IncludeObject,
@@ -124,16 +124,17 @@ impl<'a> Tables<'a> {
     }
 
     /// The Table of a scale, which has columns of its own.
-    pub(crate) fn of_scale(&self, metadata: Object, scale: Value) -> Value {
-        let columns = trireme_kinds::scale_columns();
-        let cells = self.cells(&columns, &scale);
-        let object = match self.include {
+    pub(crate) fn of_scale(&self, metadata: Object, object: Value) -> Value {
+        let scale = self.info.subresource("scale");
+        let columns = scale.and_then(|scale| scale.columns.as_deref()).unwrap_or(&[]);
+        let cells = self.cells(columns, &object);
+        let shown = match self.include {
             IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial(self.info, &scale, self.meta),
-            IncludeObject::Object => scale,
+            IncludeObject::Metadata => partial(self.info, &object, self.meta),
+            IncludeObject::Object => object,
         };
-        let row = json!({ "cells": cells, "object": object });
-        self.table(metadata, definitions(&columns), vec![row])
+        let row = json!({ "cells": cells, "object": shown });
+        self.table(metadata, definitions(columns), vec![row])
     }
 
     /// A Table of these rows.

@@ -1,4 +1,4 @@
-//! What clients are warned of in addresses that are read but should be written otherwise
+//! Warnings about addresses that are read but should be written otherwise
 //! (`k8s.io/apimachinery/pkg/util/validation`).
 
 use std::net::IpAddr;

@@ -5,16 +5,19 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    Conversion, LateObjects, ResourceInfo, SelectableField, SelectableFields, ServedVersion,
+    LateObjects, ResourceDefinition, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition,
+    SubresourceKind, Verb, Verbs,
     allocate::{AddressAllocator, PortAllocator},
 };
 
 use crate::{
-    admissionregistration, apiregistration, apps, autoscaling, batch, certificates, coordination, core,
-    data::{self, ResourceData, StorageData},
+    admissionregistration, apiregistration, apps, autoscaling,
+    autoscaling::scale::scale_columns,
+    batch, certificates, coordination, core,
+    data::{self, ResourceData, StorageData, SubresourceData, VersionData},
     discovery, flowcontrol, generic,
     kind::Kind,
-    networking, node, policy, rbac, resource, scheduling, storage,
+    networking, node, policy, rbac, resource, scheduling, schemas, storage,
     values::at,
 };
 
@@ -35,28 +38,31 @@ pub struct Settings {
 }
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
-pub fn resources(settings: &Settings) -> Vec<ResourceInfo> {
+pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
     let own = data::resources().iter().filter(|row| row.group != core::events::GROUP);
     own.filter_map(|row| {
         let storage = row.storage.as_ref()?;
-        Some(resource(row, storage, &settings.storage_root, kind(row, settings)))
+        Some(resource(
+            row,
+            Some(storage),
+            &settings.storage_root,
+            kind(row, settings),
+        ))
     })
     .collect()
 }
 
-/// A built-in resource that nobody keeps.
-pub(crate) fn not_stored(group: &str, plural: &str, kind: Kind) -> ResourceInfo {
-    let row = data::resource(group, plural).expect("a test holds these names against the table");
-    let nowhere = StorageData {
-        prefix: String::new(),
-        group: row.group.clone(),
-        version: row
-            .versions
-            .first()
-            .map(|version| version.name.clone())
-            .unwrap_or_default(),
-    };
-    resource(row, &nowhere, "", kind)
+/// Every built-in resource that is served but not stored: reviews, bindings, component statuses.
+pub fn virtual_resources() -> Vec<ResourceDefinition> {
+    let rows = data::resources().iter().filter(|row| row.storage.is_none());
+    rows.map(|row| {
+        let kind = match (row.group.as_str(), row.plural.as_str()) {
+            ("", "componentstatuses") => core::componentstatuses::kind(),
+            _ => generic::kind(row),
+        };
+        resource(row, None, "", kind)
+    })
+    .collect()
 }
 
 /// Versions that are served no longer, with the kinds that kube-apiserver still knows in them.
@@ -95,17 +101,6 @@ const RETIRED: &[(&str, &str, &[&str])] = &[
     ("policy", "v1beta1", &["Eviction", "PodDisruptionBudget"]),
 ];
 
-/// Kinds that every version of every group has.
-const IN_EVERY_VERSION: [&str; 7] = [
-    "CreateOptions",
-    "DeleteOptions",
-    "GetOptions",
-    "ListOptions",
-    "PatchOptions",
-    "UpdateOptions",
-    "WatchEvent",
-];
-
 /// Kinds without a resource of their own.
 const WITHOUT_RESOURCE: [(&str, &str, &[&str]); 4] = [
     (
@@ -125,23 +120,15 @@ const WITHOUT_RESOURCE: [(&str, &str, &[&str]); 4] = [
     ("policy", "v1", &["Eviction"]),
 ];
 
-/// Every built-in kind that clients may name: served, stored or not, of lists, and retired.
-pub fn known_kinds() -> HashSet<GroupVersionKind> {
-    let mut known = HashSet::new();
-    for row in data::resources() {
-        for version in &row.versions {
-            let version = GroupVersion::new(&row.group, &version.name);
-            let is_listed = row.verbs.iter().any(|verb| verb == "list");
-            let list = is_listed.then_some(row.list_kind.as_str());
-            let kinds = IN_EVERY_VERSION.into_iter().chain([row.kind.as_str()]).chain(list);
-            known.extend(kinds.map(|kind| version.with_kind(kind)));
-        }
-    }
-    for (group, version, kinds) in RETIRED.iter().chain(&WITHOUT_RESOURCE) {
+/// The built-in kinds that clients may name although no resource serves them: those of the API machinery and of
+/// subresources, and retired ones.
+pub fn other_kinds() -> HashSet<GroupVersionKind> {
+    let rows = RETIRED.iter().chain(&WITHOUT_RESOURCE);
+    rows.flat_map(|(group, version, kinds)| {
         let version = GroupVersion::new(group, version);
-        known.extend(kinds.iter().map(|kind| version.with_kind(kind)));
-    }
-    known
+        kinds.iter().map(move |kind| version.with_kind(kind))
+    })
+    .collect()
 }
 
 fn kind(row: &ResourceData, settings: &Settings) -> Kind {
@@ -219,63 +206,97 @@ fn kind(row: &ResourceData, settings: &Settings) -> Kind {
     }
 }
 
-fn resource(row: &ResourceData, storage: &StorageData, root: &str, kind: Kind) -> ResourceInfo {
-    let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, &version.name)).collect();
+fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind: Kind) -> ResourceDefinition {
+    let mut versions: Vec<ServedVersion> = row.versions.iter().map(|version| served(row, version, &kind)).collect();
     let stored = versions
         .iter()
-        .position(|version| *version.group_version.version == *storage.version);
+        .position(|version| storage.is_some_and(|storage| *version.group_version.version == *storage.version));
     if row.group.is_empty() && row.plural == "events" {
-        versions.extend(newer_events());
+        versions.extend(newer_events(&kind));
     }
-    ResourceInfo {
+    let names = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
+    ResourceDefinition {
         resource: GroupResource {
             group: row.group.as_str().into(),
             resource: row.plural.as_str().into(),
         },
+        singular: row.singular.as_str().into(),
+        short_names: names(&row.short_names),
+        categories: names(&row.categories),
         kind: row.kind.as_str().into(),
         list_kind: row.list_kind.as_str().into(),
         namespaced: row.namespaced,
-        storage_prefix: format!("{root}/{}", storage.prefix).into(),
+        verbs: verbs(&row.verbs),
+        subresources: row.subresources.iter().map(|part| subresource(row, part)).collect(),
+        storage_prefix: storage
+            .map_or_else(String::new, |storage| format!("{root}/{}", storage.prefix))
+            .into(),
         storage_version: stored.unwrap_or(0),
         versions,
-        types: data::type_table(),
+        types: data::type_table().clone(),
         selectable: selectable(row, kind.selectable),
-        has_status: row.subresource("status").is_some(),
         scale: kind.scale,
-        columns: kind.columns,
+        columns: kind.columns.into(),
         row_conditions: kind.row_conditions,
         hide_metadata: kind.hide_metadata,
         strategy: kind.strategy,
         side_effects: kind.side_effects,
         ttl: kind.ttl,
+        openapi: schemas::fragment(),
     }
 }
 
-fn served(row: &ResourceData, version: &str) -> ServedVersion {
-    let types = data::type_table();
-    let type_name = row.version(version).map_or("", |version| version.type_name.as_str());
-    let type_id = types
-        .find(type_name)
-        .expect("a test holds every row's type against the table");
-    let conversion: Option<&'static dyn Conversion> = match (row.plural.as_str(), version) {
-        ("horizontalpodautoscalers", "v1") => Some(&autoscaling::horizontalpodautoscalers::V1),
-        _ => None,
+fn verbs(names: &[String]) -> Verbs {
+    let verb = |name: &String| Verb::parse(name).expect("a test holds the verbs of every row against the known ones");
+    names.iter().map(verb).collect()
+}
+
+fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinition {
+    let (group, version) = match &part.group_version {
+        Some((group, version)) => (group.as_str(), version.as_str()),
+        None => (
+            row.group.as_str(),
+            row.versions.first().map_or("", |version| &version.name),
+        ),
     };
+    let verbs = verbs(&part.verbs);
+    let role = if part.kind.ends_with("Options") || part.name == "log" {
+        SubresourceKind::Connect
+    } else if verbs == Verbs::default().with(Verb::Create) {
+        SubresourceKind::Create
+    } else {
+        SubresourceKind::Update
+    };
+    SubresourceDefinition {
+        name: part.name.as_str().into(),
+        role,
+        verbs,
+        kind: part.kind.as_str().into(),
+        group_version: part.group_version.as_ref().map(|_| GroupVersion::new(group, version)),
+        type_name: (part.kind != row.kind).then(|| data::type_name(group, version, &part.kind).into()),
+        columns: (part.name == "scale").then(|| scale_columns().into()),
+    }
+}
+
+fn served(row: &ResourceData, version: &VersionData, kind: &Kind) -> ServedVersion {
+    let type_id = data::type_table()
+        .find(&version.type_name)
+        .expect("a test holds every row's type against the table");
+    let group_version = GroupVersion::new(&row.group, &version.name);
+    let own = kind.conversions.iter().find(|(of, _)| *of == group_version);
     ServedVersion {
-        group_version: GroupVersion::new(&row.group, version),
-        type_id,
-        conversion,
+        group_priority: row.group_priority,
+        priority: version.priority,
+        deprecation: kind.deprecation.map(Into::into),
+        conversion: own.map(|(_, conversion)| conversion.clone()),
+        ..ServedVersion::new(group_version, type_id, version.type_name.as_str())
     }
 }
 
 /// The versions in which another group serves the core group's events.
-fn newer_events() -> impl Iterator<Item = ServedVersion> {
+fn newer_events(kind: &Kind) -> impl Iterator<Item = ServedVersion> {
     let rows = data::resources().iter().filter(|row| row.group == core::events::GROUP);
-    rows.flat_map(|row| row.versions.iter().map(|version| served(row, &version.name)))
-        .map(|version| ServedVersion {
-            conversion: Some(&core::events::EVENTS_V1),
-            ..version
-        })
+    rows.flat_map(move |row| row.versions.iter().map(move |version| served(row, version, kind)))
 }
 
 fn selectable(row: &ResourceData, mut own: Vec<SelectableField>) -> SelectableFields {
@@ -309,13 +330,13 @@ fn at_path(label: &str, path: &str) -> SelectableField {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use trireme_registry::Item;
+    use trireme_registry::{Item, KnownKinds};
 
     use super::*;
     use crate::testing::settings;
 
     /// A text, or a text where a list of addresses is looked for, at each part that a field is read from.
-    fn sample(info: &ResourceInfo) -> Value {
+    fn sample(info: &ResourceDefinition) -> Value {
         let mut object = json!({
             "apiVersion": info.stored().group_version.to_string(),
             "kind": &*info.kind,
@@ -339,11 +360,33 @@ mod tests {
     }
 
     #[test]
-    fn component_statuses_are_in_the_table_and_nowhere_kept() {
-        let info = core::componentstatuses::component_statuses();
-        assert_eq!((&*info.kind, info.namespaced), ("ComponentStatus", false));
+    fn what_is_not_stored_is_defined_too() {
         let (_dir, settings) = settings();
-        assert!(resources(&settings).iter().all(|kept| kept.kind != info.kind));
+        let stored: Vec<_> = resources(&settings).into_iter().map(|kept| kept.resource).collect();
+        let not_stored = virtual_resources();
+        assert!(
+            not_stored
+                .iter()
+                .all(|definition| !stored.contains(&definition.resource))
+        );
+        let mut names: Vec<String> = not_stored
+            .iter()
+            .map(|definition| definition.resource.to_string())
+            .collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "bindings",
+                "componentstatuses",
+                "localsubjectaccessreviews.authorization.k8s.io",
+                "selfsubjectaccessreviews.authorization.k8s.io",
+                "selfsubjectreviews.authentication.k8s.io",
+                "selfsubjectrulesreviews.authorization.k8s.io",
+                "subjectaccessreviews.authorization.k8s.io",
+                "tokenreviews.authentication.k8s.io",
+            ]
+        );
     }
 
     #[test]
@@ -395,7 +438,10 @@ mod tests {
 
     #[test]
     fn kinds_of_lists_and_options_are_known() {
-        let known = known_kinds();
+        let (_dir, settings) = settings();
+        let all = resources(&settings).into_iter().chain(virtual_resources());
+        let all: Vec<_> = all.map(Arc::new).collect();
+        let known = KnownKinds::new(&all, Arc::new(other_kinds()));
         for (group, version, kind) in [
             ("", "v1", "ConfigMapList"),
             ("", "v1", "List"),

@@ -13,18 +13,18 @@ use crate::values::text;
 pub(crate) const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 const POSITIVE: &str = "must be greater than zero";
 
-/// One fault for each text.
-pub(crate) fn push_invalid(errors: &mut ErrorList, path: &Path<'_>, value: &str, faults: Vec<String>) {
-    errors.extend(faults.iter().map(|fault| Error::invalid_str(path, value, fault)));
+/// One error for each text.
+pub(crate) fn push_invalid(path: &Path<'_>, value: &str, messages: Vec<String>, errors: &mut ErrorList) {
+    errors.extend(messages.iter().map(|error| Error::invalid_str(path, value, error)));
 }
 
 /// The same for a number.
-pub(crate) fn push_invalid_number(errors: &mut ErrorList, path: &Path<'_>, value: i64, faults: Vec<String>) {
-    errors.extend(faults.iter().map(|fault| Error::invalid(path, &value.into(), fault)));
+pub(crate) fn push_invalid_number(path: &Path<'_>, value: i64, messages: Vec<String>, errors: &mut ErrorList) {
+    errors.extend(messages.iter().map(|error| Error::invalid(path, &value.into(), error)));
 }
 
 /// A text field that may not be empty; gives it back if it is not.
-pub(crate) fn require<'a>(errors: &mut ErrorList, fields: &'a Value, path: &Path<'_>, name: &str) -> Option<&'a str> {
+pub(crate) fn require<'a>(fields: &'a Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) -> Option<&'a str> {
     let value = text(fields, name);
     if value.is_empty() {
         errors.push(Error::required(&path.child(name), ""));
@@ -34,12 +34,12 @@ pub(crate) fn require<'a>(errors: &mut ErrorList, fields: &'a Value, path: &Path
 }
 
 /// A text field that must be one of these values.
-pub(crate) fn push_unsupported(
-    errors: &mut ErrorList,
+pub(crate) fn validate_supported(
     fields: &Value,
     path: &Path<'_>,
     name: &str,
     supported: &[&str],
+    errors: &mut ErrorList,
 ) {
     let value = text(fields, name);
     if !supported.contains(&value) {
@@ -64,7 +64,7 @@ pub(crate) fn not_supported_shown(path: &Path<'_>, value: &str, supported: &[&st
 }
 
 /// Fields that stay as they were made, each at the pointer that follows from its dotted path.
-pub(crate) fn push_immutable(errors: &mut ErrorList, new: &Value, old: &Value, paths: &[&str]) {
+pub(crate) fn validate_immutable_fields(new: &Value, old: &Value, paths: &[&str], errors: &mut ErrorList) {
     for path in paths {
         let pointer = format!("/{}", path.replace('.', "/"));
         let (new, old) = (new.pointer(&pointer), old.pointer(&pointer));
@@ -73,36 +73,36 @@ pub(crate) fn push_immutable(errors: &mut ErrorList, new: &Value, old: &Value, p
 }
 
 /// A label selector, if there is one.
-pub(crate) fn push_selector(errors: &mut ErrorList, selector: Option<&Value>, path: &Path<'_>) {
+pub(crate) fn validate_optional_label_selector(selector: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(fields) = selector.and_then(Value::as_object) {
         errors.extend(validate_label_selector(fields, false, path));
     }
 }
 
 /// A number that may not be negative, if it is there.
-pub(crate) fn push_negative(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
+pub(crate) fn validate_nonnegative_field(fields: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) {
     if let Some(number) = number(fields, name).filter(|number| *number < 0) {
         errors.push(Error::invalid(&path.child(name), &number.into(), NOT_NEGATIVE));
     }
 }
 
 /// A quantity that must be more than nothing.
-pub(crate) fn push_not_positive(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+pub(crate) fn validate_positive_quantity_value(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if quantity(value) <= zero() {
         errors.push(Error::invalid(path, value, POSITIVE));
     }
 }
 
 /// A quantity that may not be negative.
-pub(crate) fn push_negative_quantity(errors: &mut ErrorList, value: &Value, path: &Path<'_>) {
+pub(crate) fn validate_nonnegative_quantity(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if quantity(value) < zero() {
         errors.push(Error::invalid(path, value, NOT_NEGATIVE));
     }
 }
 
 /// The name of a class: a DNS name.
-pub(crate) fn push_class_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
-    push_invalid(errors, path, name, names::dns1123_subdomain(name));
+pub(crate) fn validate_class_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    push_invalid(path, name, names::dns1123_subdomain(name), errors);
 }
 
 /// An integer field.

@@ -78,7 +78,7 @@ pub(crate) fn default_marked_name(annotations: &'static [&'static str]) -> Colum
     }
 }
 
-/// How old the object is.
+/// The object's age.
 pub(crate) fn age() -> Column {
     Column {
         cell: Arc::new(|object, now| Value::from(since(text_at(object, "/metadata/creationTimestamp"), now))),
@@ -99,7 +99,7 @@ pub(crate) fn created_at() -> Column {
     column("Created At", "date", documented(OBJECT_META, "creationTimestamp"), cell)
 }
 
-/// How long ago a time was, as kubectl shows ages.
+/// The age of a time, as kubectl shows ages.
 pub(crate) fn since(at: &str, now: Timestamp) -> String {
     match at.parse::<Timestamp>() {
         Ok(at) => time::human_duration(now.duration_since(at)),

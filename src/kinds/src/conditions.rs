@@ -7,7 +7,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    apps::workload::push_negative_faults,
+    apps::workload::validate_nonnegative_fields,
     checks::push_invalid,
     values::{items, text},
 };
@@ -15,8 +15,8 @@ use crate::{
 const MAX_REASON_BYTES: usize = 1024;
 const MAX_MESSAGE_BYTES: usize = 32 * 1024;
 
-/// Faults of the conditions of a status (`metav1validation.ValidateConditions`); `path` is where they stand.
-pub(crate) fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the conditions of a status (`metav1validation.ValidateConditions`); `path` is where they stand.
+pub(crate) fn validate_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in items(status, "conditions").iter().enumerate() {
         let at = path.index(index);
         let kind = text(condition, "type");
@@ -24,12 +24,12 @@ pub(crate) fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mu
         if earlier.any(|earlier| text(earlier, "type") == kind) {
             errors.push(Error::duplicate(&at.child("type"), &kind.into()));
         }
-        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
-        push_one(condition, &at, errors);
+        push_invalid(&at.child("type"), kind, names::qualified_name(kind), errors);
+        validate_condition(condition, &at, errors);
     }
 }
 
-fn push_one(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
+fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let state = text(condition, "status");
     if !matches!(state, "True" | "False" | "Unknown") {
         errors.push(Error::not_supported(
@@ -38,7 +38,7 @@ fn push_one(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
             &["False", "True", "Unknown"],
         ));
     }
-    push_negative_faults(condition, at, &["observedGeneration"], errors);
+    validate_nonnegative_fields(condition, at, &["observedGeneration"], errors);
     if text(condition, "lastTransitionTime").is_empty() {
         errors.push(Error::required(&at.child("lastTransitionTime"), ""));
     }
@@ -46,7 +46,7 @@ fn push_one(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     if reason.is_empty() {
         errors.push(Error::required(&at_reason, ""));
     } else {
-        push_invalid(errors, &at_reason, reason, names::condition_reason(reason));
+        push_invalid(&at_reason, reason, names::condition_reason(reason), errors);
         if reason.len() > MAX_REASON_BYTES {
             errors.push(Error::too_long(&at_reason, MAX_REASON_BYTES));
         }

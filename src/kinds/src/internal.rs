@@ -6,7 +6,7 @@
 use serde_json::Value;
 use trireme_machinery::Object;
 
-/// How a value is printed.
+/// The form in which a value is printed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     /// Text, empty if it is absent.

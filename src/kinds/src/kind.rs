@@ -3,7 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use trireme_registry::{Column, SelectableField, SideEffects, Strategy, info::ScalePaths};
+use trireme_machinery::GroupVersion;
+use trireme_registry::{Column, Conversion, SelectableField, SideEffects, Strategy, definition::ScalePaths};
 
 use crate::columns;
 
@@ -18,6 +19,10 @@ pub(crate) struct Kind {
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) side_effects: Option<Arc<dyn SideEffects>>,
     pub(crate) ttl: Option<Duration>,
+    /// Of the versions that differ from the stored one by more than their names.
+    pub(crate) conversions: Vec<(GroupVersion, Arc<dyn Conversion>)>,
+    /// The `Warning` that every request for the kind gets.
+    pub(crate) deprecation: Option<&'static str>,
 }
 
 impl Kind {
@@ -32,6 +37,8 @@ impl Kind {
             scale: None,
             side_effects: None,
             ttl: None,
+            conversions: Vec::new(),
+            deprecation: None,
         }
     }
 
@@ -56,6 +63,18 @@ impl Kind {
     /// With metadata that only whole objects show.
     pub(crate) fn hide_metadata(mut self, hide: fn(&mut Value)) -> Self {
         self.hide_metadata = Some(hide);
+        self
+    }
+
+    /// With a version that differs from the stored one.
+    pub(crate) fn conversion(mut self, version: GroupVersion, conversion: impl Conversion + 'static) -> Self {
+        self.conversions.push((version, Arc::new(conversion)));
+        self
+    }
+
+    /// With a `Warning` that clients are to leave the kind.
+    pub(crate) fn deprecation(mut self, warning: &'static str) -> Self {
+        self.deprecation = Some(warning);
         self
     }
 

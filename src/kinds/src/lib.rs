@@ -1,9 +1,6 @@
 //! Every built-in group and version: schema data and strategies.
 
-pub mod authorization;
 pub mod data;
-pub mod discovery;
-pub mod openapi;
 
 mod address_warnings;
 mod admissionregistration;
@@ -19,6 +16,7 @@ mod conditions;
 mod coordination;
 mod core;
 mod diff;
+mod discovery;
 mod flowcontrol;
 mod generic;
 mod internal;
@@ -30,14 +28,15 @@ mod policy;
 mod rbac;
 mod resource;
 mod scheduling;
+mod schemas;
 mod storage;
 #[cfg(test)]
 mod testing;
 mod values;
 
-pub use autoscaling::scale::scale_columns;
-pub use builtin::{Settings, known_kinds, resources};
-pub use core::componentstatuses::{component_status, component_statuses};
+pub use builtin::{Settings, other_kinds, resources, virtual_resources};
+pub use core::bindings::PodBindings;
 pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
 pub use pod_template::allow_privileged;
+pub use schemas::schemas;

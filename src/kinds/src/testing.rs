@@ -25,7 +25,7 @@ pub(crate) struct Trial {
     strategy: Arc<dyn Strategy>,
     type_id: TypeId,
     version: GroupVersion,
-    conversion: Option<&'static dyn Conversion>,
+    conversion: Option<Arc<dyn Conversion>>,
 }
 
 impl Trial {
@@ -44,7 +44,7 @@ impl Trial {
     }
 
     /// Takes and checks requests in another version.
-    pub(crate) fn in_version(mut self, version: &str, conversion: &'static dyn Conversion) -> Self {
+    pub(crate) fn in_version(mut self, version: &str, conversion: impl Conversion + 'static) -> Self {
         let kinds = data::resources().iter().filter(|row| *row.group == *self.version.group);
         let mut versions = kinds
             .flat_map(|row| &row.versions)
@@ -54,25 +54,25 @@ impl Trial {
             .find(&found.type_name)
             .expect("the type is in the table");
         self.version = GroupVersion::new(&self.version.group, version);
-        self.conversion = Some(conversion);
+        self.conversion = Some(Arc::new(conversion));
         self
     }
 
-    /// What a body becomes: its type's form with all defaults, in the stored version.
+    /// The object that a body becomes: its type's form with all defaults, in the stored version.
     pub(crate) fn decode(&self, body: Value) -> Value {
         let types = data::type_table();
         let mut object = schema::decode(types, self.type_id, body)
             .expect("the body fits the type")
             .value;
         schema::apply_defaults(types, self.type_id, &mut object);
-        if let Some(conversion) = self.conversion {
+        if let Some(conversion) = &self.conversion {
             conversion.to_stored(&mut object);
         }
         self.strategy.default(&mut object);
         object
     }
 
-    /// A create: what would be stored, or the faults.
+    /// A create: what would be stored, or the errors.
     pub(crate) fn create(&self, body: Value) -> Result<Value, Vec<String>> {
         let mut object = self.decode(body);
         if object.pointer("/metadata/uid").is_none() {
@@ -122,33 +122,33 @@ impl Trial {
     /// A stored object as clients of this version see it.
     pub(crate) fn shown(&self, stored: &Value) -> Value {
         let mut object = stored.clone();
-        if let Some(conversion) = self.conversion {
+        if let Some(conversion) = &self.conversion {
             conversion.to_served(&mut object);
         }
         object
     }
 
-    /// The faults of a create; empty if there are none.
-    pub(crate) fn faults(&self, body: Value) -> Vec<String> {
+    /// The errors of a create; empty if there are none.
+    pub(crate) fn errors(&self, body: Value) -> Vec<String> {
         self.create(body).err().unwrap_or_default()
     }
 
-    /// Holds the faults of creates against what they should be.
-    pub(crate) fn expect_faults(&self, cases: &[(Value, &[&str])]) {
+    /// Holds the errors of creates against what they should be.
+    pub(crate) fn expect_errors(&self, cases: &[(Value, &[&str])]) {
         for (body, expected) in cases {
-            assert_eq!(self.faults(body.clone()), *expected, "{body}");
+            assert_eq!(self.errors(body.clone()), *expected, "{body}");
         }
     }
 
-    /// Holds the faults of patches against what they should be.
-    pub(crate) fn expect_patch_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+    /// Holds the errors of patches against what they should be.
+    pub(crate) fn expect_patch_errors(&self, old: &Value, cases: &[(Value, &[&str])]) {
         for (patch, expected) in cases {
             assert_eq!(self.patch(old, patch).err().unwrap_or_default(), *expected, "{patch}");
         }
     }
 
-    /// Holds the faults of status updates against what they should be.
-    pub(crate) fn expect_status_faults(&self, old: &Value, cases: &[(Value, &[&str])]) {
+    /// Holds the errors of status updates against what they should be.
+    pub(crate) fn expect_status_errors(&self, old: &Value, cases: &[(Value, &[&str])]) {
         for (status, expected) in cases {
             assert_eq!(
                 self.status(old, status.clone()).err().unwrap_or_default(),
@@ -158,14 +158,14 @@ impl Trial {
         }
     }
 
-    /// What a write is warned of.
+    /// The warnings of a write.
     pub(crate) fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
         self.strategy.warnings(new, old)
     }
 
-    fn judge(&self, faults: ErrorList, mut object: Value) -> Result<Value, Vec<String>> {
-        if !faults.is_empty() {
-            return Err(faults.iter().map(ToString::to_string).collect());
+    fn judge(&self, errors: ErrorList, mut object: Value) -> Result<Value, Vec<String>> {
+        if !errors.is_empty() {
+            return Err(errors.iter().map(ToString::to_string).collect());
         }
         self.strategy.canonicalize(&mut object);
         Ok(object)

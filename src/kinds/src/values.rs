@@ -7,7 +7,7 @@ pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// What is at a JSON pointer: as [`Value::pointer`], which makes a copy of each name on the way.
+/// The value at a JSON pointer: as [`Value::pointer`], which makes a copy of each name on the way.
 pub(crate) fn at<'a>(value: &'a Value, pointer: &str) -> Option<&'a Value> {
     let mut names = pointer.split('/').skip(1);
     names.try_fold(value, |value, name| match value {
@@ -27,7 +27,7 @@ pub(crate) fn integer_at(value: &Value, pointer: &str) -> Option<i64> {
     at(value, pointer).and_then(Value::as_i64)
 }
 
-/// Whether the field at a JSON pointer is there and true.
+/// Returns true if the field at a JSON pointer is there and true.
 pub(crate) fn is_true_at(value: &Value, pointer: &str) -> bool {
     at(value, pointer).and_then(Value::as_bool).unwrap_or(false)
 }

@@ -189,7 +189,7 @@ impl ApiError {
         Self::new(Reason::Forbidden, message).with_details(resource_details(resource, name))
     }
 
-    /// `Pod "x" is invalid: …`, with one cause a fault.
+    /// `Pod "x" is invalid: …`, with one cause an error.
     pub fn invalid(kind: &GroupKind, name: &str, errors: &ErrorList) -> Self {
         let mut texts: Vec<String> = Vec::with_capacity(errors.len());
         for error in errors {

@@ -92,7 +92,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// What is wrong with a field; the closed set that clients see as `causes[].reason`.
+/// The type of a field's error; the closed set that clients see as `causes[].reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorType {
     /// `FieldValueNotFound`
@@ -149,18 +149,18 @@ impl ErrorType {
     }
 }
 
-/// One fault of one field.
+/// One error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Error {
-    /// What is wrong.
+    /// The error's text.
     pub kind: ErrorType,
     /// Where, as text.
     pub field: String,
-    /// The fault's own text: `Invalid value: "x": must be …`, without the field.
+    /// The error's own text: `Invalid value: "x": must be …`, without the field.
     pub body: String,
 }
 
-/// Faults in the order in which they were found.
+/// Errors in the order in which they were found.
 pub type ErrorList = Vec<Error>;
 
 impl Error {

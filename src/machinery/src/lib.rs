@@ -1,11 +1,10 @@
-//! What Kubernetes objects are, independent of any server: names, selectors, the schema engine,
+//! Kubernetes objects, independent of any server: names, selectors, the schema engine,
 //! patches, codecs and typed errors. Pure: no I/O, no async, no clock.
 //!
 //! An object in flight is a [`serde_json::Value`] tree with sorted keys; an object at rest is bytes.
 //! Whatever comes from outside is decoded by [`json`] or [`yaml`] under explicit caps, then held
 //! against its [`schema`].
 
-pub mod cel;
 pub mod error;
 pub mod field;
 pub mod gvk;

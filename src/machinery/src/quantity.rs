@@ -14,7 +14,7 @@ use std::{
 /// The finest that a quantity can be, as a power of ten.
 const NANO: i32 = -9;
 
-/// How a quantity was written and therefore will be.
+/// The notation of a quantity, which is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `12e6`
@@ -98,12 +98,12 @@ impl Quantity {
         }
     }
 
-    /// How it is written.
+    /// Its notation.
     pub const fn format(&self) -> Format {
         self.format
     }
 
-    /// Whether it is nothing.
+    /// Returns true if it is nothing.
     pub const fn is_zero(&self) -> bool {
         self.mantissa == 0
     }

@@ -41,7 +41,7 @@ impl Time {
         self.nanos
     }
 
-    /// Whether this is Go's zero time, which is written as `null`.
+    /// Returns true if this is Go's zero time, which is written as `null`.
     pub const fn is_zero(self) -> bool {
         self.seconds == GO_ZERO_SECONDS && self.nanos == 0
     }
@@ -95,7 +95,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// Whether the text is a time in the form in which it is kept, the usual case.
+/// Returns true if the text is a time in the form in which it is kept, the usual case.
 pub(crate) fn is_canonical(text: &str) -> bool {
     const FORM: &[u8; 20] = b"0000-00-00T00:00:00Z";
     let bytes = text.as_bytes();

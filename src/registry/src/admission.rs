@@ -11,7 +11,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, GroupVersionResource};
 
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     request::{DeleteOptions, Subresource, Target, WriteContext, WriteOptions},
 };
 
@@ -32,7 +32,7 @@ pub enum Operation {
 #[derive(Clone)]
 pub struct WriteRequest {
     /// The resource.
-    pub definition: Arc<ResourceInfo>,
+    pub definition: Arc<ResourceDefinition>,
     /// The operation.
     pub operation: Operation,
     /// The subresource that is written.

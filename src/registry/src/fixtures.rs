@@ -19,8 +19,8 @@ use trireme_storage::{
 };
 
 use crate::{
+    definition::{Conversion, ResourceDefinition, ServedVersion},
     encode,
-    info::{Conversion, ResourceInfo, ServedVersion},
     item::Item,
     read_index::ReadIndexHandle,
     reads::Reader,
@@ -31,13 +31,13 @@ use crate::{
     watch_cache::OwnedWatchCache,
 };
 
-static TYPES: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
+static TYPES: LazyLock<(Arc<TypeTable>, TypeId)> = LazyLock::new(|| {
     let mut types = TypeTable::default();
     let id = types.define(TypeDef {
         name: "test.Any".to_owned(),
         ..TypeDef::default()
     });
-    (types, id)
+    (Arc::new(types), id)
 });
 
 struct Plain;
@@ -65,37 +65,27 @@ impl Conversion for OldSpec {
     }
 }
 
-fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> ResourceInfo {
-    ResourceInfo {
-        resource: GroupResource {
-            group: group.into(),
-            resource: plural.into(),
-        },
-        kind: kind.into(),
-        list_kind: format!("{kind}List").into(),
+fn resource(group: &str, plural: &str, kind: &str, namespaced: bool) -> ResourceDefinition {
+    let name = GroupResource {
+        group: group.into(),
+        resource: plural.into(),
+    };
+    let version = ServedVersion::new(GroupVersion::new(group, "v1"), TYPES.1, "test.Any");
+    ResourceDefinition {
         namespaced,
-        storage_prefix: format!("/registry/{plural}").into(),
-        storage_version: 0,
-        versions: vec![ServedVersion {
-            group_version: GroupVersion::new(group, "v1"),
-            type_id: TYPES.1,
-            conversion: None,
-        }],
-        types: &TYPES.0,
-        selectable: SelectableFields::default(),
-        has_status: false,
-        scale: None,
-        columns: Vec::new(),
-        strategy: Arc::new(Plain),
-        row_conditions: None,
-        hide_metadata: None,
-        side_effects: None,
-        ttl: None,
+        ..ResourceDefinition::new(
+            name,
+            kind,
+            format!("/registry/{plural}"),
+            vec![version],
+            TYPES.0.clone(),
+            Arc::new(Plain),
+        )
     }
 }
 
 /// A namespaced resource with an indexed field.
-pub(crate) fn pods() -> ResourceInfo {
+pub(crate) fn pods() -> ResourceDefinition {
     let node = |object: &Value| {
         object
             .pointer("/spec/nodeName")
@@ -103,7 +93,7 @@ pub(crate) fn pods() -> ResourceInfo {
             .unwrap_or_default()
             .to_owned()
     };
-    ResourceInfo {
+    ResourceDefinition {
         selectable: SelectableFields::from_iter([SelectableField {
             label: "spec.nodeName".into(),
             parts: vec!["spec.nodeName".into()],
@@ -115,35 +105,33 @@ pub(crate) fn pods() -> ResourceInfo {
 }
 
 /// A namespaced resource without fields of its own.
-pub(crate) fn configmaps() -> ResourceInfo {
+pub(crate) fn configmaps() -> ResourceDefinition {
     resource("", "configmaps", "ConfigMap", true)
 }
 
 /// A cluster-scoped resource.
-pub(crate) fn nodes() -> ResourceInfo {
+pub(crate) fn nodes() -> ResourceDefinition {
     resource("", "nodes", "Node", false)
 }
 
 /// A resource in three versions: stored, same but for the name, and one with a conversion.
-pub(crate) fn widgets() -> ResourceInfo {
-    static OLD_SPEC: OldSpec = OldSpec;
+pub(crate) fn widgets() -> ResourceDefinition {
     let version = |name, conversion| ServedVersion {
-        group_version: GroupVersion::new("example.com", name),
-        type_id: TYPES.1,
         conversion,
+        ..ServedVersion::new(GroupVersion::new("example.com", name), TYPES.1, "test.Any")
     };
-    ResourceInfo {
+    ResourceDefinition {
         versions: vec![
             version("v1", None),
             version("v1beta1", None),
-            version("v1alpha1", Some(&OLD_SPEC as &dyn Conversion)),
+            version("v1alpha1", Some(Arc::new(OldSpec) as Arc<dyn Conversion>)),
         ],
         ..resource("example.com", "widgets", "Widget", true)
     }
 }
 
 /// An object of a resource; `key` is `namespace/name` or `name`.
-pub(crate) fn object(info: &ResourceInfo, key: &str, fields: Value) -> Value {
+pub(crate) fn object(info: &ResourceDefinition, key: &str, fields: Value) -> Value {
     let mut metadata = json!({"uid": format!("uid-of-{key}")});
     match key.split_once('/') {
         Some((namespace, name)) => {
@@ -165,7 +153,7 @@ pub(crate) fn object(info: &ResourceInfo, key: &str, fields: Value) -> Value {
 }
 
 /// An item as if it had come from the store.
-pub(crate) fn item(info: &ResourceInfo, key: &str, fields: Value, revision: Revision) -> Arc<Item> {
+pub(crate) fn item(info: &ResourceDefinition, key: &str, fields: Value, revision: Revision) -> Arc<Item> {
     let value = Bytes::from(encode::object(&object(info, key, fields)));
     let full = format!("{}/{key}", info.storage_prefix);
     Arc::new(Item::from_stored(info, &full, value, revision).expect("the object is sound"))
@@ -193,7 +181,7 @@ pub(crate) struct ReadSide {
 
 impl ReadSide {
     /// Starts over an empty store.
-    pub(crate) async fn start(kit: &TestKit, resources: Vec<ResourceInfo>) -> Self {
+    pub(crate) async fn start(kit: &TestKit, resources: Vec<ResourceDefinition>) -> Self {
         let (dir, store) = open_store();
         let mut started = Self::start_over(&kit.system, store, resources).await;
         started._dir = Some(dir);
@@ -204,7 +192,7 @@ impl ReadSide {
     pub(crate) async fn start_over(
         system: &ActorSystem,
         store: Arc<dyn Storage>,
-        resources: Vec<ResourceInfo>,
+        resources: Vec<ResourceDefinition>,
     ) -> Self {
         let options = StoreWatcherOptions {
             history: 100,
@@ -227,7 +215,7 @@ impl ReadSide {
     }
 
     /// Starts the read side of one more resource.
-    pub(crate) async fn add(&self, system: &ActorSystem, info: ResourceInfo) -> Reader {
+    pub(crate) async fn add(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
         let info = Arc::new(info);
         let allowed = "the topology allows it";
         let cache = OwnedWatchCache::spawn(system, &info, self.store_watcher.clone()).expect("names differ");
@@ -268,7 +256,7 @@ impl ReadSide {
 }
 
 /// Writes an object, whatever is at the key.
-pub(crate) async fn put(store: &dyn Storage, info: &ResourceInfo, key: &str, fields: Value) -> Revision {
+pub(crate) async fn put(store: &dyn Storage, info: &ResourceDefinition, key: &str, fields: Value) -> Revision {
     let full = format!("{}/{key}", info.storage_prefix);
     let value = Bytes::from(encode::object(&object(info, key, fields)));
     loop {

@@ -39,7 +39,7 @@ pub struct Item {
     pub owners: Box<[Box<str>]>,
     /// Whether a deletion is under way: there is a `metadata.deletionTimestamp`.
     pub is_terminating: bool,
-    /// Values of the resource's selectable fields, in the order of `ResourceInfo::selectable`.
+    /// Values of the resource's selectable fields, in the order of `ResourceDefinition::selectable`.
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
     pub(crate) line: Bytes,

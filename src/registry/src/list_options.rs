@@ -14,7 +14,7 @@ use trireme_machinery::{
 use trireme_storage::Revision;
 
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     request::{Freshness, ListOptions, Selection, WatchStart},
 };
 
@@ -65,7 +65,7 @@ impl ListQuery<'_> {
     }
 
     /// The options of a list, for the version at this index.
-    pub fn list(&self, info: &ResourceInfo, version: usize) -> Result<(Selection, ListOptions), ApiError> {
+    pub fn list(&self, info: &ResourceDefinition, version: usize) -> Result<(Selection, ListOptions), ApiError> {
         let decoded = self.decode()?;
         check(self.list_faults())?;
         let selection = decoded.selection(info, version)?;
@@ -105,7 +105,7 @@ impl ListQuery<'_> {
     }
 
     /// The options of a watch, for the version at this index.
-    pub fn watch(&self, info: &ResourceInfo, version: usize) -> Result<WatchOptions, ApiError> {
+    pub fn watch(&self, info: &ResourceDefinition, version: usize) -> Result<WatchOptions, ApiError> {
         let decoded = self.decode()?;
         check(self.watch_faults())?;
         let selection = decoded.selection(info, version)?;
@@ -224,7 +224,7 @@ struct Decoded {
 }
 
 impl Decoded {
-    fn selection(&self, info: &ResourceInfo, version: usize) -> Result<Selection, ApiError> {
+    fn selection(&self, info: &ResourceDefinition, version: usize) -> Result<Selection, ApiError> {
         for term in self.fields.terms() {
             if let Some(why) = refuse_field(info, version, &term.field) {
                 return Err(ApiError::bad_request(why));
@@ -238,7 +238,7 @@ impl Decoded {
 }
 
 /// Why a field cannot be selected on, if it cannot.
-fn refuse_field(info: &ResourceInfo, version: usize, field: &str) -> Option<String> {
+fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Option<String> {
     if matches!(field, "metadata.name" | "metadata.namespace") {
         return None;
     }

@@ -1,15 +1,16 @@
 //! Objects that are POSTed to be answered and that nobody keeps: reviews. No registry serves them; their bodies are read
 //! as those of all others are.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersionKind,
-    schema::{self, TypeTable},
+    schema::{self, TypeId, TypeTable},
 };
 
 use crate::{
+    known_kinds::KnownKinds,
     request::{Body, FieldValidation},
     write::{decode::BodyDecoder, metadata},
 };
@@ -18,12 +19,12 @@ use crate::{
 pub struct PostedKind<'a> {
     /// The kind, in the version of the URL.
     pub kind: GroupVersionKind,
-    /// Its name in the type table.
-    pub type_name: &'a str,
+    /// Its type.
+    pub type_id: TypeId,
     /// The table.
-    pub types: &'static TypeTable,
+    pub types: &'a TypeTable,
     /// Every kind that this server knows, to tell a wrong kind from an unknown one.
-    pub known_kinds: &'a HashSet<GroupVersionKind>,
+    pub known_kinds: Arc<KnownKinds>,
 }
 
 /// An object with what is to be said about its unknown and duplicate fields.
@@ -41,14 +42,13 @@ impl PostedKind<'_> {
     /// # Errors
     /// 400, as for any other create.
     pub fn read(&self, body: &Body, namespace: &str, validation: FieldValidation) -> Result<Posted, ApiError> {
-        let type_id = self.types.find(self.type_name);
-        let type_id = type_id.ok_or_else(|| ApiError::internal("the type of the body is not loaded"))?;
+        let type_id = self.type_id;
         let decoder = BodyDecoder {
             types: self.types,
             type_id,
             kind: self.kind.clone(),
             also: &[],
-            known_kinds: self.known_kinds,
+            known_kinds: self.known_kinds.clone(),
         };
         let decoded = decoder.decode(body, validation)?;
         let (mut object, warnings) = (decoded.object, decoded.warnings);

@@ -3,20 +3,22 @@
 //! Writes take a permit of the resource, so that no more are under way than it takes, and go on to their end once they
 //! have begun. Reads are answered from the watch cache's snapshot.
 
-use std::{collections::HashSet, future::Future, sync::Arc, time::Instant};
+use std::{future::Future, sync::Arc, time::Instant};
 
+use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_actors::ActorSystem;
-use trireme_machinery::{ApiError, GroupResource, GroupVersionKind};
+use trireme_machinery::{ApiError, GroupResource};
 use trireme_storage::{Revision, Storage};
 
 use crate::{
     access::{ObjectAccess, Rule},
     admission::Admission,
-    info::ResourceInfo,
+    definition::{ResourceDefinition, ServedVersion},
     item::Item,
     key_locks::{HeldKey, KeyLocks, RegistryError},
+    known_kinds::KnownKinds,
     reads::{ListPage, Reader, Watcher},
     request::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
@@ -30,6 +32,8 @@ use crate::{
 #[derive(Clone)]
 pub struct RegistryHandle {
     writer: Arc<Writer>,
+    /// The definition that is in effect, whichever this handle was made with: running watches follow it.
+    current: Arc<ArcSwap<ResourceDefinition>>,
 }
 
 impl RegistryHandle {
@@ -42,11 +46,12 @@ impl RegistryHandle {
         reader: Reader,
         store: Arc<dyn Storage>,
         admission: Arc<dyn Admission>,
-        known_kinds: Arc<HashSet<GroupVersionKind>>,
+        known_kinds: Arc<ArcSwap<KnownKinds>>,
     ) -> Result<Self, RegistryError> {
         let info = Arc::clone(reader.info());
         let locks = KeyLocks::spawn(system, info.resource.to_string())?;
         Ok(Self {
+            current: reader.current().clone(),
             writer: Arc::new(Writer {
                 info,
                 reader,
@@ -59,8 +64,30 @@ impl RegistryHandle {
         })
     }
 
-    /// The resource.
-    pub fn info(&self) -> &Arc<ResourceInfo> {
+    /// The same resource by another definition, which takes effect later.
+    pub(crate) fn redefined(&self, definition: Arc<ResourceDefinition>) -> Self {
+        Self {
+            writer: Arc::new(self.writer.redefined(definition)),
+            ..self.clone()
+        }
+    }
+
+    /// Makes the definition of this handle the one that running watches follow.
+    pub(crate) fn take_effect(&self) {
+        let before = self.current.swap(self.info().clone());
+        let is_served = |version: &ServedVersion| self.info().version_index(&version.group_version).is_some();
+        if !before.versions.iter().all(is_served) {
+            self.writer.reader.wake_watches();
+        }
+    }
+
+    /// The definition that is in effect now.
+    pub fn current(&self) -> Arc<ResourceDefinition> {
+        self.current.load_full()
+    }
+
+    /// What the resource is.
+    pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.writer.info
     }
 

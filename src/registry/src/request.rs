@@ -67,7 +67,7 @@ pub enum FieldValidation {
 /// What all requests for a resource say.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
-    /// The served version in use: an index into `ResourceInfo::versions`.
+    /// The served version in use: an index into `ResourceDefinition::versions`.
     pub version: usize,
     /// The namespace of the URL; empty for cluster-scoped resources and for all namespaces.
     pub namespace: String,

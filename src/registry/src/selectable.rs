@@ -44,6 +44,12 @@ impl SelectableFields {
         indexed.map(|(number, _)| number)
     }
 
+    /// Reports whether items have the same values in the same places, and indexed alike.
+    pub(crate) fn is_same_layout(&self, other: &Self) -> bool {
+        let facts = |field: &SelectableField| (field.label.clone(), field.parts.clone(), field.indexed);
+        self.fields.iter().map(facts).eq(other.fields.iter().map(facts))
+    }
+
     /// The value that an item of the resource has for the field with this label, if there is such a field.
     pub fn value_of<'a>(&self, item: &'a Item, label: &str) -> Option<&'a str> {
         let mut values = self.fields.iter().zip(&item.fields);

@@ -13,9 +13,9 @@ use trireme_machinery::json;
 use trireme_storage::Revision;
 
 use crate::{
+    definition::ResourceDefinition,
     encode,
     event::EventKind,
-    info::ResourceInfo,
     item::{Item, ItemKey, make_line},
     selectable::{Head, Metadata},
 };
@@ -44,13 +44,18 @@ pub enum ItemError {
 
 impl Item {
     /// Makes an item of a stored entry; `key` is the full key in the store.
-    pub fn from_stored(info: &ResourceInfo, key: &str, value: Bytes, revision: Revision) -> Result<Self, ItemError> {
+    pub fn from_stored(
+        info: &ResourceDefinition,
+        key: &str,
+        value: Bytes,
+        revision: Revision,
+    ) -> Result<Self, ItemError> {
         Self::from_stored_as(EventKind::Added, info, key, &value, revision)
     }
 
     /// Makes an item of an object that is not in the store, such as the outcome of a dry run; the revision is the
     /// object's own `resourceVersion`.
-    pub fn from_object(info: &ResourceInfo, object: &Value) -> Result<Self, ItemError> {
+    pub fn from_object(info: &ResourceDefinition, object: &Value) -> Result<Self, ItemError> {
         let text = |pointer| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let key = info.storage_key(text("/metadata/namespace"), text("/metadata/name"));
         let revision = text("/metadata/resourceVersion").parse().unwrap_or_default();
@@ -60,7 +65,7 @@ impl Item {
     /// As [`from_stored`](Self::from_stored), with the watch line that is most likely wanted.
     pub(crate) fn from_stored_as(
         line_kind: EventKind,
-        info: &ResourceInfo,
+        info: &ResourceDefinition,
         key: &str,
         value: &[u8],
         revision: Revision,
@@ -82,7 +87,7 @@ impl Item {
     /// need not be read again.
     pub(crate) fn from_encoded(
         line_kind: EventKind,
-        info: &ResourceInfo,
+        info: &ResourceDefinition,
         key: &str,
         object: &Value,
         value: &[u8],
@@ -98,7 +103,7 @@ impl Item {
 
     fn assemble(
         line_kind: EventKind,
-        info: &ResourceInfo,
+        info: &ResourceDefinition,
         key: &str,
         metadata: Metadata,
         ((line, bytes, body), fields): (Encoded, Fields),
@@ -128,7 +133,7 @@ impl Item {
 }
 
 /// The key within the resource, and the length of the namespace in it.
-pub(crate) fn item_key(info: &ResourceInfo, key: &str) -> Result<(ItemKey, usize), ItemError> {
+pub(crate) fn item_key(info: &ResourceDefinition, key: &str) -> Result<(ItemKey, usize), ItemError> {
     let malformed = || ItemError::Key(key.to_owned());
     let within = key
         .strip_prefix(&*info.storage_prefix)
@@ -144,7 +149,7 @@ pub(crate) fn item_key(info: &ResourceInfo, key: &str) -> Result<(ItemKey, usize
     Ok((Arc::from(within), namespace_len))
 }
 
-fn is_stored_version(info: &ResourceInfo, head: &Head<'_>) -> bool {
+fn is_stored_version(info: &ResourceDefinition, head: &Head<'_>) -> bool {
     let group_version = &info.stored().group_version;
     let version = head.api_version.strip_prefix(&*group_version.group);
     let version = version.and_then(|rest| {
@@ -158,7 +163,7 @@ fn is_stored_version(info: &ResourceInfo, head: &Head<'_>) -> bool {
 }
 
 /// Where `"metadata"` begins, if the value is of the stored version and laid out as [`encode::object`] does it.
-fn canonical_body(info: &ResourceInfo, value: &[u8], head: &Head<'_>) -> Option<usize> {
+fn canonical_body(info: &ResourceDefinition, value: &[u8], head: &Head<'_>) -> Option<usize> {
     if !is_stored_version(info, head) {
         return None;
     }
@@ -196,7 +201,7 @@ fn splice(kind: EventKind, value: &[u8], body: usize, revision: Revision) -> Enc
 
 fn encode_anew(
     kind: EventKind,
-    info: &ResourceInfo,
+    info: &ResourceDefinition,
     head: &Head<'_>,
     value: &[u8],
     revision: Revision,
@@ -210,7 +215,7 @@ fn encode_anew(
         let same = |group_version: &dyn std::fmt::Display| group_version.to_string() == head.api_version;
         let served = info.versions.iter().find(|version| same(&version.group_version));
         let served = served.filter(|_| head.kind == *info.kind).ok_or_else(foreign)?;
-        if let Some(conversion) = served.conversion {
+        if let Some(conversion) = &served.conversion {
             conversion.to_stored(&mut object);
         }
         if let Some(fields) = object.as_object_mut() {

@@ -1,14 +1,14 @@
 //! For fuzzing: what reads a client's bytes in this room, without the actors around it.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use trireme_machinery::{ApiError, GroupVersionKind};
+use trireme_machinery::ApiError;
 use trireme_storage::Revision;
 
 use crate::{
-    ResourceInfo, ServedVersion,
+    KnownKinds, ResourceDefinition, ServedVersion,
     reads::token::Continuation,
     request::{Body, FieldValidation, PatchKind},
     write::{
@@ -25,14 +25,14 @@ pub type WithWarnings = (Value, Vec<String>);
 /// # Errors
 /// 400, as a client would get it.
 pub fn decode_body(
-    info: &ResourceInfo,
+    info: &ResourceDefinition,
     version: &ServedVersion,
-    known_kinds: &HashSet<GroupVersionKind>,
+    known_kinds: Arc<KnownKinds>,
     body: &Body,
     validation: FieldValidation,
 ) -> Result<WithWarnings, ApiError> {
     let decoder = BodyDecoder {
-        types: info.types,
+        types: &info.types,
         type_id: version.type_id,
         kind: info.kind_in(version),
         also: &[],
@@ -47,18 +47,18 @@ pub fn decode_body(
 /// # Errors
 /// 400, 413 or 422, as a client would get it.
 pub fn apply_patch(
-    info: &ResourceInfo,
+    info: &ResourceDefinition,
     version: &ServedVersion,
     kind: PatchKind,
     patch: &Bytes,
     object: Value,
 ) -> Result<WithWarnings, ApiError> {
     let patched = Patched {
-        types: info.types,
+        types: info.types.clone(),
         type_id: version.type_id,
         kind: info.kind_in(version),
     };
-    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object, &HashSet::new())
+    Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object, &KnownKinds::default())
 }
 
 /// Reads a continue token: where the page begins, and at which revision.

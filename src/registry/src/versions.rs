@@ -5,14 +5,14 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
+    definition::{ResourceDefinition, ServedVersion},
     encode,
-    info::{ResourceInfo, ServedVersion},
     item::Item,
     stored,
 };
 
 /// The answer to a GET.
-pub fn object_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn object_bytes(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     match served(info, version) {
         None => item.bytes.clone(),
         Some(served) if served.conversion.is_some() => converted(info, item, served),
@@ -21,7 +21,7 @@ pub fn object_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
 }
 
 /// The item of a list: the object without `apiVersion` and `kind`.
-pub fn list_item_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn list_item_bytes(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     let body = list_item_body(info, item, version);
     let mut bytes = Vec::with_capacity(body.len() + 1);
     bytes.push(b'{');
@@ -30,7 +30,7 @@ pub fn list_item_bytes(info: &ResourceInfo, item: &Item, version: usize) -> Byte
 }
 
 /// The item of a list after its opening brace; costs no copy unless a conversion does something.
-pub fn list_item_body(info: &ResourceInfo, item: &Item, version: usize) -> Bytes {
+pub fn list_item_body(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
     match served(info, version) {
         Some(served) if served.conversion.is_some() => {
             let bytes = converted(info, item, served);
@@ -42,7 +42,7 @@ pub fn list_item_body(info: &ResourceInfo, item: &Item, version: usize) -> Bytes
 }
 
 /// The object as a tree; `Null` in the impossible case that a cached object cannot be parsed.
-pub fn object_value(info: &ResourceInfo, item: &Item, version: usize) -> Value {
+pub fn object_value(info: &ResourceDefinition, item: &Item, version: usize) -> Value {
     let mut object = stored::parse(&item.bytes).unwrap_or_default();
     if let Some(served) = served(info, version) {
         from_stored(info, served, &mut object);
@@ -51,22 +51,22 @@ pub fn object_value(info: &ResourceInfo, item: &Item, version: usize) -> Value {
 }
 
 /// Turns an object of the stored version into one of a served version.
-pub fn from_stored(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
-    if let Some(conversion) = version.conversion {
+pub fn from_stored(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if let Some(conversion) = &version.conversion {
         conversion.to_served(object);
     }
     name_version(info, version, object);
 }
 
 /// Turns an object of a served version into one of the stored version.
-pub fn to_stored(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
-    if let Some(conversion) = version.conversion {
+pub fn to_stored(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
+    if let Some(conversion) = &version.conversion {
         conversion.to_stored(object);
     }
     name_version(info, info.stored(), object);
 }
 
-fn name_version(info: &ResourceInfo, version: &ServedVersion, object: &mut Value) {
+fn name_version(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value) {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("apiVersion".into(), version.group_version.to_string().into());
         fields.insert("kind".into(), Value::from(&*info.kind));
@@ -74,7 +74,7 @@ fn name_version(info: &ResourceInfo, version: &ServedVersion, object: &mut Value
 }
 
 /// The version, if it is another than the stored one.
-fn served(info: &ResourceInfo, version: usize) -> Option<&ServedVersion> {
+fn served(info: &ResourceDefinition, version: usize) -> Option<&ServedVersion> {
     if version == info.storage_version {
         None
     } else {
@@ -82,7 +82,7 @@ fn served(info: &ResourceInfo, version: usize) -> Option<&ServedVersion> {
     }
 }
 
-fn converted(info: &ResourceInfo, item: &Item, version: &ServedVersion) -> Bytes {
+fn converted(info: &ResourceDefinition, item: &Item, version: &ServedVersion) -> Bytes {
     let mut object = stored::parse(&item.bytes).unwrap_or_default();
     from_stored(info, version, &mut object);
     encode::object_at(&object, item.revision).into()

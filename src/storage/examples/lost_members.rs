@@ -1,4 +1,4 @@
-//! What writers of a cluster of three etcd members notice when some of them are lost.
+//! Measures the effect of lost members on writers of a cluster of three etcd members.
 //!
 //! `cargo run -p trireme-storage --features testing --example lost_members -- leader-killed 5` starts a cluster five
 //! times, has ten writers write a hundred times a second, loses members, brings the frozen ones back, and prints what

@@ -1,4 +1,4 @@
-//! What every store must do. Terms and semantics follow etcd v3 (`etcdserverpb`).
+//! The contract of every store. Terms and semantics follow etcd v3 (`etcdserverpb`).
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
@@ -102,13 +102,13 @@ pub struct RangePage {
     pub entries: Vec<KeyValue>,
     /// The revision this page is a snapshot of when none was asked for, else the store's newest.
     pub revision: Revision,
-    /// Whether more keys follow under the prefix.
+    /// True if more keys follow under the prefix.
     pub more: bool,
-    /// How many keys under the prefix, from `start` on, exist at that revision.
+    /// The number of keys under the prefix, from `start` on, at that revision.
     pub count: usize,
 }
 
-/// What must hold for a conditional write to be made.
+/// The condition of a conditional write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compare {
     /// The key must not exist.
@@ -136,7 +136,7 @@ pub struct PutOptions {
     pub fence: Option<Fence>,
 }
 
-/// What became of a conditional write whose fate is known.
+/// The outcome of a conditional write whose fate is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// The write was committed at this revision.

@@ -33,7 +33,7 @@ pub struct EtcdTls {
     pub key_pem: String,
 }
 
-/// How to start an [`EtcdProcess`].
+/// Options of an [`EtcdProcess`].
 #[derive(Debug, Clone, Default)]
 pub struct EtcdSetup {
     /// Serve TLS.
@@ -151,7 +151,7 @@ impl EtcdProcess {
         Ok(())
     }
 
-    /// Whether the kernel says of every thread that it is stopped, or the process is gone.
+    /// Returns true if the kernel says of every thread that it is stopped, or the process is gone.
     fn is_frozen(&self) -> bool {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.pid())) else {
             return true;

@@ -16,8 +16,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_duties::Presence;
 use trireme_edge::EdgeError;
-use trireme_edge::server::Running;
-use trireme_edge::server::TlsError;
+use trireme_http::server::Running;
+use trireme_http::server::TlsError;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
@@ -41,7 +41,7 @@ const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 /// In-flight requests get this long to finish once nothing new is accepted, as in kube-apiserver.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
-/// How often readiness is looked at until it is reached.
+/// The interval at which readiness is polled until it is reached.
 const READINESS_POLL: Duration = Duration::from_millis(10);
 
 /// A replica whose port is bound; it becomes ready as its caches fill.
@@ -183,7 +183,8 @@ impl App {
             },
             metrics,
             spans.clone(),
-        )?;
+        )
+        .await?;
         lifecycle.reach(Moment::Listening);
         if settings.may_have_other_replicas() {
             outage::start(&system, probe, Arc::clone(edge.connections()), lifecycle.clone());
@@ -266,7 +267,7 @@ impl App {
 }
 
 fn certificates(settings: &Settings, clock: &Clock) -> Result<Pki, PkiError> {
-    pki::ensure(&pki::Wanted {
+    pki::ensure(&pki::PkiRequest {
         data_dir: &settings.data_dir,
         bind_address: settings.bind_address,
         port: settings.secure_port,
@@ -284,20 +285,20 @@ async fn membership(settings: &Settings, clock: &Clock) -> Result<Option<Members
     }
 }
 
-/// What tells this replica from others in traces.
+/// The identity of this replica in traces.
 fn instance(settings: &Settings) -> String {
     let host = hostname().unwrap_or_else(|| settings.bind_address.to_string());
     format!("{host}:{}", settings.secure_port)
 }
 
-/// What signed the certificate that clients see.
+/// The authority that signed the serving certificate.
 fn root_ca(settings: &Settings, pki: &Pki) -> Result<String, BuildError> {
     let foreign = settings.serving.as_ref().map(|files| &files.certificate);
     let file = settings.root_ca_file.as_ref().or(foreign).unwrap_or(&pki.ca_file);
     Ok(String::from_utf8_lossy(&read_file(file)?).into_owned())
 }
 
-/// What client certificates are signed by: our own CA, or the one of the settings.
+/// The authority of client certificates: our own CA, or the one of the settings.
 pub(crate) fn client_cas(settings: &Settings, pki: &Pki) -> Vec<PathBuf> {
     let own = std::iter::once(&pki.ca_file);
     own.chain(&settings.client_ca_file).cloned().collect()

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_storage::{Compare, PutOptions, Revision, Storage, StorageError, WriteOutcome};
 
-/// What kube-apiserver calls it.
+/// The key's name in kube-apiserver.
 const KEY: &str = "compact_rev_key";
 
 /// Starts compacting.
@@ -23,7 +23,7 @@ pub(crate) fn start(system: &ActorSystem, store: Arc<dyn Storage>, interval: Dur
         .spawn_named("compaction", compact_for_ever(store, clock, interval));
 }
 
-/// What is known of the key since the last interval.
+/// The version of the key at the last interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     /// When the key was written last; 0 if it is not there.

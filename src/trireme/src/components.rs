@@ -3,22 +3,27 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use trireme_auth::BoxFuture;
-use trireme_edge::client::{self, ClientError, Method, Target};
 use trireme_edge::components::{Components, Health};
+use trireme_http::client::{Body, Call, Client, ClientError, Endpoint, Request, Tls, TlsOptions, Trust, Uri};
 
 use crate::probe::StoreProbe;
 
-/// Who answers probes at all does so in milliseconds.
+/// The time limit of a probe: a live component answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What is said by a component is a word; more is not passed on.
+/// What is said by a component is a word.
+const MOST_BYTES: u64 = 64 * 1024;
+/// More is not passed on.
 const MOST_CHARS: usize = 1024;
 const NAMES: [&str; 3] = ["controller-manager", "scheduler", "etcd-0"];
 
 /// The components of a control plane on one machine.
 pub(crate) struct OnThisMachine {
-    /// What is known of the store, be it etcd or not: readiness has that name for it, too.
+    /// The health of the store, be it etcd or not: readiness has that name for it, too.
     pub(crate) store: StoreProbe,
+    /// Asks the others.
+    pub(crate) client: Client,
 }
 
 impl Components for OnThisMachine {
@@ -29,8 +34,8 @@ impl Components for OnThisMachine {
     fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health> {
         Box::pin(async move {
             match name {
-                "controller-manager" => probe(10257).await,
-                "scheduler" => probe(10259).await,
+                "controller-manager" => probe(&self.client, 10257).await,
+                "scheduler" => probe(&self.client, 10259).await,
                 _ => of_store(self.store.check_store()),
             }
         })
@@ -38,28 +43,41 @@ impl Components for OnThisMachine {
 }
 
 /// Asks whoever listens at a port of the loopback for its health. They make their own certificates.
-async fn probe(port: u16) -> Health {
-    let target = Target {
-        server: format!("https://127.0.0.1:{port}"),
-        is_anybody: true,
-        ..Target::default()
-    };
-    let answer = client::send(&target, Method::GET, "/healthz", Vec::new(), PATIENCE).await;
-    match answer {
+async fn probe(client: &Client, port: u16) -> Health {
+    let server = format!("https://127.0.0.1:{port}");
+    match ask(client, &server).await {
         Ok((200..400, body)) => Health {
             is_healthy: true,
             message: String::from_utf8_lossy(&body).chars().take(MOST_CHARS).collect(),
             ..Health::default()
         },
         Ok((code, _)) => unhealthy(format!("HTTP probe failed with statuscode: {code}")),
-        Err(error) => unhealthy(format!("Get \"{}/healthz\": {}", target.server, why(port, &error))),
+        Err(error) => unhealthy(format!("Get \"{}/healthz\": {}", server, why(port, &error))),
     }
+}
+
+async fn ask(client: &Client, server: &str) -> Result<(u16, Bytes), ClientError> {
+    let options = TlsOptions {
+        trust: Trust::Anybody,
+        ..TlsOptions::default()
+    };
+    let mut request = Request::new(Body::empty());
+    *request.uri_mut() = Uri::from_static("/healthz");
+    let call = Call {
+        tls: Tls::new(&options).ok(),
+        timeout: Some(PATIENCE),
+        max_body_bytes: Some(MOST_BYTES),
+        ..Call::new(Endpoint::parse(server)?, request)
+    };
+    let response = client.send(call).await?;
+    let code = response.status().as_u16();
+    Ok((code, response.into_body().collect().await?))
 }
 
 /// Why nobody answered; the common case in the words that kube-apiserver has for it.
 fn why(port: u16, error: &ClientError) -> String {
     match error {
-        ClientError::Connect(_, error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+        ClientError::Connect { source, .. } if source.kind() == std::io::ErrorKind::ConnectionRefused => {
             format!("dial tcp 127.0.0.1:{port}: connect: connection refused")
         }
         other => other.to_string(),
@@ -89,6 +107,9 @@ fn of_store(checked: Result<(), String>) -> Health {
 
 #[cfg(test)]
 mod tests {
+    use trireme_actors::{Clock, Tasks};
+    use trireme_http::client::ClientSettings;
+
     use super::*;
 
     #[test]
@@ -106,6 +127,9 @@ mod tests {
         drop(free);
         let expected =
             format!("Get \"https://127.0.0.1:{port}/healthz\": dial tcp 127.0.0.1:{port}: connect: connection refused");
-        assert_eq!(probe(port).await, unhealthy(expected));
+        let clock = Clock::system();
+        let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
+        let client = Client::new("components", ClientSettings::default(), clock, tasks);
+        assert_eq!(probe(&client, port).await, unhealthy(expected));
     }
 }

@@ -9,7 +9,7 @@ use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
     ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration,
     FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence,
-    RepairReservations, Reservations, RootCaPublisher, SystemNamespaces, SystemPriorityClasses, Whole,
+    RepairReservations, Reservations, RootCaPublisher, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// A service that has reservations and is not stored yet is stored within this time, or its replica is gone.
 const MAKING_A_SERVICE: Duration = Duration::from_secs(300);
 
-/// What duties are made of.
+/// The parts that duties are built from.
 pub(crate) struct Duties<'a> {
     pub(crate) system: &'a ActorSystem,
     pub(crate) served: &'a Served,
@@ -28,11 +28,11 @@ pub(crate) struct Duties<'a> {
     pub(crate) hostname: String,
     /// Where all replicas say how they can be reached.
     pub(crate) announced: AnnouncedAddresses,
-    /// What refuses the writes of whoever did a duty before.
+    /// The fence against writes of the duty's holder before.
     pub(crate) fences: Fences,
-    /// Who gives out leases; without it this replica takes all of them.
+    /// The source of leases; without it this replica takes all of them.
     pub(crate) group: Option<&'a Group>,
-    /// What pods are told to trust, PEM.
+    /// The certificates that pods trust, PEM.
     pub(crate) root_ca: String,
     /// The CAs of clients' certificates, PEM.
     pub(crate) client_cas: Vec<PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) struct Duties<'a> {
 /// The lease of each duty that this replica would do.
 type Leases = Vec<(Duty, LeaseWatch)>;
 
-/// What has been started.
+/// The components that have been started.
 pub(crate) struct Started {
     /// This replica's address among those that pods are led to, if it has one.
     pub(crate) presence: Option<Presence>,
@@ -73,14 +73,20 @@ impl Duties<'_> {
         let clock = self.system.clock().clone();
         let trust = ClientTrust::new(self.core("configmaps")?, self.client_cas.clone(), clock);
         Ok(vec![
-            self.keep(Whole(trust)),
-            self.keep(Whole(self.repair_reservations()?)),
-            self.keep(Whole(SystemNamespaces::new(self.core("namespaces")?))),
-            self.keep(Whole(SystemPriorityClasses::new(classes))),
-            self.keep(Whole(FlowConfiguration::new(schemas.clone(), levels.clone()))),
-            self.keep(Whole(FlowStatus::new(schemas, levels))),
-            self.keep(Whole(DefaultServiceRange::new(ranges, vec![range.to_string()]))),
-            self.keep(Whole(services)),
+            self.keep(SingleKeyController(trust)),
+            self.keep(SingleKeyController(self.repair_reservations()?)),
+            self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
+            self.keep(SingleKeyController(SystemPriorityClasses::new(classes))),
+            self.keep(SingleKeyController(FlowConfiguration::new(
+                schemas.clone(),
+                levels.clone(),
+            ))),
+            self.keep(SingleKeyController(FlowStatus::new(schemas, levels))),
+            self.keep(SingleKeyController(DefaultServiceRange::new(
+                ranges,
+                vec![range.to_string()],
+            ))),
+            self.keep(SingleKeyController(services)),
         ])
     }
 
@@ -100,7 +106,7 @@ impl Duties<'_> {
     fn start_presence(&self, begun: &mut Leases) -> Result<Option<Presence>, ResourcesError> {
         let leases = registry(&self.served.director, "coordination.k8s.io", "leases")?;
         trireme_duties::keep_identity(self.system, leases.clone(), Identity::on(&self.hostname));
-        begun.push(self.keep(Whole(ExpiredIdentities::new(leases))));
+        begun.push(self.keep(SingleKeyController(ExpiredIdentities::new(leases))));
         let Some(address) = reachable_address(self.settings) else {
             tracing::info!("no address to be reached at: the Service kubernetes gets no endpoint of this replica");
             return Ok(None);
@@ -109,7 +115,7 @@ impl Duties<'_> {
         let (announced, port) = (self.announced.clone(), self.settings.secure_port);
         let presence = Presence::announce(self.system, announced.clone(), address);
         let endpoints = self.core("endpoints")?;
-        begun.push(self.keep(Whole(KubernetesEndpoints::new(
+        begun.push(self.keep(SingleKeyController(KubernetesEndpoints::new(
             endpoints, slices, announced, address, port,
         ))));
         Ok(Some(presence))

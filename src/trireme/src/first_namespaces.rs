@@ -17,10 +17,11 @@ use trireme_registry::request::{Freshness, GetRequest, Target};
 const LAST: &str = "default";
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a replica waits for a quorum of its group. Replicas that start together elect a leader in half a second.
+/// The time for which a replica waits for a quorum of its group. Replicas that start together elect a leader in half a
+/// second.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(2);
 
-/// Whether the wait is over. Cheap to clone.
+/// True if the wait is over. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstNamespaces(Arc<AtomicBool>);
 

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenFault,
-    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
+    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
+use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
-use trireme_edge::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_edge::spans::Spans;
-use trireme_edge::{Edge, EdgeConfig, Health, Probes, Rooms};
+use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
 use trireme_flow::{Limiter, Limits};
+use trireme_http::client::{Client, ClientSettings};
+use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
+use trireme_machinery::GroupResource;
 use trireme_registry::DirectorHandle;
 
 use crate::app::{BuildError, client_cas};
@@ -26,23 +29,24 @@ use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
 use crate::reload::{Current, Reloader};
 use crate::replicas::Observed;
+use crate::resources;
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
 
-/// What health depends on beside the resources.
+/// Conditions of health beside the resources.
 pub(crate) struct Watched {
-    /// Whether the store answers and the watch caches keep up.
+    /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
-    /// Whether a fresh store has what clients take for granted.
+    /// True if a fresh store has what clients take for granted.
     pub(crate) namespaces: FirstNamespaces,
-    /// Whether the end has begun.
+    /// True if the end has begun.
     pub(crate) lifecycle: Lifecycle,
-    /// How the replica stands in its group.
+    /// The standing of the replica in its group.
     pub(crate) replicas: Observed,
 }
 
-/// What shows who the server is and who its clients are.
+/// Certificates of the server and authorities of its clients.
 pub(crate) struct Keys<'a> {
     /// Certificates.
     pub(crate) pki: &'a Pki,
@@ -51,7 +55,7 @@ pub(crate) struct Keys<'a> {
 }
 
 /// Binds the port and serves.
-pub(crate) fn start(
+pub(crate) async fn start(
     settings: &Settings,
     keys: Keys<'_>,
     system: &ActorSystem,
@@ -84,19 +88,32 @@ pub(crate) fn start(
         Arc::new(CertificateAuthenticator::new(system.clock().clone())),
         Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
     ];
-    let rooms = Rooms {
-        director: director.clone(),
-        authenticator: Arc::new(Union::new(ways)),
-        authorizer: Arc::new(BootstrapPolicy),
+    let authorizer: Arc<dyn Authorizer> = Arc::new(BootstrapPolicy);
+    let mut handlers = trireme_edge::reviews(Reviewers {
+        authorizer: Arc::clone(&authorizer),
         rules: Arc::new(BootstrapPolicy),
         tokens,
         audiences,
+        clock: system.clock().clone(),
+    });
+    let core = |resource: &str| GroupResource {
+        group: "".into(),
+        resource: resource.into(),
+    };
+    let components = Arc::new(OnThisMachine {
+        store: watched.store.clone(),
+        client: probes(system),
+    });
+    handlers.push((core("componentstatuses"), Arc::new(ComponentStatuses::new(components))));
+    handlers.push((core("bindings"), Arc::new(trireme_kinds::PodBindings)));
+    resources::serve_virtual(system, director, handlers).await?;
+    let rooms = Rooms {
+        director: director.clone(),
+        authenticator: Arc::new(Union::new(ways)),
+        authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
         limiter: Limiter::new(limits),
         replicas: Arc::new(watched.replicas.clone()),
-        components: Arc::new(OnThisMachine {
-            store: watched.store.clone(),
-        }),
         health: health(watched),
         metrics,
         actors: Arc::new(move || actors.snapshot()),
@@ -106,6 +123,16 @@ pub(crate) fn start(
     };
     files.start(system);
     Ok(Edge::build(config, rooms)?)
+}
+
+/// Asks the components of this machine. They are asked when a user looks, so there is no breaker: it would hide that one is
+/// well again.
+fn probes(system: &ActorSystem) -> Client {
+    let settings = ClientSettings {
+        breaker: None,
+        ..ClientSettings::default()
+    };
+    Client::new("components", settings, system.clock().clone(), system.tasks().clone())
 }
 
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed
@@ -134,7 +161,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// Who knows tokens: those of the settings' file and those of service accounts.
+/// The authenticators of tokens: those of the settings' file and those of service accounts.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -164,13 +191,13 @@ struct Tokens {
 }
 
 impl TokenAuthenticator for Tokens {
-    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenFault>> {
+    fn holder<'a>(&'a self, token: &'a str, audiences: &'a [String]) -> BoxFuture<'a, Result<TokenHolder, TokenError>> {
         let audiences = common_audiences(&self.audiences, audiences);
         let user = self.file.load().user(token).cloned();
         let holder = user
             .filter(|_| !audiences.is_empty())
             .map(|user| TokenHolder { user, audiences });
-        Box::pin(std::future::ready(holder.ok_or(TokenFault::Unknown)))
+        Box::pin(std::future::ready(holder.ok_or(TokenError::Unknown)))
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum GroupError {
     Panicked(#[source] tokio::task::JoinError),
 }
 
-/// What may be asked of the group from any thread. Cheap to clone.
+/// The handle to the group for any thread. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Changes {
     /// The group's name.
@@ -69,7 +69,7 @@ pub(crate) struct Membership {
     group: Group,
     tasks: Tasks,
     clock: Clock,
-    /// What all of it runs in.
+    /// The task that all of it runs in.
     _runtime: Ending,
 }
 

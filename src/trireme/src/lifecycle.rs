@@ -68,7 +68,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether a moment has been reached.
+    /// Returns true if a moment has been reached.
     pub(crate) fn has(&self, moment: Moment) -> bool {
         *self.reached.borrow() >= moment
     }

@@ -54,8 +54,8 @@ fn main() -> ExitCode {
             print!("{text}");
             ExitCode::SUCCESS
         }
-        Err(faults) => {
-            eprintln!("{faults}");
+        Err(errors) => {
+            eprintln!("{errors}");
             ExitCode::from(EXIT_USAGE)
         }
     }

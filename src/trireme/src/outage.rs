@@ -17,18 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_edge::server::OpenConnections;
+use trireme_http::server::OpenConnections;
 
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::probe::StoreProbe;
 
 /// Between two looks at the probe.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a replica is not ready before it sends its clients away. The balancer must know by then, or they would be led
-/// here again; all but the longest elections of etcd are over; and reads that came after the loss are answered a little
-/// later, after 3 s, so that these answers tell their clients.
+/// The time for which a replica is not ready before it closes its clients' connections. The balancer must know by then,
+/// or they would be led here again; all but the longest elections of etcd are over; and reads that came after the loss
+/// are answered a little later, after 3 s, so that these answers tell their clients.
 const PATIENCE: Duration = Duration::from_millis(1_400);
-/// Who has come within so long has been led here by a balancer that knows of no better replica.
+/// A client that connected within this time was routed here by a balancer that knows of no better replica.
 const JUST_COME: Duration = Duration::from_millis(500);
 /// Over what time at least watches end, and those of how many clients a second at most: each will shake hands elsewhere,
 /// which takes a replica about a millisecond.

@@ -1,4 +1,4 @@
-//! Whether requests would be answered, looked at in the background so that probes of health never wait.
+//! True if requests would be answered, looked at in the background so that probes of health never wait.
 //!
 //! A look takes the way of a consistent read: it asks the store's leader, which asks a quorum, how far the store is, and
 //! waits until every watch cache is there. A quorum that answers would also take a write. A check fails as soon as the
@@ -19,12 +19,12 @@ use trireme_registry::DirectorHandle;
 use trireme_storage::Revision;
 
 const INTERVAL: Duration = Duration::from_millis(250);
-/// What takes longer is not well: a client's write would take as long.
+/// The time limit of a probe: a client's write would take as long.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// So old may the beginning of the last good look be.
 const STALE: Duration = Duration::from_millis(1_500);
 
-/// What the looks have found. Cheap to clone.
+/// The results of the probes. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct StoreProbe {
     clock: Clock,
@@ -58,17 +58,17 @@ impl StoreProbe {
         self.good().revision
     }
 
-    /// Whether the store answers and the watch caches keep up with it; says what does not.
+    /// Returns true if the store answers and the watch caches keep up with it; says what does not.
     pub(crate) fn check_all(&self) -> Result<(), String> {
         self.check_store().and_then(|()| self.check_caches())
     }
 
-    /// Whether the store answers.
+    /// Returns true if the store answers.
     pub(crate) fn check_store(&self) -> Result<(), String> {
         self.check(self.good().store, "the store does not answer")
     }
 
-    /// Whether the watch caches keep up with the store. They cannot be blamed while it does not answer.
+    /// Returns true if the watch caches keep up with the store. They cannot be blamed while it does not answer.
     pub(crate) fn check_caches(&self) -> Result<(), String> {
         let good = self.good();
         if good.caches.is_some() && self.check(good.store, "").is_err() {

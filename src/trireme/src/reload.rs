@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const RELOADS: &str = "trireme_file_reloads_total";
 const LAST_RELOAD: &str = "trireme_file_last_reload_timestamp_seconds";
 
-/// What has been made of some files last.
+/// The newest value that was read from some files.
 pub(crate) type Current<T> = Arc<ArcSwap<T>>;
 
 /// The files that are looked at.
@@ -32,7 +32,7 @@ pub(crate) type Current<T> = Arc<ArcSwap<T>>;
 pub(crate) struct Reloader(Vec<Source>);
 
 struct Source {
-    /// What the files are together, for the log and for metrics.
+    /// The name of the files, for the log and for metrics.
     what: &'static str,
     files: Vec<PathBuf>,
     /// The content that is in use, or that was found to be of no use.

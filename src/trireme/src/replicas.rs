@@ -1,4 +1,4 @@
-//! What this replica can tell of its group and of itself: at `/debug/replicas`, in metrics and in `/readyz?verbose`.
+//! The state of this replica and its group: at `/debug/replicas`, in metrics and in `/readyz?verbose`.
 //!
 //! What only a quorum can know (who leads, who is alive, who holds what) is told only while there is one: what was
 //! agreed on last may be long over.
@@ -15,7 +15,7 @@ use trireme_registry::{DirectorHandle, RegistryHandle};
 use crate::group::Changes;
 use crate::probe::StoreProbe;
 
-/// How often the facts go into metrics.
+/// The interval at which the facts go into metrics.
 const METRICS_PERIOD: Duration = Duration::from_secs(1);
 
 /// The future of a change of members.
@@ -56,7 +56,7 @@ impl Observed {
 
     fn resources(&self) -> Vec<ResourceView> {
         let store = self.0.store.revision();
-        let routes = self.0.director.routes();
+        let routes = self.0.director.surface();
         routes.registries().map(|registry| resource(registry, store)).collect()
     }
 

@@ -6,16 +6,17 @@ use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
-    DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, ResourceInfo, StoreWatcherOptions,
+    DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, Resource, ResourceDefinition,
+    StoreWatcherOptions, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
 
 use crate::settings::Settings;
 
-/// How often the registration of what is served is tried again until the store takes it.
+/// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
 
 /// Why the resources could not be served.
@@ -27,18 +28,21 @@ pub(crate) enum ResourcesError {
     /// There is no registry of something that the server itself needs.
     #[error("{0} are not served")]
     NotServed(&'static str),
+    /// Nothing answers for a resource that nobody stores.
+    #[error("nothing answers for {0}")]
+    NoHandler(GroupResource),
     /// The settings passed validation but make no sense to an allocator.
     #[error("the service address or port range is unusable: {0}")]
     Range(String),
 }
 
-/// What has been started.
+/// The components that have been started.
 pub(crate) struct Served {
     /// The resources.
     pub(crate) director: DirectorHandle,
-    /// Who gives out cluster IPs.
+    /// The allocator of cluster IPs.
     pub(crate) addresses: AddressAllocator,
-    /// Who gives out node ports.
+    /// The allocator of node ports.
     pub(crate) ports: PortAllocator,
 }
 
@@ -63,18 +67,36 @@ pub(crate) async fn start(
             ..StoreWatcherOptions::default()
         },
         admission: Arc::new(admission),
-        known_kinds: Arc::new(trireme_kinds::known_kinds()),
+        other_kinds: Arc::new(trireme_kinds::other_kinds()),
+        schemas: trireme_kinds::schemas(),
     }
-    .start(resources.into_iter().map(Arc::<ResourceInfo>::new).collect())
+    .start(resources.into_iter().map(Arc::<ResourceDefinition>::new).collect())
     .await?;
     lifecycle.watch(registry(&director, "", "namespaces")?);
     kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
-    register_local_services(system, &director);
     Ok(Served {
         director,
         addresses: kind_settings.addresses,
         ports: kind_settings.ports,
     })
+}
+
+/// Serves the resources that nobody stores: who answers for each is in `handlers`.
+pub(crate) async fn serve_virtual(
+    system: &ActorSystem,
+    director: &DirectorHandle,
+    handlers: Vec<(GroupResource, Arc<dyn VirtualResource>)>,
+) -> Result<(), ResourcesError> {
+    let mut resources = Vec::new();
+    for definition in trireme_kinds::virtual_resources() {
+        let mut handlers = handlers.iter();
+        let handler = handlers.find(|(resource, _)| *resource == definition.resource);
+        let (_, handler) = handler.ok_or_else(|| ResourcesError::NoHandler(definition.resource.clone()))?;
+        resources.push(Resource::Virtual(Arc::new(definition), handler.clone()));
+    }
+    director.install(resources).await?;
+    register_local_services(system, director);
+    Ok(())
 }
 
 /// The registry of something that the server itself needs.
@@ -84,7 +106,7 @@ pub(crate) fn registry(
     resource: &'static str,
 ) -> Result<RegistryHandle, ResourcesError> {
     director
-        .routes()
+        .surface()
         .find(group, "v1", resource)
         .map(|route| route.registry)
         .ok_or(ResourcesError::NotServed(resource))
@@ -124,21 +146,20 @@ fn kind_settings(
 
 /// Registers what this server serves itself as APIServices.
 fn register_local_services(system: &ActorSystem, director: &DirectorHandle) {
-    let Some(route) = director.routes().find("apiregistration.k8s.io", "v1", "apiservices") else {
+    let Some(route) = director.surface().find("apiregistration.k8s.io", "v1", "apiservices") else {
         return;
     };
     let mut services: Vec<LocalService> = Vec::new();
-    for row in trireme_kinds::data::resources() {
-        for version in &row.versions {
-            let service = LocalService {
-                group: row.group.clone(),
-                version: version.name.clone(),
-                group_priority_minimum: row.group_priority,
-                version_priority: version.priority,
-            };
-            if !services.contains(&service) {
-                services.push(service);
-            }
+    let surface = director.surface();
+    for version in surface.definitions().flat_map(|definition| &definition.versions) {
+        let service = LocalService {
+            group: version.group_version.group.to_string(),
+            version: version.group_version.version.to_string(),
+            group_priority_minimum: version.group_priority,
+            version_priority: version.priority,
+        };
+        if !services.contains(&service) {
+            services.push(service);
         }
     }
     let (local, clock) = (LocalServices::new(route.registry, services), system.clock().clone());

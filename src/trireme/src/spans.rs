@@ -28,11 +28,11 @@ use crate::settings::Tracing;
 const QUEUE: usize = 4096;
 /// Spans in one message to the collector.
 const BATCH: usize = 512;
-/// How long a span waits for others at most.
+/// The longest time that a span waits for others.
 const DELAY: Duration = Duration::from_secs(1);
-/// How long the collector may take for a batch.
+/// The time limit of the collector for a batch.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
-/// How long the end of the process waits for the last batch.
+/// The time for which the end of the process waits for the last batch.
 const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
 /// The exporter. Cheap to clone.

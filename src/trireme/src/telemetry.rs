@@ -34,8 +34,9 @@ pub(crate) fn start_metrics() -> Result<PrometheusHandle, BuildError> {
     trireme_edge::metrics::configure(builder)?.install_recorder()
 }
 
-/// What each level shows. Other crates speak up two levels later than ours: they are many. openraft's warnings and errors
-/// come with every heartbeat to a replica that is away, some fifty lines a second; the group tells of what matters.
+/// Filters of the log levels. Other crates speak up two levels later than ours: they are many. openraft's warnings and
+/// errors come with every heartbeat to a replica that is away, some fifty lines a second; the group tells of what
+/// matters.
 fn directives(verbosity: u8) -> &'static str {
     match verbosity {
         0..=3 => "warn,openraft=off,trireme=info,audit=info",

@@ -20,7 +20,7 @@ pub(crate) struct TokenKeys {
     believed: Vec<(PathBuf, Vec<u8>)>,
     issuer: String,
     audiences: Vec<String>,
-    /// Whether those that kubelets ask for last longer.
+    /// True if those that kubelets ask for last longer.
     extend: bool,
 }
 
@@ -63,7 +63,7 @@ impl TokenKeys {
         &self.audiences
     }
 
-    /// Who signs what is asked for.
+    /// The signer of tokens.
     pub(crate) fn issuer(&self) -> TokenIssuer {
         let signer = Arc::clone(&self.signer);
         TokenIssuer {
@@ -73,7 +73,8 @@ impl TokenKeys {
         }
     }
 
-    /// What others need to check tokens. The keys are found at `address`, unless the settings name another place.
+    /// The discovery documents of the token issuer. The keys are found at `address`, unless the settings name another
+    /// place.
     pub(crate) fn documents(
         &self,
         settings: &Settings,
@@ -90,7 +91,7 @@ impl TokenKeys {
         })
     }
 
-    /// Who knows service accounts by their tokens.
+    /// The authenticator of service accounts' tokens.
     pub(crate) fn authenticator(
         &self,
         director: &DirectorHandle,

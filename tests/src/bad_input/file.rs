@@ -12,7 +12,7 @@ use super::{
     judge::{Came, Expected},
 };
 
-/// What a case is put into when its section names a port of its own.
+/// The template of a case whose section names a port of its own.
 const HOST: &str = "127.0.0.1";
 const ARROW: &str = "=>";
 /// Where the expectations stand if the cases are not longer.
@@ -32,7 +32,7 @@ struct Section {
 /// One request and the answer that it must get.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What it is a case of.
+    /// The section of the case.
     pub category: String,
     /// Where it stands: file and line.
     pub place: String,
@@ -42,7 +42,7 @@ pub struct Case {
     pub method: String,
     /// All that is sent.
     pub request: Vec<u8>,
-    /// What must come; `None` if nobody has said it yet.
+    /// The expected answer; `None` if it is not written yet.
     pub expected: Option<Expected>,
     line: usize,
 }
@@ -227,7 +227,7 @@ impl Section {
     }
 }
 
-/// What stands for the case in a template.
+/// The placeholder of the case in a template.
 struct Holes {
     whole: Vec<u8>,
     parts: Vec<Vec<u8>>,
@@ -322,15 +322,15 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_files_name_their_line() {
+    fn errors_of_files_name_their_line() {
         for (text, place) in [
             ("GET / => 200 ok", "x.txt:1"),
             ("[a] GET /\nnonsense\n", "x.txt:2"),
             ("[a] GET /\n\nb => nonsense\n", "x.txt:3"),
             ("[a] GET /$OTHER\n\nb => 200 ok\n", "x.txt:3"),
         ] {
-            let fault = parse(text).expect_err("is not understood");
-            assert!(fault.starts_with(place), "{fault}");
+            let error = parse(text).expect_err("is not understood");
+            assert!(error.starts_with(place), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `${…}` in a case stands for, so that big and binary inputs can be written in a line.
+//! The meaning of `${…}` in a case, so that big and binary inputs can be written in a line.
 //!
 //! | written | means |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the test has set, by name.
+/// Variables of the test, by name.
 pub(super) type Variables = BTreeMap<String, String>;
 
 /// Makes the bytes that a text stands for.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told() {
+    fn errors_are_told() {
         for text in ["${nobody}", "${repeat(\"a\")}", "${\"a}", "${hex(\"xy\")}", "${"] {
             assert!(expand(text, &BTreeMap::new()).is_err(), "{text}");
         }

@@ -1,4 +1,4 @@
-//! What may stand behind `=>`: the code, the form of the answer, and a part of its text.
+//! Expectations behind `=>`: the code, the form of the answer, and a part of its text.
 //!
 //! | written | the answer |
 //! | --- | --- |
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::http::{Answer, Body};
 
-/// What an answer must be.
+/// The expected answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// The code; 0 for a connection that is closed.
@@ -25,7 +25,7 @@ pub struct Expected {
     part: String,
 }
 
-/// What an answer was.
+/// The answer that came.
 #[derive(Debug, Clone)]
 pub struct Came {
     /// The code; 0 for a connection that was closed.
@@ -34,7 +34,7 @@ pub struct Came {
     text: String,
 }
 
-/// How much of a text is kept as the part that must be there: its end, as the beginnings are much alike.
+/// The length of a text that is kept as the part that must be there: its end, as the beginnings are much alike.
 const PART_CHARS: usize = 70;
 
 impl Expected {
@@ -52,8 +52,8 @@ impl Expected {
         })
     }
 
-    /// What is wrong with an answer, if anything.
-    pub fn fault(&self, came: &Came) -> Option<String> {
+    /// Returns the error of an answer, if it has one.
+    pub fn error(&self, came: &Came) -> Option<String> {
         let fits = self.code == came.code && self.form == came.form && came.text.contains(&self.part);
         (!fits).then(|| format!("wanted {self}, came {came}"))
     }
@@ -211,7 +211,7 @@ mod tests {
             ("closed", false),
         ] {
             let expected = Expected::parse(text).expect("is understood");
-            assert_eq!(expected.fault(&came).is_none(), fits, "{text}");
+            assert_eq!(expected.error(&came).is_none(), fits, "{text}");
             assert_eq!(expected.to_string(), text);
         }
     }

@@ -38,24 +38,24 @@ impl KnownDifferences {
         Ok(Self(known))
     }
 
-    /// What is wrong after a file was replayed: failures that are not listed, and entries that should go.
+    /// Returns the errors after a file was replayed: failures that are not listed, and entries that should go.
     pub fn judge(&self, file: &str, replayed: &Replayed) -> Vec<String> {
         let is_known = |name: &str| self.0.contains_key(&(file.to_owned(), name.to_owned()));
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         for mismatch in replayed.mismatches.iter().filter(|mismatch| !is_known(&mismatch.name)) {
             let told = mismatch
                 .differences
                 .iter()
                 .take(8)
                 .map(|difference| format!("\n    {difference}"));
-            faults.push(format!(
+            errors.push(format!(
                 "{file}: {}: does not match{}",
                 mismatch.name,
                 told.collect::<String>()
             ));
         }
         for name in replayed.matching.iter().filter(|name| is_known(name)) {
-            faults.push(format!(
+            errors.push(format!(
                 "{file}: {name}: matches now; take it out of known-differences.txt"
             ));
         }
@@ -70,11 +70,11 @@ impl KnownDifferences {
             .keys()
             .filter(|(listed, name)| listed == file && !run.contains(name.as_str()))
         {
-            faults.push(format!(
+            errors.push(format!(
                 "{file}: {name}: there is no such scenario; take it out of known-differences.txt"
             ));
         }
-        faults
+        errors
     }
 }
 
@@ -94,11 +94,11 @@ mod tests {
                 differences: vec!["step 0: no".to_owned()],
             }],
         };
-        let faults = known.judge("core/pods", &replayed);
-        assert_eq!(faults.len(), 3, "{faults:?}");
-        assert!(faults[0].contains("d: does not match\n    step 0: no"));
-        assert!(faults[1].contains("a: b: matches now"));
-        assert!(faults[2].contains("gone: there is no such scenario"));
+        let errors = known.judge("core/pods", &replayed);
+        assert_eq!(errors.len(), 3, "{errors:?}");
+        assert!(errors[0].contains("d: does not match\n    step 0: no"));
+        assert!(errors[1].contains("a: b: matches now"));
+        assert!(errors[2].contains("gone: there is no such scenario"));
         assert!(
             KnownDifferences::parse("core/pods: a | ").is_err(),
             "a reason is needed"

@@ -24,7 +24,7 @@ use normal::Normalizer;
 
 /// Scenarios that run side by side; more only queue on a small machine.
 const SIDE_BY_SIDE: usize = 4;
-/// How many differences of one step are told.
+/// The number of differences of one step are told.
 const DIFFERENCES_TOLD: usize = 4;
 /// For steps that read lines and do not say how long.
 const DEFAULT_SECONDS: u64 = 10;
@@ -43,11 +43,11 @@ pub struct Scenario {
 pub struct Mismatch {
     /// The scenario.
     pub name: String,
-    /// What differs, one line each.
+    /// The differences, one line each.
     pub differences: Vec<String>,
 }
 
-/// What became of the scenarios of one file.
+/// The results of the scenarios of one file.
 #[derive(Debug, Default)]
 pub struct Replayed {
     /// Names of those that match.
@@ -107,7 +107,7 @@ pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
 }
 
 impl Scenario {
-    /// Whether every step reads and writes below the scenario's own namespace only.
+    /// Returns true if every step reads and writes below the scenario's own namespace only.
     fn keeps_to_its_namespace(&self) -> bool {
         let below = |step: &Value| {
             step["do"]

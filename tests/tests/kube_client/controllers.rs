@@ -1,4 +1,4 @@
-//! What controllers are made of, run as their users run it.
+//! Tests of the parts of controllers, run as their users run it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use kube::{Api, Client, Config};
 use trireme_tests::server::COMPACTS_OFTEN;
 use trireme_tests::{Server, StoreChoice};
 
-/// What is waited for comes in milliseconds, or never.
+/// The time limit of waits for things that come in milliseconds, or never.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A client, and a namespace that only one case uses.

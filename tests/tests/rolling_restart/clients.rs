@@ -25,7 +25,7 @@ pub(crate) const NAMESPACE: &str = "rolling";
 const PAUSE: Duration = Duration::from_millis(20);
 const KUBE_WRITERS: usize = 4;
 
-/// What each make of client has seen.
+/// The observations of each kind of client.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<BTreeMap<&'static str, Count>>);
 
@@ -59,7 +59,7 @@ impl Tally {
         counts.values().map(|count| count.answered).sum()
     }
 
-    /// Whether every make has had some since the last restart.
+    /// Returns true if every make has had some since the last restart.
     pub(crate) fn all_have_answers(&self) -> bool {
         let counts = self.0.lock().expect("nobody panics with it");
         !counts.is_empty() && counts.values().all(|count| count.recently > 3)
@@ -190,7 +190,7 @@ pub(crate) fn python(scene: &Scene, tally: &Tally) {
     assert!(child.wait().expect("it ends").success());
 }
 
-/// What curl asks for over one connection before it begins anew.
+/// The number of requests of curl over one connection.
 pub(crate) struct Lists {
     pub(crate) query: &'static str,
     pub(crate) requests: usize,

@@ -19,7 +19,7 @@ use trireme_tests::{Server, StoreChoice};
 use crate::clients::Tally;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What an operator sets: the balancer has noticed by then, and watches move over some time.
+/// The settings of an operator: the balancer has noticed by then, and watches move over some time.
 const FLAGS: &[&str] = &[
     "--shutdown-delay-duration=1s",
     "--shutdown-watch-termination-grace-period=500ms",
@@ -31,7 +31,7 @@ const REQUESTS_BETWEEN: usize = 200;
 const WATCHERS: usize = 4;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// What all clients share.
+/// State that all clients share.
 struct Scene {
     balancer: Balancer,
     dir: TempDir,

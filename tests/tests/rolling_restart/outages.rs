@@ -11,7 +11,7 @@ use trireme_tests::{Server, StoreChoice};
 use crate::clients::{self, LISTS, Lists, Tally};
 use crate::{FLAGS, PATIENCE, Scene, WATCHERS, until, watching};
 
-/// What a replica has in memory, asked for over connections that would last longer than its patience.
+/// Reads of a replica's memory, asked for over connections that would last longer than its patience.
 const CACHED: Lists = Lists {
     query: "resourceVersion=0&limit=3",
     requests: 250,

@@ -13,7 +13,7 @@ use kube::{Api, ResourceExt as _};
 use crate::Scene;
 use crate::clients::{NAMESPACE, connect};
 
-/// What was written, and what each watcher saw.
+/// The writes, and the events that each watcher saw.
 #[derive(Default)]
 pub(crate) struct Watched(Mutex<Inner>);
 
@@ -47,7 +47,7 @@ impl Watched {
             .push(revision(object));
     }
 
-    /// How many watches it took.
+    /// The number of watches it took.
     pub(crate) fn watches(&self) -> usize {
         let inner = self.0.lock().expect("nobody panics with it");
         inner.seen.values().map(|seen| seen.watches).sum()

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl World {
-    /// What existed at a revision, in etcd's order.
+    /// The objects at a revision, in etcd's order.
     pub(super) fn state(&self, key: &Key, selector: &BTreeMap<String, String>, revision: Revision) -> Vec<Item> {
         let mut state = BTreeMap::new();
         for entry in self.log.iter().filter(|entry| entry.revision <= revision) {
@@ -23,7 +23,7 @@ impl World {
         state.into_values().collect()
     }
 
-    /// How fresh a read is, written into the request; and the revision that it is answered at.
+    /// The freshness of a read, written into the request; and the revision that it is answered at.
     fn freshness(&mut self, op: &mut Op) -> Revision {
         match self.rng.random_range(0..4) {
             0 | 1 => self.revision,

@@ -105,7 +105,7 @@ fn all_configmaps() -> Key {
     key("configmaps", "", "")
 }
 
-/// What a selector makes of a change.
+/// The event that a selector makes of a change.
 fn kind(selector: &BTreeMap<String, String>, before: Option<&TruthEntry>, now: &TruthEntry) -> Option<EventKind> {
     let seen = |entry: &TruthEntry| selects(&all_configmaps(), selector, entry);
     match (before.is_some_and(seen), seen(now)) {

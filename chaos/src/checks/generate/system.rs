@@ -1,4 +1,4 @@
-//! What the system of a generated history does of its own accord, and what it says of itself.
+//! Changes that the system of a generated history makes of its own accord, and what it says of itself.
 
 use rand::Rng;
 

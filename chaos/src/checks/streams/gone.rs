@@ -30,7 +30,7 @@ pub(super) fn check(ledger: &Ledger<'_>, stream: &Stream<'_>) -> Option<Violatio
     Some(Violation::new(13, text, [Evidence::Watch(stream.index)]))
 }
 
-/// Whether the process that answered was started when the revision was past already: it has no memory of it.
+/// Returns true if the process that answered was started when the revision was past already: it has no memory of it.
 fn began_after(ledger: &Ledger<'_>, replica: &str, revision: u64, until: Nanos) -> bool {
     let mut starts = restarts(ledger.history);
     starts.any(|(who, at)| (who == replica || replica == BALANCER) && at < until && ledger.known_before(at) > revision)

@@ -77,7 +77,7 @@ impl Walk<'_, '_> {
         self.violations.push(Violation::new(invariant, text, all));
     }
 
-    /// What the selector makes of a change, if it sees it.
+    /// The event that the selector makes of a change, if it matches.
     fn expected(&self, entry: &Entry<'_>) -> Option<EventKind> {
         let start = self.stream.start;
         let seen = |entry: &Entry<'_>| selects(&start.key, &start.selector, entry.entry);
@@ -191,7 +191,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// What came is checked up to its last event; what did not come, up to where somebody vouches for it.
+    /// Checks the events that came up to the last one, and those that did not come up to the revision that is vouched for.
     fn finish(&mut self) {
         let end = self.stream.end.filter(|end| end.how == StreamEnd::Closed);
         let vouched = end.and_then(|end| end.complete_to).unwrap_or(0);

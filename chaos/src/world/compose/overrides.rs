@@ -1,4 +1,4 @@
-//! What an experiment adds to `docker-compose.yml`, as a second file of it: JSON, which is YAML.
+//! Overrides of `docker-compose.yml` for an experiment, as a second file of it: JSON, which is YAML.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub(super) fn member(index: usize) -> String {
 const TOKENS: &str = "/chaos/tokens.csv";
 const BALANCER_CONFIGURATION: &str = "/etc/trireme/haproxy.cfg";
 
-/// What is other than in a deployment.
+/// The differences from a deployment.
 #[derive(Debug)]
 pub(super) struct Overrides<'a> {
     pub(super) plan: Plan,

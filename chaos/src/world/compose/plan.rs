@@ -56,7 +56,7 @@ impl Plan {
         [self.front, self.store].map(|network| format!("{}/{PREFIX}", host(network, 0)))
     }
 
-    /// What containers reach this machine at: Docker gives the bridge the first address.
+    /// The address at which containers reach this machine: Docker gives the bridge the first address.
     pub(super) fn gateway(&self) -> Ipv4Addr {
         host(self.front, 1)
     }
@@ -106,7 +106,7 @@ impl Plan {
         (self.balancer(), STATISTICS_PORT).into()
     }
 
-    /// What so many replicas dial their peers from.
+    /// The addresses that so many replicas dial their peers from.
     pub(super) fn diallers(&self, replicas: usize) -> Vec<IpAddr> {
         (0..replicas).map(|index| self.replica(index).into()).collect()
     }
@@ -130,7 +130,7 @@ struct Range {
 }
 
 impl Range {
-    /// Whether it has an address of this network, or all of them.
+    /// Returns true if it has an address of this network, or all of them.
     fn meets(self, network: [u8; 3]) -> bool {
         let first = host(network, 0).to_bits();
         let mask = self.mask & (u32::MAX << (32 - PREFIX));

@@ -12,7 +12,7 @@ use trireme_tests::ports::free_port;
 use super::super::WorldError;
 use super::super::container::{Container, Engine, output};
 
-/// What Compose looks for, here and in every folder above.
+/// File names that Compose looks for, here and in every folder above.
 const FILE: &str = "docker-compose.yml";
 /// The names of images that were made here; without it those of the registries are taken.
 const IMAGES: &str = "target/images/compose.env";
@@ -157,7 +157,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// What the command prints goes to `log`.
+    /// Runs the command with its output in `log`.
     fn start(last: &Command, log: &Path) -> Result<Self, WorldError> {
         let failed = || WorldError::io("start the process that takes the containers down");
         let log = File::create(log).map_err(failed())?;

@@ -20,9 +20,8 @@ fn a_message_still_in_the_mailbox_at_its_deadline_is_never_handled() {
             let worker = worker.clone();
             async move { worker.ask_until(Count(), deadline).await }
         });
-        kit.clock.wait_for_sleepers(1).await;
 
-        kit.clock.advance(Duration::from_secs(30));
+        kit.clock.elapse(Duration::from_secs(30)).await;
 
         assert_eq!(
             late.await.expect("the ask does not panic"),
@@ -43,9 +42,8 @@ fn a_message_that_a_turn_has_taken_is_unknown_at_its_deadline() {
             async move { worker.ask_until(Keep(), deadline).await }
         });
         eventually("the turn is over", || worker.snapshot().turns == 1).await;
-        kit.clock.wait_for_sleepers(1).await;
 
-        kit.clock.advance(Duration::from_secs(30));
+        kit.clock.elapse(Duration::from_secs(30)).await;
 
         let answer = late.await.expect("the ask does not panic");
         assert_eq!(answer, Err(AskError::Deadline { taken: true }));

@@ -32,13 +32,15 @@ fn a_timer_ticks_once_a_period_and_does_not_make_up() {
         kit.system.tasks().every("timer", Duration::from_secs(10), move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        for (advance, expected) in [(9, 0), (1, 1), (10, 2), (100, 3)] {
-            kit.clock.wait_for_sleepers(1).await;
-            kit.clock.advance(Duration::from_secs(advance));
+        let seconds = Duration::from_secs;
+        for (remaining, advance, expected) in [(10, 9, 0), (1, 1, 1), (10, 10, 2), (10, 100, 3)] {
+            kit.clock.wait_for_sleep(seconds(remaining)).await;
+            assert!(ticks.load(Ordering::Relaxed) <= expected, "not before its time");
+            kit.clock.advance(seconds(advance));
             eventually("the timer has ticked", || ticks.load(Ordering::Relaxed) >= expected).await;
-            kit.clock.wait_for_sleepers(1).await;
-            assert_eq!(ticks.load(Ordering::Relaxed), expected);
         }
+        kit.clock.wait_for_sleep(seconds(10)).await;
+        assert_eq!(ticks.load(Ordering::Relaxed), 3, "what was missed is not made up for");
     });
 }
 
@@ -55,11 +57,7 @@ fn a_manual_clock_moves_by_hand_only() {
             Some(1_767_225_600)
         );
         let late = clock.timeout_at(now + Duration::from_secs(5), std::future::pending::<()>());
-        let advance = async {
-            manual.wait_for_sleepers(1).await;
-            manual.advance(Duration::from_secs(5));
-        };
-        assert_eq!(tokio::join!(late, advance).0, None);
+        assert_eq!(tokio::join!(late, manual.elapse(Duration::from_secs(5))).0, None);
         assert_eq!(clock.now() - now, Duration::from_secs(5));
         assert_eq!(clock.wall().duration_since(wall).ok(), Some(Duration::from_secs(5)));
         // What is on the wall can be set, and goes on from there.

@@ -89,8 +89,7 @@ fn timers_fire_although_the_mailbox_is_never_empty() {
             .tasks()
             .every("mill-timer", Duration::from_secs(10), mill.notes().ticker(|| Tick));
         for round in 1..=3 {
-            kit.clock.wait_for_sleepers(1).await;
-            kit.clock.advance(Duration::from_secs(10));
+            kit.clock.elapse(Duration::from_secs(10)).await;
             eventually("the tick is handled", || ticks.load(Ordering::Relaxed) == round).await;
         }
         let snapshot = mill.snapshot();

@@ -6,31 +6,32 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use trireme_registry::request::UserInfo;
 
-use super::{INVALID_CLAIMS, INVALIDATED, ServiceAccountTokens, TokenFault, account_user};
+use super::{INVALID_CLAIMS, INVALIDATED, ServiceAccountTokens, TokenError, account_user};
 
 /// In whose name they are signed, whatever the issuer of other tokens is called.
 pub(super) const ISSUER: &str = "kubernetes/serviceaccount";
 /// A Secret with this label does not count: nobody has used it for long.
 const INVALID_SINCE: &str = "kubernetes.io/legacy-token-invalid-since";
 
-/// Whether a token is one of these. Another issuer may have the same name: the claims of its tokens stand elsewhere.
+/// Returns true if a token is one of these. Another issuer may have the same name: the claims of its tokens stand
+/// elsewhere.
 pub(super) fn is_kept(claims: &Value) -> bool {
     claims["iss"] == ISSUER && claims.get("kubernetes.io").is_none()
 }
 
 impl ServiceAccountTokens {
     /// The service account whose token this is, if its Secret holds it.
-    pub(super) async fn user_of_kept(&self, token: &str, claims: &Value) -> Result<UserInfo, TokenFault> {
+    pub(super) async fn user_of_kept(&self, token: &str, claims: &Value) -> Result<UserInfo, TokenError> {
         let claim = |name: &str| {
             let claim = claims[format!("kubernetes.io/serviceaccount/{name}")].as_str();
             let claim = claim.filter(|value| !value.is_empty());
-            claim.ok_or(TokenFault::Bad(INVALID_CLAIMS))
+            claim.ok_or(TokenError::Bad(INVALID_CLAIMS))
         };
         let (namespace, secret) = (claim("namespace")?, claim("secret.name")?);
         let (account, uid) = (claim("service-account.name")?, claim("service-account.uid")?);
         let name = format!("system:serviceaccount:{namespace}:{account}");
         if claims["sub"] != name.as_str() {
-            return Err(TokenFault::Bad("the subject is not the service account"));
+            return Err(TokenError::Bad("the subject is not the service account"));
         }
         let holds = |object: &Value| is_staying(object) && object["data"]["token"] == STANDARD.encode(token);
         let is_valid = |object: &Value| holds(object) && object["metadata"]["labels"][INVALID_SINCE].is_null();
@@ -47,11 +48,11 @@ impl ServiceAccountTokens {
     }
 }
 
-fn or_gone(is_there: bool) -> Result<(), TokenFault> {
+fn or_gone(is_there: bool) -> Result<(), TokenError> {
     if is_there {
         Ok(())
     } else {
-        Err(TokenFault::Bad(INVALIDATED))
+        Err(TokenError::Bad(INVALIDATED))
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::TokenFault;
+use super::TokenError;
 
 /// So many tokens are remembered, and as many again that were used before them.
 const GENERATION: usize = 4096;
@@ -19,7 +19,7 @@ const GENERATION: usize = 4096;
 /// The SHA-256 of a token: what is remembered opens nothing.
 type Fingerprint = [u8; 32];
 
-/// What has been proved of tokens. When the younger half is full, it takes the place of the older one.
+/// Signatures that have been verified. When the younger half is full, it takes the place of the older one.
 #[derive(Default)]
 pub(super) struct Proven(Mutex<Halves>);
 
@@ -34,8 +34,8 @@ impl Proven {
     pub(super) fn claims(
         &self,
         token: &str,
-        prove: impl FnOnce() -> Result<Value, TokenFault>,
-    ) -> Result<Arc<Value>, TokenFault> {
+        prove: impl FnOnce() -> Result<Value, TokenError>,
+    ) -> Result<Arc<Value>, TokenError> {
         let fingerprint: Fingerprint = Sha256::digest(token).into();
         if let Some(claims) = self.with(|halves| halves.find(&fingerprint)) {
             return Ok(claims);
@@ -94,8 +94,8 @@ mod tests {
         assert!(!is_proved_by_use(&proven, "a"));
         assert!(is_proved_by_use(&proven, "A"));
         for _ in 0..2 {
-            let refused = proven.claims("bad", || Err(TokenFault::Unknown));
-            assert_eq!(refused, Err(TokenFault::Unknown));
+            let refused = proven.claims("bad", || Err(TokenError::Unknown));
+            assert_eq!(refused, Err(TokenError::Unknown));
         }
         assert!(is_proved_by_use(&proven, "bad"));
     }

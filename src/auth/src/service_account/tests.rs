@@ -1,4 +1,4 @@
-//! What makes a token good or bad, with objects and a clock that the test moves.
+//! Tests of the checks of tokens, with objects and a clock that the test moves.
 
 use std::{
     collections::BTreeMap,
@@ -249,7 +249,7 @@ fn kept(fixture: &Fixture, changes: Value) -> String {
     jsonwebtoken::encode(&header, &claims, &fixture.signer.key).expect("signed")
 }
 
-/// Whether a token gets in that the Secret holds.
+/// Returns true if a token gets in that the Secret holds.
 fn accepts_kept(fixture: &Fixture, token: &str, metadata: Value) -> Result<UserInfo, String> {
     let data = json!({ "token": base64::engine::general_purpose::STANDARD.encode(token) });
     let secret = json!({ "metadata": metadata, "data": data });

@@ -13,7 +13,7 @@ use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use super::catalogue::{self, AUTO_UPDATE, EXEMPT};
-use crate::{Reconciler, Term};
+use crate::{LeaseTenure, Reconciler};
 
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
 
@@ -24,7 +24,7 @@ pub struct FlowConfiguration {
 }
 
 /// Objects of one kind as they should be.
-struct Wanted {
+struct DesiredObjects {
     mandatory: Vec<Value>,
     suggested: Vec<Value>,
 }
@@ -38,13 +38,13 @@ impl FlowConfiguration {
         }
     }
 
-    async fn keep(&self, term: &Term) -> Result<(), ApiError> {
+    async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         // Levels first, so that no schema is told to be dangling meanwhile.
-        let levels = Wanted {
+        let levels = DesiredObjects {
             mandatory: catalogue::mandatory_levels(),
             suggested: catalogue::suggested_levels(),
         };
-        let schemas = Wanted {
+        let schemas = DesiredObjects {
             mandatory: catalogue::mandatory_schemas(),
             suggested: catalogue::suggested_schemas(),
         };
@@ -56,7 +56,7 @@ impl FlowConfiguration {
     }
 }
 
-impl Wanted {
+impl DesiredObjects {
     async fn keep(&self, objects: &OwnObjects) -> Result<(), ApiError> {
         let found = objects.all().await?;
         let wanted = self.mandatory.iter().map(|object| (object, true));
@@ -145,7 +145,7 @@ impl Reconciler for FlowConfiguration {
         Duration::from_secs(60)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.keep(term))
     }
 }

@@ -9,7 +9,7 @@ use trireme_machinery::{ApiError, Reason, field::quote};
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use super::catalogue::{CATCH_ALL, EXEMPT};
-use crate::{Reconciler, Term};
+use crate::{LeaseTenure, Reconciler};
 
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
@@ -28,7 +28,7 @@ impl FlowStatus {
         }
     }
 
-    async fn tell(&self, term: &Term) -> Result<(), ApiError> {
+    async fn tell(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         let levels = self.levels.all().await?;
         let mut names: HashSet<&str> = levels.iter().map(name).collect();
         // These two are there even when their objects are not.
@@ -98,7 +98,7 @@ impl Reconciler for FlowStatus {
             .into()
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.tell(term))
     }
 }

@@ -9,16 +9,20 @@ use trireme_machinery::{
 };
 use trireme_registry::{Item, RegistryHandle, request::Freshness};
 
-use super::{FOREGROUND, Found, GarbageCollector, ORPHAN, Scene, Suspect};
-use crate::controller::Looked;
+use super::{FOREGROUND, FoundObject, GarbageCollector, GarbageContext, ORPHAN, Suspect};
+use crate::controller::ReconcileResult;
 
-/// How soon to look again at an owner that waits. A dependent that goes is heard of at once; this is for those that
-/// only stop blocking.
+/// The delay before an owner that waits is looked at again. A dependent that goes is heard of at once; this is for
+/// those that only stop blocking.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 impl GarbageCollector {
     /// Does what a deletion that is under way says of dependents.
-    pub(super) async fn go_on_deleting(&self, scene: &Scene<'_>, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+    pub(super) async fn go_on_deleting(
+        &self,
+        scene: &GarbageContext<'_>,
+        owner: &FoundObject,
+    ) -> Result<ReconcileResult<Suspect>, ApiError> {
         if owner.waits_for_dependents() {
             return self.wait_for_dependents(scene, owner).await;
         }
@@ -28,10 +32,14 @@ impl GarbageCollector {
             }
             remove_finalizer(owner, ORPHAN).await?;
         }
-        Ok(Looked::done())
+        Ok(ReconcileResult::done())
     }
 
-    async fn wait_for_dependents(&self, scene: &Scene<'_>, owner: &Found) -> Result<Looked<Suspect>, ApiError> {
+    async fn wait_for_dependents(
+        &self,
+        scene: &GarbageContext<'_>,
+        owner: &FoundObject,
+    ) -> Result<ReconcileResult<Suspect>, ApiError> {
         let dependents = self.dependents_of(scene, owner).await?;
         let mut blocked = false;
         for (registry, item) in &dependents {
@@ -40,19 +48,19 @@ impl GarbageCollector {
         }
         if !blocked {
             remove_finalizer(owner, FOREGROUND).await?;
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         }
         let suspects = dependents
             .iter()
             .map(|(registry, item)| Suspect::object(registry.info(), item));
-        Ok(Looked::again_after(LOOK_AGAIN).and(suspects))
+        Ok(ReconcileResult::again_after(LOOK_AGAIN).and(suspects))
     }
 
     /// The objects that rightly name this one as an owner: in its namespace, if it has one.
     pub(super) async fn dependents_of(
         &self,
-        scene: &Scene<'_>,
-        owner: &Found,
+        scene: &GarbageContext<'_>,
+        owner: &FoundObject,
     ) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
         let namespace = owner.item.namespace();
         let mut dependents = scene.dependents(&owner.item.uid, Freshness::Latest).await?;
@@ -64,8 +72,8 @@ impl GarbageCollector {
     /// its owners no longer. Says whether it did.
     pub(super) async fn unblock_circle(
         &self,
-        scene: &Scene<'_>,
-        found: &Found,
+        scene: &GarbageContext<'_>,
+        found: &FoundObject,
         dependents: &[(RegistryHandle, Arc<Item>)],
     ) -> Result<bool, ApiError> {
         let blocks = |reference: OwnerReference<'_>| reference.blocks_owner_deletion();
@@ -83,7 +91,7 @@ impl GarbageCollector {
 }
 
 /// An object's references to an owner.
-fn references<'f>(found: &'f Found, uid: &str) -> impl Iterator<Item = OwnerReference<'f>> {
+fn references<'f>(found: &'f FoundObject, uid: &str) -> impl Iterator<Item = OwnerReference<'f>> {
     found
         .tree
         .meta()
@@ -91,7 +99,7 @@ fn references<'f>(found: &'f Found, uid: &str) -> impl Iterator<Item = OwnerRefe
         .filter(move |reference| reference.uid() == uid)
 }
 
-async fn orphan(dependent: &Found, owner_uid: &str) -> Result<(), ApiError> {
+async fn orphan(dependent: &FoundObject, owner_uid: &str) -> Result<(), ApiError> {
     let others: Vec<Value> = dependent
         .tree
         .meta()
@@ -113,7 +121,7 @@ fn unblocked(object: &Value) -> Value {
     unblocked.collect()
 }
 
-async fn remove_finalizer(found: &Found, finalizer: &str) -> Result<(), ApiError> {
+async fn remove_finalizer(found: &FoundObject, finalizer: &str) -> Result<(), ApiError> {
     let others: Vec<&str> = found
         .tree
         .meta()

@@ -7,10 +7,10 @@ use trireme_machinery::{
     Object,
     meta::{Meta, ObjectMeta as _},
 };
-use trireme_registry::{RouteTable, request::Freshness};
+use trireme_registry::{ApiSurface, request::Freshness};
 
 use super::{
-    Found, GarbageCollector, Scene,
+    FoundObject, GarbageCollector, GarbageContext,
     owners::{Owners, registry_of},
 };
 
@@ -20,7 +20,7 @@ const COMPONENT: &str = "garbage-collector-controller";
 impl GarbageCollector {
     /// Makes an event of each reference that leads to an object in another namespace. A failure is only logged: the
     /// event is for people.
-    pub(super) async fn tell_misplaced(&self, scene: &Scene<'_>, found: &Found, owners: &Owners) {
+    pub(super) async fn tell_misplaced(&self, scene: &GarbageContext<'_>, found: &FoundObject, owners: &Owners) {
         for reference in owners.suspicious() {
             if is_misplaced(scene.routes, found, reference).await {
                 self.tell(scene, found, reference).await;
@@ -28,7 +28,7 @@ impl GarbageCollector {
         }
     }
 
-    async fn tell(&self, scene: &Scene<'_>, found: &Found, reference: &Value) {
+    async fn tell(&self, scene: &GarbageContext<'_>, found: &FoundObject, reference: &Value) {
         let namespace = match found.item.namespace() {
             "" => "default",
             namespace => namespace,
@@ -39,7 +39,7 @@ impl GarbageCollector {
         }
     }
 
-    fn event(&self, found: &Found, reference: &Value, namespace: &str) -> Value {
+    fn event(&self, found: &FoundObject, reference: &Value, namespace: &str) -> Value {
         let now = self.events.registry().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let owner = format!(
@@ -74,7 +74,7 @@ impl GarbageCollector {
 }
 
 /// The same for the same reference of the same object, so that it is told once for as long as events are kept.
-fn event_name(found: &Found, reference: &Value) -> String {
+fn event_name(found: &FoundObject, reference: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     found.item.uid.hash(&mut hasher);
     reference.to_string().hash(&mut hasher);
@@ -83,7 +83,7 @@ fn event_name(found: &Found, reference: &Value) -> String {
 
 /// An object in no namespace cannot be owned by one in a namespace; and an owner that is absent here may be an object of
 /// another namespace.
-async fn is_misplaced(routes: &RouteTable, found: &Found, reference: &Value) -> bool {
+async fn is_misplaced(routes: &ApiSurface, found: &FoundObject, reference: &Value) -> bool {
     let metadata = Object::from_iter([("ownerReferences".to_owned(), json!([reference]))]);
     let Some(reference) = Meta::new(&metadata).owner_references().next() else {
         return false;

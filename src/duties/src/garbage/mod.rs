@@ -26,15 +26,15 @@ use serde_json::Value;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
-    DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceInfo, RouteTable,
+    ApiSurface, DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceDefinition,
     item::{ItemKey, parse},
     request::{DeleteOptions, Freshness, Propagation},
 };
 
 use self::owners::{Owners, Verdict};
 use crate::{
-    MANAGER, Term,
-    controller::{Change, Controller, Looked},
+    LeaseTenure, MANAGER,
+    controller::{Change, Controller, ReconcileResult},
 };
 
 /// The finalizer of an object that goes after its dependents.
@@ -42,7 +42,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// The finalizer of an object whose dependents are to stay.
 const ORPHAN: &str = "orphan";
 
-/// How soon to look whether an owner's kind is served by now.
+/// The delay before an owner's kind is looked up again.
 const LOOK_FOR_KINDS: Duration = Duration::from_secs(30);
 
 /// The duty.
@@ -51,7 +51,7 @@ pub struct GarbageCollector {
     events: OwnObjects,
 }
 
-/// What is looked at.
+/// The object that is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Suspect {
     /// An object: has it still an owner, or does its deletion wait for dependents?
@@ -71,7 +71,7 @@ pub enum Suspect {
 }
 
 impl Suspect {
-    fn object(info: &ResourceInfo, item: &Item) -> Self {
+    fn object(info: &ResourceDefinition, item: &Item) -> Self {
         Self::Object {
             stored_under: info.storage_prefix.clone(),
             key: item.key.clone(),
@@ -80,12 +80,12 @@ impl Suspect {
 }
 
 /// Where the objects are, and on what condition they can be changed.
-struct Scene<'a> {
-    routes: &'a RouteTable,
+struct GarbageContext<'a> {
+    routes: &'a ApiSurface,
     fence: &'a Fence,
 }
 
-impl Scene<'_> {
+impl GarbageContext<'_> {
     fn objects(&self, registry: &RegistryHandle) -> OwnObjects {
         OwnObjects::new(registry.clone(), MANAGER).under(self.fence)
     }
@@ -96,14 +96,14 @@ impl Scene<'_> {
         registry: &RegistryHandle,
         key: &ItemKey,
         freshness: Freshness,
-    ) -> Result<Option<Found>, ApiError> {
+    ) -> Result<Option<FoundObject>, ApiError> {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         let found = self.objects(registry).find_item(namespace, name, freshness).await?;
         found.map(|item| self.found(registry, item)).transpose()
     }
 
-    fn found(&self, registry: &RegistryHandle, item: Arc<Item>) -> Result<Found, ApiError> {
-        Ok(Found {
+    fn found(&self, registry: &RegistryHandle, item: Arc<Item>) -> Result<FoundObject, ApiError> {
+        Ok(FoundObject {
             objects: self.objects(registry),
             tree: parse(&item)?,
             item,
@@ -122,23 +122,23 @@ impl Scene<'_> {
 }
 
 /// An object that was found, and where.
-struct Found {
+struct FoundObject {
     objects: OwnObjects,
     item: Arc<Item>,
     tree: Value,
 }
 
-impl Found {
-    fn info(&self) -> &ResourceInfo {
+impl FoundObject {
+    fn info(&self) -> &ResourceDefinition {
         self.objects.registry().info()
     }
 
-    /// Whether it is going and waits for its dependents.
+    /// Returns true if it is going and waits for its dependents.
     fn waits_for_dependents(&self) -> bool {
         self.item.is_terminating && self.tree.meta().has_finalizer(FOREGROUND)
     }
 
-    /// What a deletion says of its dependents when nobody asks for anything: what an earlier one said.
+    /// The propagation policy of a deletion that names none: that which an earlier one said.
     fn propagation(&self) -> Propagation {
         let meta = self.tree.meta();
         if meta.has_finalizer(ORPHAN) {
@@ -179,7 +179,7 @@ impl Found {
     }
 }
 
-/// What is gone needs no change.
+/// Takes an object that is gone for changed.
 fn unless_gone(done: Result<(), ApiError>) -> Result<(), ApiError> {
     match done {
         Err(error) if error.reason == Reason::NotFound => Ok(()),
@@ -196,20 +196,20 @@ impl GarbageCollector {
         }
     }
 
-    async fn look(&self, suspect: &Suspect, term: &Term) -> Result<Looked<Suspect>, ApiError> {
-        let routes = self.director.routes();
-        let scene = Scene {
+    async fn look(&self, suspect: &Suspect, term: &LeaseTenure) -> Result<ReconcileResult<Suspect>, ApiError> {
+        let routes = self.director.surface();
+        let scene = GarbageContext {
             routes: &routes,
             fence: term.fence(),
         };
         match suspect {
             Suspect::Object { stored_under, key } => match routes.stored_under(stored_under) {
                 Some(registry) => self.look_at_object(&scene, registry, key).await,
-                None => Ok(Looked::done()),
+                None => Ok(ReconcileResult::done()),
             },
             Suspect::Dependents { uid, revision } => {
                 let dependents = scene.dependents(uid, Freshness::NotOlderThan(*revision)).await?;
-                Ok(Looked::done().and(
+                Ok(ReconcileResult::done().and(
                     dependents
                         .iter()
                         .map(|(registry, item)| Suspect::object(registry.info(), item)),
@@ -220,10 +220,10 @@ impl GarbageCollector {
 
     async fn look_at_object(
         &self,
-        scene: &Scene<'_>,
+        scene: &GarbageContext<'_>,
         registry: &RegistryHandle,
         key: &ItemKey,
-    ) -> Result<Looked<Suspect>, ApiError> {
+    ) -> Result<ReconcileResult<Suspect>, ApiError> {
         // Most objects have an owner that is there: no question to the store for those.
         if let Some(found) = scene.find(registry, key, Freshness::Any).await?
             && !found.item.is_terminating
@@ -231,10 +231,10 @@ impl GarbageCollector {
                 .await
                 .is_ok_and(|owners| owners.all_stay())
         {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         }
         let Some(found) = scene.find(registry, key, Freshness::Latest).await? else {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         };
         if found.item.is_terminating {
             return self.go_on_deleting(scene, &found).await;
@@ -243,14 +243,19 @@ impl GarbageCollector {
         self.tell_misplaced(scene, &found, &owners).await;
         self.carry_out(scene, &found, &owners).await?;
         let looked = if owners.some_unknown() {
-            Looked::again_after(LOOK_FOR_KINDS)
+            ReconcileResult::again_after(LOOK_FOR_KINDS)
         } else {
-            Looked::done()
+            ReconcileResult::done()
         };
         Ok(looked.and(owners.waiting().map(|owner| Suspect::object(owner.info(), &owner.item))))
     }
 
-    async fn carry_out(&self, scene: &Scene<'_>, found: &Found, owners: &Owners) -> Result<(), ApiError> {
+    async fn carry_out(
+        &self,
+        scene: &GarbageContext<'_>,
+        found: &FoundObject,
+        owners: &Owners,
+    ) -> Result<(), ApiError> {
         match owners.verdict() {
             Verdict::Keep => Ok(()),
             Verdict::Detach => {
@@ -285,7 +290,7 @@ impl Controller for GarbageCollector {
 
     /// Everything but events, which come and go by themselves.
     fn watched(&self) -> Vec<RegistryHandle> {
-        let routes = self.director.routes();
+        let routes = self.director.surface();
         let owned = routes
             .registries()
             .filter(|registry| &*registry.info().resource.resource != "events");
@@ -306,12 +311,16 @@ impl Controller for GarbageCollector {
             revision: item.revision,
         }];
         if !item.owners.is_empty() {
-            suspects.extend(owners::named_by(&self.director.routes(), item));
+            suspects.extend(owners::named_by(&self.director.surface(), item));
         }
         suspects
     }
 
-    fn run<'a>(&'a self, suspect: &'a Suspect, term: &'a Term) -> BoxFuture<'a, Result<Looked<Suspect>, ApiError>> {
+    fn run<'a>(
+        &'a self,
+        suspect: &'a Suspect,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Suspect>, ApiError>> {
         Box::pin(self.look(suspect, term))
     }
 }

@@ -1,4 +1,4 @@
-//! What has become of the owners that an object names.
+//! The state of the owners that an object names.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use trireme_machinery::{
     meta::{ObjectMeta as _, OwnerReference},
 };
 use trireme_registry::{
-    Item, RegistryHandle, RouteTable,
+    ApiSurface, Item, RegistryHandle,
     item::{ItemKey, parse},
     request::Freshness,
 };
 
-use super::{Found, Scene, Suspect};
+use super::{FoundObject, GarbageContext, Suspect};
 
 /// An object's owner references, each with what it leads to.
 pub(super) struct Owners {
     all: Vec<(Value, Owner)>,
 }
 
-/// What a reference leads to.
+/// The object behind a reference.
 enum Owner {
     /// An object that stays, or goes without regard to its dependents.
     Staying,
     /// An object that is going and waits for its dependents.
-    Waiting(Found),
+    Waiting(FoundObject),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
-    /// What is of a kind that is not served. It cannot be told whether it is there.
+    /// The owner is of a kind that is not served. It cannot be told whether it is there.
     Unknown,
     /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
     Misplaced,
 }
 
-/// What is to be done with an object.
+/// The action for an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
@@ -49,7 +49,11 @@ pub(super) enum Verdict {
 
 impl Owners {
     /// Looks the owners up.
-    pub(super) async fn of(found: &Found, scene: &Scene<'_>, freshness: Freshness) -> Result<Self, ApiError> {
+    pub(super) async fn of(
+        found: &FoundObject,
+        scene: &GarbageContext<'_>,
+        freshness: Freshness,
+    ) -> Result<Self, ApiError> {
         let mut all = Vec::new();
         for reference in found.tree.meta().owner_references() {
             let owner = look_up(found.item.namespace(), reference, scene, freshness).await?;
@@ -71,12 +75,12 @@ impl Owners {
         }
     }
 
-    /// Whether an owner is of a kind that is not served, which may change.
+    /// Returns true if an owner is of a kind that is not served, which may change.
     pub(super) fn some_unknown(&self) -> bool {
         self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
     }
 
-    /// Whether every owner is there and stays; also if there is none.
+    /// Returns true if every owner is there and stays; also if there is none.
     pub(super) fn all_stay(&self) -> bool {
         self.all.iter().all(|(_, owner)| matches!(owner, Owner::Staying))
     }
@@ -89,7 +93,7 @@ impl Owners {
     }
 
     /// The owners that wait for their dependents.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Found> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &FoundObject> {
         self.all.iter().filter_map(|(_, owner)| match owner {
             Owner::Waiting(found) => Some(found),
             _ => None,
@@ -107,14 +111,14 @@ impl Owners {
 }
 
 /// The registry of an owner's kind.
-pub(super) fn registry_of<'r>(routes: &'r RouteTable, reference: OwnerReference<'_>) -> Option<&'r RegistryHandle> {
+pub(super) fn registry_of<'r>(routes: &'r ApiSurface, reference: OwnerReference<'_>) -> Option<&'r RegistryHandle> {
     routes.of_kind(&reference.group_version()?, reference.kind())
 }
 
 async fn look_up(
     namespace: &str,
     reference: OwnerReference<'_>,
-    scene: &Scene<'_>,
+    scene: &GarbageContext<'_>,
     freshness: Freshness,
 ) -> Result<Owner, ApiError> {
     let Some(registry) = registry_of(scene.routes, reference) else {
@@ -147,7 +151,7 @@ fn key(registry: &RegistryHandle, namespace: &str, reference: OwnerReference<'_>
 }
 
 /// The owners of an object that is gone: their deletion may have waited for it.
-pub(super) fn named_by(routes: &RouteTable, item: &Arc<Item>) -> Vec<Suspect> {
+pub(super) fn named_by(routes: &ApiSurface, item: &Arc<Item>) -> Vec<Suspect> {
     let Ok(tree) = parse(item) else { return Vec::new() };
     let suspect = |reference: OwnerReference<'_>| {
         let registry = registry_of(routes, reference)?;

@@ -7,7 +7,7 @@ use trireme_storage::{EmbeddedOptions, EmbeddedStore};
 
 use super::*;
 
-/// What a duty has done so far.
+/// The actions of a duty so far.
 #[derive(Debug, Default)]
 struct Done {
     /// The token of the run that is under way.
@@ -41,7 +41,7 @@ impl Reconciler for Endless {
         Duration::from_secs(3600)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         let token = term.lease().token.0;
         Box::pin(async move {
             self.done.send_modify(|done| {
@@ -78,7 +78,12 @@ fn a_duty_is_done_while_its_lease_is_held_and_no_longer() {
             done: state,
             fails: false,
         };
-        keep(&kit.system, fences.clone(), LeaseWatch::new(held), Whole(duty));
+        keep(
+            &kit.system,
+            fences.clone(),
+            LeaseWatch::new(held),
+            SingleKeyController(duty),
+        );
 
         leases.send_replace(lease(3));
         done.wait_for(|done| done.running == Some(3)).await.expect("it runs");
@@ -116,20 +121,19 @@ fn a_duty_that_fails_is_tried_again_later_each_time() {
             done: state,
             fails: true,
         };
-        keep(&kit.system, fences(&dir), LeaseWatch::new(held), Whole(duty));
-        let clock = kit.system.clock();
+        keep(
+            &kit.system,
+            fences(&dir),
+            LeaseWatch::new(held),
+            SingleKeyController(duty),
+        );
         done.wait_for(|done| done.runs.len() == 1).await.expect("it is tried");
-        for (tries, least_ms) in [(2, 50), (3, 100), (4, 200), (5, 400)] {
-            let since = clock.now();
-            while done.borrow().runs.len() < tries {
-                kit.clock.advance(Duration::from_millis(1));
-                tokio::task::yield_now().await;
-            }
-            let waited = clock.now().duration_since(since);
-            assert!(
-                waited >= Duration::from_millis(least_ms),
-                "try {tries} came after {waited:?}"
-            );
+        for (tries, pause_ms) in [(2, 50), (3, 100), (4, 200), (5, 400)] {
+            kit.clock.elapse(Duration::from_millis(pause_ms)).await;
+            done.wait_for(|done| done.runs.len() >= tries)
+                .await
+                .expect("it is tried again");
+            assert_eq!(done.borrow().runs.len(), tries);
         }
     });
 }

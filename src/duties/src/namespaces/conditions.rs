@@ -1,18 +1,18 @@
-//! What a namespace's status tells about its deletion.
+//! Conditions of a namespace's status about its deletion.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What was found while the content of a namespace was being deleted.
+/// The state of a namespace's content during its deletion.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     /// Why content could not be deleted.
     pub(super) failures: Vec<String>,
     /// `pods.` or `deployments.apps`, and how many of them are left.
     pub(super) remaining: BTreeMap<String, usize>,
-    /// How many of those wait for each finalizer.
+    /// The number of those that wait for each finalizer.
     pub(super) finalizers: BTreeMap<String, usize>,
 }
 

@@ -10,7 +10,7 @@ use trireme_registry::{OwnObjects, RegistryHandle, item::parse};
 
 use super::conditions::Findings;
 
-/// How many resources are looked at at the same time.
+/// The number of resources that are emptied at the same time.
 const AT_ONCE: usize = 16;
 
 /// A namespace that is being deleted.
@@ -20,7 +20,7 @@ pub(super) struct Content<'a> {
     pub(super) deleted_at: Timestamp,
 }
 
-/// What one resource has left in a namespace.
+/// The objects of one resource that are left in a namespace.
 struct Left {
     resource: String,
     objects: Vec<Value>,

@@ -16,13 +16,13 @@ use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, re
 
 use self::{conditions::Findings, content::Content};
 use crate::{
-    MANAGER, Term,
-    controller::{Change, Controller, Looked},
+    LeaseTenure, MANAGER,
+    controller::{Change, Controller, ReconcileResult},
 };
 
 /// The finalizer in `spec.finalizers` that stands for this duty.
 const FINALIZER: &str = "kubernetes";
-/// How soon to look again at what is still there: others are working on it.
+/// The delay before objects that are still there are looked at again: others are working on it.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The duty. Its keys are namespaces.
@@ -40,14 +40,14 @@ impl NamespaceDeletion {
         }
     }
 
-    async fn delete(&self, name: &str, term: &Term) -> Result<Looked<Arc<str>>, ApiError> {
+    async fn delete(&self, name: &str, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
         let namespaces = self.namespaces.under(term.fence());
         let Some(namespace) = namespaces.find("", name).await? else {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         };
         let deleted_at = namespace.meta().deletion_timestamp().and_then(|at| at.parse().ok());
         let (Some(deleted_at), false) = (deleted_at, finalizers(&namespace).is_empty()) else {
-            return Ok(Looked::done());
+            return Ok(ReconcileResult::done());
         };
         let content = Content {
             namespace: name,
@@ -59,14 +59,14 @@ impl NamespaceDeletion {
             return Err(ApiError::new(Reason::InternalError, failure.clone()));
         }
         if !findings.remaining.is_empty() {
-            return Ok(Looked::again_after(LOOK_AGAIN));
+            return Ok(ReconcileResult::again_after(LOOK_AGAIN));
         }
         finalize(&namespaces, name).await
     }
 
     /// All resources whose objects live in namespaces.
-    fn namespaced(&self, term: &Term) -> Vec<OwnObjects> {
-        let routes = self.director.routes();
+    fn namespaced(&self, term: &LeaseTenure) -> Vec<OwnObjects> {
+        let routes = self.director.surface();
         let namespaced = routes.registries().filter(|registry| registry.info().namespaced);
         namespaced
             .map(|registry| OwnObjects::new(registry.clone(), MANAGER).under(term.fence()))
@@ -89,9 +89,9 @@ async fn tell(namespaces: &OwnObjects, namespace: &Value, findings: &Findings) {
 }
 
 /// Nothing is left: takes our finalizer away, and with the last one the namespace goes.
-async fn finalize(namespaces: &OwnObjects, name: &str) -> Result<Looked<Arc<str>>, ApiError> {
+async fn finalize(namespaces: &OwnObjects, name: &str) -> Result<ReconcileResult<Arc<str>>, ApiError> {
     let Some(mut namespace) = namespaces.find("", name).await? else {
-        return Ok(Looked::done());
+        return Ok(ReconcileResult::done());
     };
     let others: Vec<&str> = finalizers(&namespace)
         .into_iter()
@@ -105,7 +105,7 @@ async fn finalize(namespaces: &OwnObjects, name: &str) -> Result<Looked<Arc<str>
         Err(error) if error.reason != Reason::NotFound => Err(error),
         _ => {
             tracing::info!(namespace = name, "deleted the content of a namespace");
-            Ok(Looked::done())
+            Ok(ReconcileResult::done())
         }
     }
 }
@@ -139,7 +139,11 @@ impl Controller for NamespaceDeletion {
         is_going.then(|| change.item.name().into()).into_iter().collect()
     }
 
-    fn run<'a>(&'a self, name: &'a Arc<str>, term: &'a Term) -> BoxFuture<'a, Result<Looked<Arc<str>>, ApiError>> {
+    fn run<'a>(
+        &'a self,
+        name: &'a Arc<str>,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Arc<str>>, ApiError>> {
         Box::pin(self.delete(name, term))
     }
 }

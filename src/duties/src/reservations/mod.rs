@@ -26,24 +26,24 @@ use trireme_registry::{
 };
 
 use self::suspects::{Reserved, Suspects};
-use crate::{Reconciler, SERVER, Term};
+use crate::{LeaseTenure, Reconciler, SERVER};
 
 /// Whoever makes the `IPAddress` objects of services puts this label on them; others are users' own.
 const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
 
-/// What is held by whom, and where.
+/// Reservations by their holders, and the ranges that they lie in.
 pub struct Reservations {
     /// The registry of services.
     pub services: RegistryHandle,
     /// The registry of `IPAddress` objects.
     pub addresses: RegistryHandle,
-    /// Who gives out addresses.
+    /// The allocator of addresses.
     pub address_allocator: AddressAllocator,
-    /// Who gives out node ports.
+    /// The allocator of node ports.
     pub port_allocator: PortAllocator,
-    /// What a service holds.
+    /// The reservations of a service.
     pub held: fn(&Value) -> Held,
-    /// How long a reservation may be there before its service. No request lasts as long.
+    /// The time for which a reservation may be there before its service. No request lasts as long.
     pub patience: Duration,
     /// Measures it.
     pub clock: Clock,
@@ -57,7 +57,7 @@ pub struct RepairReservations {
     suspects: Mutex<Suspects>,
 }
 
-/// What all services hold.
+/// The reservations of all services.
 #[derive(Default)]
 struct InUse {
     /// With the service's namespace and name.
@@ -76,7 +76,7 @@ impl RepairReservations {
         }
     }
 
-    async fn repair(&self, term: &Term) -> Result<(), ApiError> {
+    async fn repair(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         // In this order: what is reserved before the services are looked at and is not theirs then is being given to one,
         // was just given back by one, or is left over.
         let addresses = self.addresses.all().await?;
@@ -176,7 +176,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What has been reserved meanwhile, or lies outside the ranges of today, is no reason to stop.
+/// Goes on after conflicts with newer reservations and values outside the ranges of today.
 fn note(reserved: Result<(), AllocateError>, what: &dyn std::fmt::Display) -> Result<(), ApiError> {
     match reserved {
         Ok(()) => tracing::warn!(%what, "what a service has was not reserved; it is now"),
@@ -202,7 +202,7 @@ impl Reconciler for RepairReservations {
         Duration::from_secs(180)
     }
 
-    fn run<'a>(&'a self, term: &'a Term) -> BoxFuture<'a, Result<(), ApiError>> {
+    fn run<'a>(&'a self, term: &'a LeaseTenure) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.repair(term))
     }
 }

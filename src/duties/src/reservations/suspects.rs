@@ -1,4 +1,4 @@
-//! What seems to be left over, and for how long it has seemed so.
+//! Reservations without a service, with the time since they were first seen.
 
 use std::{
     collections::{HashMap, HashSet},

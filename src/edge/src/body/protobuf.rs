@@ -1,17 +1,19 @@
 //! Bodies in protobuf that are read here and not by a registry: delete options.
 
 use serde_json::Value;
-use trireme_machinery::protobuf::{self, ProtobufError};
+use trireme_machinery::{ApiError, protobuf, schema::TypeTable};
 
-/// Reads a body that should hold a `type_name`. What the client says of its kind is kept, as in JSON.
+use crate::negotiation;
+
+/// Reads a body that should hold a `type_name` of these types. The kind that the client says it is stays, as in JSON.
 ///
 /// # Errors
-/// If it is no protobuf.
-pub(crate) fn decode(bytes: &[u8], type_name: &str) -> Result<Value, ProtobufError> {
-    let envelope = protobuf::envelope(bytes)?;
-    let types = trireme_kinds::data::type_table();
-    let ty = types.find(type_name).expect("only types of the table are asked for");
-    let mut value = protobuf::decode(types, ty, envelope.raw)?;
+/// 400 if it is no protobuf, 415 if there is no such type: resources without it are not written in protobuf.
+pub(crate) fn decode(bytes: &[u8], types: &TypeTable, type_name: &str) -> Result<Value, ApiError> {
+    let ty = types.find(type_name).ok_or_else(negotiation::no_protobuf)?;
+    let bad = |error: protobuf::ProtobufError| ApiError::bad_request(error.to_string());
+    let envelope = protobuf::envelope(bytes).map_err(bad)?;
+    let mut value = protobuf::decode(types, ty, envelope.raw).map_err(bad)?;
     for (name, text) in [("apiVersion", envelope.api_version), ("kind", envelope.kind)] {
         if let Some(fields) = value.as_object_mut().filter(|_| !text.is_empty()) {
             fields.insert(name.to_owned(), text.into());

@@ -1,13 +1,15 @@
 //! Finds out who asks.
 
+use std::rc::Rc;
+
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header;
-use trireme_auth::{Credentials, anonymous};
+use trireme_auth::{CertificateError, CertificateIdentity, Credentials, anonymous};
+use trireme_http::server::ClientCertificate;
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
     exchange::{Exchange, header_text},
-    server::ClientCertificate,
     state::ChainState,
     websocket,
 };
@@ -26,10 +28,14 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
         None => websocket::token(request.headers()),
     };
     let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
-    let verdict = certificate.and_then(ClientCertificate::verdict);
+    let verdict = certificate.and_then(identify);
+    let identity = verdict.as_ref().map(|verdict| match verdict {
+        Ok(read) => read.as_ref().as_ref().map_err(|why| *why),
+        Err(why) => Err(*why),
+    });
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
-        certificate: verdict.as_ref().map(|verdict| verdict.as_deref().map_err(|why| *why)),
+        certificate: identity,
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,
@@ -43,6 +49,15 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
     // Set once: the chain authenticates a request once.
     let _ = exchange.user.set(user);
     Ok(())
+}
+
+/// What a certificate says, or why it cannot be read.
+type Identity = Result<CertificateIdentity, CertificateError>;
+
+/// The identity in a client's certificate, if a client CA stands for it; `None` if certificates count no more.
+fn identify(certificate: &ClientCertificate) -> Option<Result<Rc<Identity>, CertificateError>> {
+    let verdict = certificate.verdict()?.map_err(|_| CertificateError::Untrusted);
+    Some(verdict.map(|()| certificate.read_once(CertificateIdentity::from_der)))
 }
 
 pub(crate) fn bearer_token(header: &str) -> Option<&str> {

@@ -1,6 +1,6 @@
 //! Finds out whether the user may do this.
 
-use trireme_auth::{Attributes, Decision, Wanted, forbidden};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision, forbidden};
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
@@ -17,7 +17,7 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result
         user: exchange.user.get().unwrap_or(&nobody),
         verb: info.verb.as_str(),
         wanted: if info.is_resource {
-            Wanted::Resource {
+            AuthorizationRequest::Resource {
                 group: info.group(),
                 version: info.version(),
                 resource: info.resource(),
@@ -26,7 +26,7 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result
                 name: info.name(),
             }
         } else {
-            Wanted::Path(info.path())
+            AuthorizationRequest::Path(info.path())
         },
     };
     match state.authorizer.authorize(attributes).await {

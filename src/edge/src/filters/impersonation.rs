@@ -2,7 +2,7 @@
 
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header::HeaderName;
-use trireme_auth::{Attributes, Decision, Wanted, forbidden};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision, forbidden};
 use trireme_machinery::ApiError;
 
 use crate::{
@@ -40,7 +40,7 @@ pub(crate) async fn refuse(state: &ChainState, exchange: &Exchange, request: &Re
     let attributes = Attributes {
         user: &user,
         verb: "impersonate",
-        wanted: Wanted::Resource {
+        wanted: AuthorizationRequest::Resource {
             group: "",
             version: "v1",
             resource,

@@ -18,7 +18,9 @@ use trireme_flow::Seat;
 use trireme_registry::trace::TraceStep;
 
 use super::{access_log, slow_request};
-use crate::{exchange::Exchange, metrics, server::Upgrade, spans, state::ChainState};
+use trireme_http::server::Upgrade;
+
+use crate::{exchange::Exchange, metrics, spans, state::ChainState};
 
 /// A request under way; reported when it is dropped.
 struct Observation {

@@ -10,6 +10,7 @@ use std::{
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header;
 use trireme_audit::AuditId;
+use trireme_http::server::Peer;
 use trireme_machinery::ApiError;
 use trireme_registry::trace::Trace;
 
@@ -17,7 +18,6 @@ use crate::{
     exchange::{Exchange, header_text},
     query::Query,
     request_info::RequestInfo,
-    server::Peer,
     spans,
     state::ChainState,
 };

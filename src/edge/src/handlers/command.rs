@@ -20,7 +20,7 @@ pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> An
         subresource: name.to_owned(),
         body,
         options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
-        routes: call.api.director.routes(),
+        routes: call.api.director.surface(),
     };
     let done = call.route.registry.create_subresource(request).await?;
     call.warn(done.warnings);

@@ -24,7 +24,7 @@ pub(crate) async fn handle(call: &Call, name: &str) -> Answered {
 fn connect_call(call: &Call) -> ConnectCall {
     ConnectCall {
         registry: Arc::new(call.route.registry.clone()),
-        routes: call.api.director.routes(),
+        routes: call.api.director.surface(),
         target: call.target(),
         query: call.exchange.query.pairs().to_vec(),
     }

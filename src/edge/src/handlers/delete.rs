@@ -52,7 +52,8 @@ pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deleti
         return delete_options::from_query(&call.exchange.query);
     }
     let format = negotiation::body_format(call.content_type().as_deref())?;
-    delete_options::from_body(&bytes, format, |version| {
-        call.api.catalogue.serves(&version.group, &version.version)
+    let (types, surface) = (&call.route.registry.info().types, call.api.director.surface());
+    delete_options::from_body(&bytes, format, types, |version| {
+        surface.documents().serves(&version.group, &version.version)
     })
 }

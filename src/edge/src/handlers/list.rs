@@ -18,7 +18,7 @@ use actix_web::{
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, Object, Reason};
-use trireme_registry::{Item, ListPage, ResourceInfo, request::ListRequest, versions};
+use trireme_registry::{Item, ListPage, ResourceDefinition, request::ListRequest, versions};
 
 use super::{Call, list_query};
 use crate::{
@@ -131,7 +131,7 @@ fn whole(call: &Call, page: &ListPage) -> Value {
     })
 }
 
-fn api_version(info: &ResourceInfo, version: usize) -> String {
+fn api_version(info: &ResourceDefinition, version: usize) -> String {
     let version = info.versions.get(version).unwrap_or_else(|| info.stored());
     version.group_version.to_string()
 }
@@ -163,7 +163,7 @@ enum Stage {
 
 /// A list as it goes over the wire.
 struct ListBody {
-    info: Arc<ResourceInfo>,
+    info: Arc<ResourceDefinition>,
     version: usize,
     head: Vec<u8>,
     items: std::vec::IntoIter<Arc<Item>>,
@@ -173,7 +173,7 @@ struct ListBody {
 }
 
 impl ListBody {
-    fn new(info: Arc<ResourceInfo>, version: usize, page: ListPage) -> Self {
+    fn new(info: Arc<ResourceDefinition>, version: usize, page: ListPage) -> Self {
         let kind = Value::from(&*info.list_kind);
         let api_version = Value::from(api_version(&info, version));
         let metadata = Value::Object(list_metadata(&page));

@@ -4,7 +4,6 @@
 //! reads options and body, then asks the registry.
 
 pub(crate) mod command;
-pub(crate) mod components;
 pub(crate) mod connection;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -14,6 +13,7 @@ pub(crate) mod list;
 mod object;
 pub(crate) mod patch;
 pub(crate) mod update;
+pub(crate) mod virtual_resource;
 pub(crate) mod watch;
 
 use std::borrow::Cow;
@@ -101,7 +101,7 @@ impl Call {
     fn has_protobuf(&self) -> bool {
         let info = self.route.registry.info();
         let version = info.versions.get(self.route.version);
-        version.is_some_and(|version| protobuf::describes(info.types, version.type_id))
+        version.is_some_and(|version| protobuf::describes(&info.types, version.type_id))
     }
 
     fn warn(&self, warnings: Vec<String>) {

@@ -7,9 +7,10 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{Stream, StreamExt, future, stream};
 use serde_json::{Value, json};
 use trireme_actors::Clock;
+use trireme_http::{server::Ending, websocket};
 use trireme_machinery::{ApiError, Object, Reason};
 use trireme_registry::{
-    EventKind, Item, ResourceInfo, WatchFrame, Watcher,
+    EventKind, Item, ResourceDefinition, WatchFrame, Watcher,
     list_options::WatchOptions,
     request::{Selection, WatchRequest, WatchStart},
     versions,
@@ -22,10 +23,9 @@ use super::{
 use crate::{
     negotiation::{Accept, Format, MetaVersion, Produces, View, negotiate_view, negotiate_without_tables},
     respond::Answered,
-    server::Ending,
     status,
     views::{IncludeObject, Tables, partial, stored},
-    websocket::{self, Handshake},
+    websocket as tokens,
 };
 
 /// What is named when YAML events are asked for.
@@ -56,9 +56,9 @@ pub(crate) async fn handle(call: &Call) -> Answered {
         initial_events_end: options.initial_events_end,
         timeout: options.timeout.unwrap_or_else(|| some_time(call.api.min_watch)),
     };
-    let handshake = match Handshake::of(&call.http) {
+    let handshake = match tokens::handshake(&call.http) {
         Ok(handshake) => handshake,
-        Err(refused) => return Ok(refused.response(call.exchange.error_style())),
+        Err(refused) => return Ok(tokens::refusal(refused, call.exchange.error_style())),
     };
     let watcher = call.route.registry.watch(request).await;
     let lines = Lines {
@@ -131,7 +131,7 @@ fn events(watcher: Watcher, lines: Lines, ending: &Ending) -> impl Stream<Item =
 
 /// Writes events in the form that was agreed on.
 struct Lines {
-    info: Arc<ResourceInfo>,
+    info: Arc<ResourceDefinition>,
     version: usize,
     view: View,
     include: IncludeObject,

@@ -2,12 +2,15 @@
 //! (`kubectl auth can-i`)?
 
 use serde_json::{Value, json};
-use trireme_auth::{Attributes, Decision, Wanted};
-use trireme_kinds::authorization::accessreviews::{self, Subject};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision};
 use trireme_machinery::{ApiError, GroupKind};
 use trireme_registry::request::UserInfo;
 
-use super::{Reviewers, text, texts};
+use super::{
+    Reviewers,
+    accessreviews::{self, Subject},
+    text, texts,
+};
 
 /// Asks the authorizer. The answer is what was sent, with the decision as its status.
 ///
@@ -19,7 +22,7 @@ pub(super) async fn review(
     subject: Subject,
     mut review: Value,
 ) -> Result<Value, ApiError> {
-    let faults = accessreviews::faults(&review, subject);
+    let faults = accessreviews::validate_subject_access_review(&review, subject);
     if !faults.is_empty() {
         // kube-apiserver looks for the kind where it is not.
         let kind = GroupKind {
@@ -60,7 +63,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
         (Some(wanted), _) => Attributes {
             user,
             verb: text(wanted, "verb"),
-            wanted: Wanted::Resource {
+            wanted: AuthorizationRequest::Resource {
                 group: text(wanted, "group"),
                 version: match text(wanted, "version") {
                     "" => "*",
@@ -77,7 +80,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
             Attributes {
                 user,
                 verb: text(wanted, "verb"),
-                wanted: Wanted::Path(text(wanted, "path")),
+                wanted: AuthorizationRequest::Path(text(wanted, "path")),
             }
         }
     }
@@ -131,7 +134,7 @@ mod tests {
         assert_eq!(user.extra["k"], ["a", "b"]);
         assert!(user.extra["none"].is_empty());
         let Attributes { verb, wanted, .. } = attributes(&spec, &user);
-        let Wanted::Resource {
+        let AuthorizationRequest::Resource {
             group,
             version,
             resource,

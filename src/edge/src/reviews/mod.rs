@@ -1,57 +1,48 @@
 //! Reviews: objects that are POSTed to be answered, of which nothing is kept.
 //!
-//! `routes::resources` calls [`create`] for the resources of two groups. The body is read as that of any other create; what
-//! is asked is put to the same authorizer and the same authenticators of tokens that judge requests, so that a review says
+//! The composition root has [`reviews`] served as virtual resources. The body is read as that of any other create; what is
+//! asked is put to the same authorizer and the same authenticators of tokens that judge requests, so that a review says
 //! what would happen. A dry run is answered like any other: nothing is ever stored.
 
 mod access;
+mod accessreviews;
 mod rules;
 mod subject;
 mod token;
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
-use actix_web::{
-    HttpRequest,
-    http::{StatusCode, header},
-    web,
-};
 use serde_json::{Value, json};
-use trireme_auth::{Authorizer, RuleResolver, TokenAuthenticator};
-use trireme_kinds::{authorization::accessreviews::Subject, data, data::ResourceData};
-use trireme_machinery::{ApiError, GroupVersion, GroupVersionKind, Object};
+use trireme_actors::Clock;
+use trireme_auth::{Authorizer, BoxFuture, RuleResolver, TokenAuthenticator};
+use trireme_machinery::{ApiError, GroupResource, Object};
 use trireme_registry::{
-    posted::PostedKind,
-    request::{Body, UserInfo},
+    VirtualCall, VirtualResource,
+    posted::{Posted, PostedKind},
+    request::{CreateRequest, UserInfo},
+    subresource::SubresourceCreated,
     trace::TraceStep,
 };
 
-use crate::{
-    api::Shared,
-    body,
-    exchange::{Current, header_text},
-    negotiation::{self, Produces, negotiate_without_tables},
-    options::{self, Write},
-    respond::{self, Answered},
-};
+use self::accessreviews::Subject;
 
 /// Who reviews.
-pub(crate) struct Reviewers {
+pub struct Reviewers {
     /// Says what a user may do.
-    pub(crate) authorizer: Arc<dyn Authorizer>,
+    pub authorizer: Arc<dyn Authorizer>,
     /// Lists it.
-    pub(crate) rules: Arc<dyn RuleResolver>,
+    pub rules: Arc<dyn RuleResolver>,
     /// Says whose a token is.
-    pub(crate) tokens: Arc<dyn TokenAuthenticator>,
+    pub tokens: Arc<dyn TokenAuthenticator>,
     /// Whom a token is for when nobody says: this server.
-    pub(crate) audiences: Vec<String>,
-    /// Every kind that there is.
-    pub(crate) known_kinds: HashSet<GroupVersionKind>,
+    pub audiences: Vec<String>,
+    /// The time.
+    pub clock: Clock,
 }
 
 /// What is reviewed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Review {
+enum Review {
     /// May somebody do something?
     Access(Subject),
     /// What may I do?
@@ -62,59 +53,89 @@ pub(crate) enum Review {
     Subject,
 }
 
-impl Review {
-    /// The review that a resource is, if it is one.
-    pub(crate) fn of(group: &str, resource: &str) -> Option<Self> {
-        Some(match (group, resource) {
-            ("authorization.k8s.io", "selfsubjectaccessreviews") => Self::Access(Subject::Own),
-            ("authorization.k8s.io", "subjectaccessreviews") => Self::Access(Subject::Any),
-            ("authorization.k8s.io", "localsubjectaccessreviews") => Self::Access(Subject::InNamespace),
-            ("authorization.k8s.io", "selfsubjectrulesreviews") => Self::Rules,
-            ("authentication.k8s.io", "tokenreviews") => Self::Token,
-            ("authentication.k8s.io", "selfsubjectreviews") => Self::Subject,
-            _ => return None,
-        })
-    }
+const REVIEWS: [(&str, &str, Review); 6] = [
+    (
+        "authorization.k8s.io",
+        "selfsubjectaccessreviews",
+        Review::Access(Subject::Own),
+    ),
+    (
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        Review::Access(Subject::Any),
+    ),
+    (
+        "authorization.k8s.io",
+        "localsubjectaccessreviews",
+        Review::Access(Subject::InNamespace),
+    ),
+    ("authorization.k8s.io", "selfsubjectrulesreviews", Review::Rules),
+    ("authentication.k8s.io", "tokenreviews", Review::Token),
+    ("authentication.k8s.io", "selfsubjectreviews", Review::Subject),
+];
+
+/// Answers the reviews of one resource.
+struct ReviewResource {
+    review: Review,
+    reviewers: Arc<Reviewers>,
 }
 
-/// POST of a review: answers with the object that says what is so.
-pub(crate) async fn create(
-    exchange: &Current,
-    api: &Shared,
-    request: &HttpRequest,
-    payload: web::Payload,
-    review: Review,
-    data: &ResourceData,
-) -> Answered {
-    let accept = negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
-    let content_type = header_text(request.headers(), header::CONTENT_TYPE);
-    let format = negotiation::body_format(content_type.as_deref())?;
-    let bytes = body::read(api, exchange, request, payload).await?;
-    exchange.trace.pass(TraceStep::BodyRead);
-    let options = options::read(&exchange.query, exchange.user_agent.as_deref(), Write::Create)?;
-    let info = &exchange.info;
-    let version = data.version(info.version());
-    let version = version.ok_or_else(|| ApiError::internal("the version is not served"))?;
-    let kind = GroupVersion::new(&data.group, &version.name).with_kind(&data.kind);
-    let posted = PostedKind {
-        kind: kind.clone(),
-        type_name: &version.type_name,
-        types: data::type_table(),
-        known_kinds: &api.reviewers.known_kinds,
-    };
-    let posted = posted.read(&Body { bytes, format }, info.namespace(), options.field_validation)?;
-    posted.warnings.into_iter().for_each(|warning| exchange.warn(warning));
-    exchange.trace.pass(TraceStep::Decoded);
-    let (user, object) = (exchange.user(), posted.object);
-    let mut answer = match review {
-        Review::Access(subject) => access::review(&api.reviewers, &user, subject, object).await?,
-        Review::Rules => rules::review(&api.reviewers, &user, &object).await?,
-        Review::Token => token::review(&api.reviewers, object).await?,
-        Review::Subject => subject::review(&user, &api.clock),
-    };
-    answer["kind"] = json!(&*kind.kind);
-    answer["apiVersion"] = json!(kind.group_version().to_string());
-    Ok(respond::value(exchange, accept.format, StatusCode::CREATED, &answer))
+/// What answers each of the reviews.
+pub fn reviews(reviewers: Reviewers) -> Vec<(GroupResource, Arc<dyn VirtualResource>)> {
+    let reviewers = Arc::new(reviewers);
+    REVIEWS
+        .into_iter()
+        .map(|(group, resource, review)| {
+            let name = GroupResource {
+                group: group.into(),
+                resource: resource.into(),
+            };
+            let reviewers = reviewers.clone();
+            let handler: Arc<dyn VirtualResource> = Arc::new(ReviewResource { review, reviewers });
+            (name, handler)
+        })
+        .collect()
+}
+
+impl VirtualResource for ReviewResource {
+    fn create<'a>(
+        &'a self,
+        call: VirtualCall,
+        request: CreateRequest,
+    ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
+        Box::pin(async move {
+            let definition = &call.definition;
+            let version = definition.versions.get(request.target.version);
+            let version = version.ok_or_else(|| ApiError::internal("the version is not served"))?;
+            let kind = definition.kind_in(version);
+            let posted = PostedKind {
+                kind: kind.clone(),
+                type_id: version.type_id,
+                types: &definition.types,
+                known_kinds: call.surface.known_kinds().clone(),
+            };
+            let Posted { object, warnings } = posted.read(
+                &request.body,
+                &request.target.namespace,
+                request.options.field_validation,
+            )?;
+            request.target.trace.pass(TraceStep::Decoded);
+            let (user, reviewers) = (&request.target.user, &self.reviewers);
+            let mut answer = match self.review {
+                Review::Access(subject) => access::review(reviewers, user, subject, object).await?,
+                Review::Rules => rules::review(reviewers, user, &object).await?,
+                Review::Token => token::review(reviewers, object).await?,
+                Review::Subject => subject::review(user, &reviewers.clock),
+            };
+            answer["kind"] = json!(&*kind.kind);
+            answer["apiVersion"] = json!(kind.group_version().to_string());
+            Ok(SubresourceCreated {
+                object: Some(answer),
+                warnings,
+                audit_annotations: Default::default(),
+            })
+        })
+    }
 }
 
 /// A text of a struct; empty if it is absent.
@@ -143,24 +164,4 @@ fn user_info(user: &UserInfo) -> Value {
         info.insert("extra".into(), json!(user.extra));
     }
     info.into()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_resource_of_both_groups_is_a_review() {
-        let groups = ["authentication.k8s.io", "authorization.k8s.io"];
-        let all = data::resources()
-            .iter()
-            .filter(|row| groups.contains(&row.group.as_str()));
-        let reviews: Vec<_> = all
-            .map(|row| (&row.plural, Review::of(&row.group, &row.plural)))
-            .collect();
-        assert_eq!(reviews.len(), 6);
-        for (plural, review) in reviews {
-            assert!(review.is_some(), "{plural}");
-        }
-    }
 }

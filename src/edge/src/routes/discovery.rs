@@ -2,12 +2,11 @@
 
 use actix_web::{
     HttpRequest, HttpResponse,
-    http::{Method, StatusCode, header},
+    http::{Method, header},
 };
-use serde_json::Value;
 use trireme_machinery::ApiError;
+use trireme_registry::documents::Document;
 
-use super::catalogue::Tagged;
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
@@ -33,8 +32,8 @@ pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -
             &exchange,
             &request,
             accept,
-            &api.catalogue.core,
-            &api.catalogue.aggregated_core,
+            &api.api_versions,
+            api.director.surface().documents().aggregated_core(),
         )
     });
     respond::finish(&exchange, read_only(&exchange, answered))
@@ -42,14 +41,15 @@ pub(super) async fn core(exchange: Current, api: Shared, request: HttpRequest) -
 
 /// `/apis`
 pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
-    let catalogue = &api.catalogue;
+    let surface = api.director.surface();
+    let documents = surface.documents();
     let answered = negotiate_form(&exchange, Routed::No).map(|accept| {
         tagged(
             &exchange,
             &request,
             accept,
-            &catalogue.group_list,
-            &catalogue.aggregated_groups,
+            documents.group_list(),
+            documents.aggregated_groups(),
         )
     });
     respond::finish(&exchange, read_only(&exchange, answered))
@@ -58,19 +58,27 @@ pub(super) async fn groups(exchange: Current, api: Shared, request: HttpRequest)
 /// `/apis/{group}`
 pub(super) async fn group(exchange: Current, api: Shared) -> HttpResponse {
     let name = segment(&exchange, 1).to_owned();
-    plain(&exchange, Routed::No, api.catalogue.group(&name))
+    plain(&exchange, Routed::No, api.director.surface().documents().group(&name))
 }
 
 /// `/api/{version}`
 pub(super) async fn core_version(exchange: Current, api: Shared) -> HttpResponse {
     let version = segment(&exchange, 1).to_owned();
-    plain(&exchange, Routed::Yes, api.catalogue.resource_list("", &version))
+    plain(
+        &exchange,
+        Routed::Yes,
+        api.director.surface().documents().resource_list("", &version),
+    )
 }
 
 /// `/apis/{group}/{version}`
 pub(super) async fn version(exchange: Current, api: Shared) -> HttpResponse {
     let (group, version) = (segment(&exchange, 1).to_owned(), segment(&exchange, 2).to_owned());
-    plain(&exchange, Routed::Yes, api.catalogue.resource_list(&group, &version))
+    plain(
+        &exchange,
+        Routed::Yes,
+        api.director.surface().documents().resource_list(&group, &version),
+    )
 }
 
 fn segment(exchange: &Exchange, index: usize) -> &str {
@@ -111,13 +119,12 @@ fn negotiate_form(exchange: &Exchange, routed: Routed) -> Result<Accept<Form>, A
     agree(exchange, routed, offered)
 }
 
-fn plain(exchange: &Exchange, routed: Routed, document: Option<&Value>) -> HttpResponse {
+fn plain(exchange: &Exchange, routed: Routed, document: Option<&Document>) -> HttpResponse {
     let Some(document) = document else {
         return status::page_not_found();
     };
     let offered = |_: &str, _: &str, _: &str| None::<()>;
-    let answered = agree(exchange, routed, offered)
-        .map(|accept| respond::value(exchange, accept.format, StatusCode::OK, document));
+    let answered = agree(exchange, routed, offered).map(|accept| respond::document(exchange, accept.format, document));
     respond::finish(exchange, read_only(exchange, answered))
 }
 
@@ -133,12 +140,12 @@ fn tagged(
     exchange: &Exchange,
     request: &HttpRequest,
     accept: Accept<Form>,
-    plain: &Tagged,
-    aggregated: &Tagged,
+    plain: &Document,
+    aggregated: &Document,
 ) -> HttpResponse {
     let vary = (header::VARY, "Accept");
     if accept.view == Form::Plain {
-        let mut response = respond::value(exchange, accept.format, StatusCode::OK, &plain.value);
+        let mut response = respond::document(exchange, accept.format, plain);
         response
             .headers_mut()
             .insert(vary.0, header::HeaderValue::from_static(vary.1));
@@ -148,9 +155,10 @@ fn tagged(
         .headers()
         .get(header::IF_NONE_MATCH)
         .and_then(|value| value.to_str().ok());
-    if known == Some(&aggregated.etag) {
+    let etag = aggregated.etag();
+    if known == Some(&etag) {
         return HttpResponse::NotModified()
-            .insert_header((header::ETAG, &*aggregated.etag))
+            .insert_header((header::ETAG, &*etag))
             .insert_header(vary)
             .finish();
     }
@@ -158,10 +166,10 @@ fn tagged(
         "{};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
         accept.format.media_type()
     );
-    let mut response = respond::value(exchange, accept.format, StatusCode::OK, &aggregated.value);
+    let mut response = respond::document(exchange, accept.format, aggregated);
     let headers = response.headers_mut();
     headers.insert(vary.0, header::HeaderValue::from_static(vary.1));
-    for (name, text) in [(header::CONTENT_TYPE, &media_type), (header::ETAG, &aggregated.etag)] {
+    for (name, text) in [(header::CONTENT_TYPE, &media_type), (header::ETAG, &etag)] {
         if let Ok(value) = header::HeaderValue::from_str(text) {
             headers.insert(name, value);
         }

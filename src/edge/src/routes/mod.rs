@@ -4,7 +4,6 @@
 //! request that is carried out. They are matched by their first segment and a guard, as a pattern with variables is a
 //! regular expression: a tenth of what the server does for a GET.
 
-pub(crate) mod catalogue;
 mod debug;
 mod discovery;
 pub(crate) mod health;

@@ -4,10 +4,11 @@ use actix_web::{
     HttpRequest, HttpResponse,
     http::{Method, StatusCode, header},
 };
-use trireme_kinds::openapi::{self, Document};
 use trireme_machinery::{ApiError, Reason};
+use trireme_registry::documents::Document;
 
 use crate::{
+    api::Shared,
     exchange::{Current, Exchange},
     respond, status,
 };
@@ -25,50 +26,43 @@ const V3_PROTOBUF: [&str; 2] = [
 const IMMUTABLE: &str = "public, immutable";
 
 /// `/openapi/v2`
-pub(super) async fn v2(exchange: Current, request: HttpRequest) -> HttpResponse {
+pub(super) async fn v2(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
         let protobuf = wanted(&exchange, &V2_PROTOBUF)?;
+        let surface = api.director.surface();
         let (document, media_type) = if protobuf {
-            (
-                made(|| Some(openapi::builtin().v2_protobuf().clone())).await?,
-                V2_PROTOBUF[1],
-            )
+            let document = rendered(move || surface.documents().openapi_v2_protobuf()).await?;
+            (document, V2_PROTOBUF[1])
         } else {
-            (
-                made(|| Some(openapi::builtin().v2_json().clone())).await?,
-                "application/json",
-            )
+            let document = rendered(move || surface.documents().openapi_v2_json()).await?;
+            (document, "application/json")
         };
-        let document = document.ok_or_else(status::resource_not_found)?;
         Ok(send(&request, &document, media_type))
     };
     respond::finish(&exchange, answered.await)
 }
 
 /// `/openapi/v3`
-pub(super) async fn v3_index(exchange: Current) -> HttpResponse {
+pub(super) async fn v3_index(exchange: Current, api: Shared) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
-        let index = made(|| Some(openapi::index([openapi::builtin()]).to_string())).await?;
-        Ok(respond::text(StatusCode::OK, index.unwrap_or_default()))
+        let surface = api.director.surface();
+        let index = rendered(move || surface.documents().openapi_index()).await?;
+        let index = String::from_utf8_lossy(&index.body).into_owned();
+        Ok(respond::text(StatusCode::OK, index))
     };
     respond::finish(&exchange, answered.await)
 }
 
 /// `/openapi/v3/{path}`
-pub(super) async fn v3(exchange: Current, request: HttpRequest) -> HttpResponse {
+pub(super) async fn v3(exchange: Current, api: Shared, request: HttpRequest) -> HttpResponse {
     let answered = async {
         read_only(&exchange)?;
-        let path = exchange
-            .info
-            .path()
-            .strip_prefix("/openapi/v3/")
-            .unwrap_or_default()
-            .trim_end_matches('/')
-            .to_owned();
-        let found = path.clone();
-        let Some(document) = made(move || openapi::builtin().v3(&found).cloned()).await? else {
+        let path = exchange.info.path().strip_prefix("/openapi/v3/").unwrap_or_default();
+        let path = path.trim_end_matches('/').to_owned();
+        let surface = api.director.surface();
+        let Some(hash) = surface.documents().openapi_v3_hash(&path).map(str::to_owned) else {
             return Ok(status::page_not_found());
         };
         if wanted(&exchange, &V3_PROTOBUF)? {
@@ -77,21 +71,23 @@ pub(super) async fn v3(exchange: Current, request: HttpRequest) -> HttpResponse 
                 "OpenAPI v3 is only served as application/json",
             ));
         }
-        match exchange.query.get("hash") {
-            None | Some("") => Ok(send(&request, &document, "application/json")),
-            Some(hash) if hash == document.hash => {
-                let mut response = send(&request, &document, "application/json");
-                let value = header::HeaderValue::from_static(IMMUTABLE);
-                response.headers_mut().insert(header::CACHE_CONTROL, value);
-                Ok(response)
-            }
-            Some(_) => {
-                let location = format!("/openapi/v3/{path}?hash={}", document.hash);
-                Ok(HttpResponse::MovedPermanently()
-                    .insert_header((header::LOCATION, location))
-                    .finish())
-            }
+        let asked_for = exchange.query.get("hash").filter(|asked_for| !asked_for.is_empty());
+        if asked_for.is_some_and(|asked_for| asked_for != hash) {
+            let location = format!("/openapi/v3/{path}?hash={hash}");
+            return Ok(HttpResponse::MovedPermanently()
+                .insert_header((header::LOCATION, location))
+                .finish());
         }
+        let is_immutable = asked_for.is_some();
+        let Some(document) = rendered(move || surface.documents().openapi_v3(&path)).await? else {
+            return Ok(status::page_not_found());
+        };
+        let mut response = send(&request, &document, "application/json");
+        if is_immutable {
+            let value = header::HeaderValue::from_static(IMMUTABLE);
+            response.headers_mut().insert(header::CACHE_CONTROL, value);
+        }
+        Ok(response)
     };
     respond::finish(&exchange, answered.await)
 }
@@ -104,11 +100,11 @@ fn read_only(exchange: &Exchange) -> Result<(), ApiError> {
     }
 }
 
-/// Makes a document in a thread of its own: the first time takes long.
-async fn made<T: Send + 'static>(make: impl FnOnce() -> Option<T> + Send + 'static) -> Result<Option<T>, ApiError> {
-    tokio::task::spawn_blocking(make)
+/// Renders a document in a thread of its own: the first time takes long.
+async fn rendered<T: Send + 'static>(render: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(render)
         .await
-        .map_err(|_| ApiError::internal("the document could not be made"))
+        .map_err(|_| ApiError::internal("the document could not be rendered"))
 }
 
 /// Whether protobuf is asked for, and JSON not before it.
@@ -130,7 +126,7 @@ fn wanted(exchange: &Exchange, protobuf: &[&str]) -> Result<bool, ApiError> {
 }
 
 fn send(request: &HttpRequest, document: &Document, media_type: &str) -> HttpResponse {
-    let etag = format!("\"{}\"", document.hash);
+    let etag = document.etag();
     let known = request
         .headers()
         .get(header::IF_NONE_MATCH)

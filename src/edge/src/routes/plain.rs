@@ -81,7 +81,7 @@ pub(super) async fn metrics(api: Shared) -> HttpResponse {
 
 /// `/`
 pub(super) async fn index(exchange: Current, api: Shared) -> HttpResponse {
-    let mut paths = api.catalogue.paths();
+    let mut paths = api.director.surface().documents().paths();
     paths.extend(PATHS.map(str::to_owned));
     if api.issuer.is_some() {
         paths.extend(ISSUER_PATHS.map(str::to_owned));

@@ -1,40 +1,20 @@
 //! Paths of objects: finds the resource, holds the request against what the resource can do, and calls the verb.
 
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
-use trireme_kinds::data::ResourceData;
 use trireme_machinery::{ApiError, Reason};
-use trireme_registry::{ResourceInfo, Route, request::Subresource, subresource::SubresourceRole};
+use trireme_registry::{
+    Backend, ResourceDefinition, Route, SubresourceDefinition, SubresourceKind, Verb, Verbs, request::Subresource,
+    subresource::SubresourceRole,
+};
 
 use crate::{
     api::Shared,
     exchange::{Current, Exchange},
-    handlers::{self, Call},
+    handlers::{self, Call, virtual_resource},
     request_info::is_segment,
     respond::{self, Answered},
-    reviews::{self, Review},
     status,
 };
-
-/// Resources that clients are told to leave: group, version, plural, warning.
-const DEPRECATED: [(&str, &str, &str, &str); 2] = [
-    (
-        "",
-        "v1",
-        "endpoints",
-        "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
-    ),
-    (
-        "",
-        "v1",
-        COMPONENT_STATUSES,
-        "v1 ComponentStatus is deprecated in v1.19+",
-    ),
-];
-
-const COMPONENT_STATUSES: &str = "componentstatuses";
-
-/// A resource that stands for a subresource, which the body's name is for: the resource, and whose subresource it is.
-const LEGACY_BINDINGS: (&str, &str, &str) = ("bindings", "pods", "binding");
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
 pub(super) async fn dispatch(
@@ -44,127 +24,93 @@ pub(super) async fn dispatch(
     payload: web::Payload,
 ) -> HttpResponse {
     let info = &exchange.info;
-    if !api.catalogue.serves(info.group(), info.version()) {
-        return status::page_not_found();
-    }
+    let surface = api.director.surface();
+    let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
+        if !surface.documents().serves(info.group(), info.version()) {
+            return status::page_not_found();
+        }
+        return respond::finish(&exchange, Err(status::resource_not_found()));
+    };
     // It was authorized as `proxy`, so nothing else may come of it.
     if info.verb.as_str() == "proxy" {
         return respond::finish(&exchange, Err(status::resource_not_found()));
     }
-    warn_if_deprecated(&exchange);
-    let answered = match api
-        .director
-        .routes()
-        .find(info.group(), info.version(), info.resource())
-    {
-        Some(route) => stored(exchange.clone(), api, request, payload, route).await,
-        None => not_stored(&exchange, &api, &request, payload).await,
+    let version = served.definition.versions.get(served.version);
+    if let Some(warning) = version.and_then(|version| version.deprecation.as_deref()) {
+        exchange.warn(warning);
+    }
+    let answered = match served.backend {
+        Backend::Stored(registry) => {
+            let route = Route {
+                registry: registry.clone(),
+                version: served.version,
+            };
+            stored(exchange.clone(), api, request, payload, route).await
+        }
+        Backend::Virtual(handler) => {
+            let call = virtual_resource::Call {
+                exchange: exchange.clone(),
+                api,
+                http: request,
+                definition: served.definition.clone(),
+                version: served.version,
+                handler: handler.clone(),
+                surface: surface.clone(),
+            };
+            not_stored(call, payload).await
+        }
+        Backend::Proxied(backend) => Err(not_implemented(&format!("the proxy to {}", backend.name()))),
     };
     respond::finish(&exchange, answered)
 }
 
-fn warn_if_deprecated(exchange: &Exchange) {
-    let info = &exchange.info;
-    let place = (info.group(), info.version(), info.resource());
-    for (group, version, resource, text) in DEPRECATED {
-        if place == (group, version, resource) {
-            exchange.warn(text);
-        }
-    }
-}
-
-/// What is asked of a resource, by method and by whether there is a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
-}
-
-impl Action {
-    fn of(exchange: &Exchange) -> Option<Self> {
-        let named = !exchange.info.path_name().is_empty();
-        if exchange.info.verb.as_str() == "watch" {
-            return (exchange.method == Method::GET).then_some(Self::Watch);
-        }
-        match (&exchange.method, named) {
-            (&Method::GET, true) => Some(Self::Get),
-            (&Method::GET, false) => Some(Self::List),
-            (&Method::POST, _) => Some(Self::Create),
-            (&Method::PUT, true) => Some(Self::Update),
-            (&Method::PATCH, true) => Some(Self::Patch),
-            (&Method::DELETE, true) => Some(Self::Delete),
-            (&Method::DELETE, false) => Some(Self::DeleteCollection),
-            _ => None,
-        }
-    }
-
-    fn verb(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-}
-
 async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web::Payload, route: Route) -> Answered {
-    let resource = route.registry.info();
+    let definition = route.registry.info().clone();
     // Set once: a request has one resource.
-    let _ = exchange.resource.set(resource.clone());
-    check_place(&exchange, resource)?;
-    let data = api
-        .catalogue
-        .resource(&resource.resource.group, &resource.resource.resource);
-    let asked = asked(&exchange, resource, data)?;
-    let subresource = match asked {
-        Asked::Object(subresource) => subresource,
-        Asked::Create | Asked::Connect => Subresource::None,
-    };
-    let name = exchange.info.subresource().to_owned();
-    let call = |exchange, api, http, route| Call {
+    let _ = exchange.resource.set(definition.clone());
+    check_place(&exchange, &definition)?;
+    let part = subresource(&exchange, &definition)?;
+    if let Some((part, role)) = part.filter(|(_, role)| *role != SubresourceKind::Update) {
+        check_subresource_verb(&exchange, part)?;
+        let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
+        return match role {
+            SubresourceKind::Create => handlers::command::handle(&call, &name, payload).await,
+            _ => handlers::connection::handle(&call, &name).await,
+        };
+    }
+    let action = exchange.info.action.ok_or_else(ApiError::method_not_allowed)?;
+    let part = part.map(|(part, _)| part);
+    check_verb(&exchange, part.map_or(definition.verbs, |part| part.verbs), action)?;
+    let needs_namespace = matches!(action, Verb::Create | Verb::DeleteCollection);
+    if definition.namespaced && exchange.info.namespace().is_empty() && needs_namespace {
+        return Err(ApiError::method_not_allowed());
+    }
+    let part = part.map_or(Ok(Subresource::None), |part| part_of(&definition, part))?;
+    let call = call(exchange, api, http, route, part);
+    match action {
+        Verb::Get => handlers::get::handle(&call).await,
+        Verb::List => handlers::list::handle(&call).await,
+        Verb::Watch => handlers::watch::handle(&call).await,
+        Verb::Create => handlers::create::handle(&call, payload).await,
+        Verb::Update => handlers::update::handle(&call, payload).await,
+        Verb::Patch => handlers::patch::handle(&call, payload).await,
+        Verb::Delete => handlers::delete::handle(&call, payload).await,
+        Verb::DeleteCollection => handlers::delete_collection::handle(&call, payload).await,
+    }
+}
+
+fn call(exchange: Current, api: Shared, http: HttpRequest, route: Route, subresource: Subresource) -> Call {
+    Call {
         api,
         exchange,
         http,
         route,
         subresource,
-    };
-    match asked {
-        Asked::Object(_) => {}
-        Asked::Create => return handlers::command::handle(&call(exchange, api, http, route), &name, payload).await,
-        Asked::Connect => return handlers::connection::handle(&call(exchange, api, http, route), &name).await,
-    }
-    let action = Action::of(&exchange).ok_or_else(ApiError::method_not_allowed)?;
-    check_verb(&exchange, data, subresource, action)?;
-    let needs_namespace = matches!(action, Action::Create | Action::DeleteCollection);
-    if resource.namespaced && exchange.info.namespace().is_empty() && needs_namespace {
-        return Err(ApiError::method_not_allowed());
-    }
-    let call = call(exchange, api, http, route);
-    match action {
-        Action::Get => handlers::get::handle(&call).await,
-        Action::List => handlers::list::handle(&call).await,
-        Action::Watch => handlers::watch::handle(&call).await,
-        Action::Create => handlers::create::handle(&call, payload).await,
-        Action::Update => handlers::update::handle(&call, payload).await,
-        Action::Patch => handlers::patch::handle(&call, payload).await,
-        Action::Delete => handlers::delete::handle(&call, payload).await,
-        Action::DeleteCollection => handlers::delete_collection::handle(&call, payload).await,
     }
 }
 
 /// Holds namespace and name against the resource's scope and against what may stand in a key of the store.
-fn check_place(exchange: &Exchange, resource: &ResourceInfo) -> Result<(), ApiError> {
+fn check_place(exchange: &Exchange, resource: &ResourceDefinition) -> Result<(), ApiError> {
     let info = &exchange.info;
     // A namespace is, in `RequestInfo`'s view, in itself.
     let in_namespace = !info.namespace().is_empty() && info.namespace() != info.path_name();
@@ -194,53 +140,40 @@ fn check_place(exchange: &Exchange, resource: &ResourceInfo) -> Result<(), ApiEr
     Ok(())
 }
 
-/// What a request is for.
-enum Asked {
-    /// An object, or a part of one.
-    Object(Subresource),
-    /// Something to be done to an object.
-    Create,
-    /// Somebody behind an object.
-    Connect,
-}
-
-/// Finds out what the subresource is, if there is one. Of what is not the object itself it is also known that the
-/// method is served.
-fn asked(exchange: &Exchange, resource: &ResourceInfo, data: Option<&ResourceData>) -> Result<Asked, ApiError> {
-    let info = &exchange.info;
-    let name = info.subresource();
+/// The subresource that a request is for, if it is for one, with its role.
+fn subresource<'d>(
+    exchange: &Exchange,
+    definition: &'d ResourceDefinition,
+) -> Result<Option<(&'d SubresourceDefinition, SubresourceKind)>, ApiError> {
+    let name = exchange.info.subresource();
     if name.is_empty() {
-        return Ok(Asked::Object(Subresource::None));
+        return Ok(None);
     }
-    let known = data.and_then(|data| data.subresources.iter().find(|subresource| subresource.name == name));
-    let known = known.ok_or_else(status::resource_not_found)?;
-    let role = resource.strategy.subresource(name);
-    match (name, &role) {
-        ("status", _) => return Ok(Asked::Object(Subresource::Status)),
-        ("scale", _) if resource.scale.is_some() => return Ok(Asked::Object(Subresource::Scale)),
-        ("finalize", _) => return Ok(Asked::Object(Subresource::Finalize)),
-        (_, Some(SubresourceRole::Update(updater))) => return Ok(Asked::Object(Subresource::Update(updater.name()))),
-        _ => {}
-    }
-    let verb = subresource_verb(&exchange.method).ok_or_else(ApiError::method_not_allowed)?;
-    if !known.verbs.iter().any(|known| known == verb) {
-        return Err(ApiError::method_not_allowed());
-    }
-    match role {
-        Some(SubresourceRole::Create(_)) => Ok(Asked::Create),
-        Some(SubresourceRole::Connect(_)) => Ok(Asked::Connect),
-        _ => Err(not_implemented(&format!("{}/{name}", info.resource()))),
+    let known = definition.subresource(name).ok_or_else(status::resource_not_found)?;
+    Ok(Some((known, known.role)))
+}
+
+/// The part of the object that an updating subresource is.
+fn part_of(definition: &ResourceDefinition, part: &SubresourceDefinition) -> Result<Subresource, ApiError> {
+    match &*part.name {
+        "status" => Ok(Subresource::Status),
+        "scale" if definition.scale.is_some() => Ok(Subresource::Scale),
+        "finalize" => Ok(Subresource::Finalize),
+        name => match definition.strategy.subresource(name) {
+            Some(SubresourceRole::Update(updater)) => Ok(Subresource::Update(updater.name())),
+            _ => Err(not_implemented(&format!("{}/{name}", definition.resource.resource))),
+        },
     }
 }
 
-fn subresource_verb(method: &Method) -> Option<&'static str> {
-    match *method {
-        Method::GET | Method::HEAD => Some("get"),
-        Method::POST => Some("create"),
-        Method::PUT => Some("update"),
-        Method::PATCH => Some("patch"),
-        Method::DELETE => Some("delete"),
-        _ => None,
+fn check_subresource_verb(exchange: &Exchange, part: &SubresourceDefinition) -> Result<(), ApiError> {
+    let verb = match exchange.method {
+        Method::GET | Method::HEAD => Some(Verb::Get),
+        _ => exchange.info.action,
+    };
+    match verb.filter(|verb| part.verbs.contains(*verb)) {
+        Some(_) => Ok(()),
+        None => Err(ApiError::method_not_allowed()),
     }
 }
 
@@ -249,78 +182,43 @@ pub(crate) fn not_implemented(what: &str) -> ApiError {
     ApiError::new(Reason::NotImplemented, text)
 }
 
-fn check_verb(
-    exchange: &Exchange,
-    data: Option<&ResourceData>,
-    subresource: Subresource,
-    action: Action,
-) -> Result<(), ApiError> {
+fn check_verb(exchange: &Exchange, verbs: Verbs, action: Verb) -> Result<(), ApiError> {
     let named = !exchange.info.path_name().is_empty();
-    if action == Action::Create && named {
-        return Err(ApiError::method_not_allowed());
-    }
-    let Some(data) = data else { return Ok(()) };
-    let verbs = match subresource {
-        Subresource::None => Some(&data.verbs),
-        _ => data
-            .subresources
-            .iter()
-            .find(|known| known.name == exchange.info.subresource())
-            .map(|known| &known.verbs),
-    };
-    if verbs.is_some_and(|verbs| verbs.iter().any(|verb| verb == action.verb())) {
+    if verbs.contains(action) && !(named && action == Verb::Create) {
         Ok(())
     } else {
         Err(ApiError::method_not_allowed())
     }
 }
 
-/// Whether there is a path for the request at all, whatever its method: that of a single object, of a collection, or of
-/// what all namespaces have is there for certain verbs only.
-fn has_path(exchange: &Exchange, data: &ResourceData) -> bool {
+/// Reports whether there is a path for the request at all, whatever its method: that of a single object, of a collection,
+/// or of what all namespaces have is there for certain verbs only.
+fn has_path(exchange: &Exchange, definition: &ResourceDefinition) -> bool {
     let info = &exchange.info;
-    let serves = |wanted: &[&str]| data.verbs.iter().any(|verb| wanted.contains(&verb.as_str()));
-    let in_scope = info.namespace().is_empty() != data.namespaced;
+    let in_scope = info.namespace().is_empty() != definition.namespaced;
     match info.path_name() {
         // Of what lives in namespaces, all there are can be listed.
-        "" => in_scope || data.namespaced && serves(&["list"]),
-        _ => in_scope && serves(&["get", "update", "patch", "delete"]),
+        "" => in_scope || definition.namespaced && definition.verbs.contains(Verb::List),
+        _ => {
+            let of_objects = [Verb::Get, Verb::Update, Verb::Patch, Verb::Delete];
+            in_scope && of_objects.into_iter().any(|verb| definition.verbs.contains(verb))
+        }
     }
 }
 
-/// Resources that exist but are kept by no registry: reviews, bindings, component statuses.
-async fn not_stored(exchange: &Current, api: &Shared, request: &HttpRequest, payload: web::Payload) -> Answered {
-    let info = &exchange.info;
-    let data = api.catalogue.resource(info.group(), info.resource());
-    let data = data.filter(|data| data.versions.iter().any(|version| version.name == info.version()));
-    let data = data.ok_or_else(status::resource_not_found)?;
-    if !info.subresource().is_empty() && !data.subresources.iter().any(|known| known.name == info.subresource()) {
+/// Resources that no registry keeps: reviews, bindings, component statuses.
+async fn not_stored(call: virtual_resource::Call, payload: web::Payload) -> Answered {
+    let (info, definition) = (&call.exchange.info, &call.definition);
+    let is_known = info.subresource().is_empty() || definition.subresource(info.subresource()).is_some();
+    if !is_known || !has_path(&call.exchange, definition) {
         return Err(status::resource_not_found());
     }
-    if !has_path(exchange, data) {
-        return Err(status::resource_not_found());
+    let action = info.action.ok_or_else(ApiError::method_not_allowed)?;
+    check_verb(&call.exchange, definition.verbs, action)?;
+    match action {
+        Verb::Create => virtual_resource::create(&call, payload).await,
+        Verb::Get => virtual_resource::get(&call).await,
+        Verb::List => virtual_resource::list(&call).await,
+        _ => Err(not_implemented(&definition.resource.resource)),
     }
-    let action = Action::of(exchange).ok_or_else(ApiError::method_not_allowed)?;
-    check_verb(exchange, Some(data), Subresource::None, action)?;
-    if let Some(review) = Review::of(info.group(), info.resource()) {
-        return reviews::create(exchange, api, request, payload, review, data).await;
-    }
-    if (info.group(), info.resource()) == ("", COMPONENT_STATUSES) {
-        return match info.path_name() {
-            "" => handlers::components::list(exchange, api).await,
-            name => handlers::components::get(exchange, api, name).await,
-        };
-    }
-    if (info.group(), info.resource()) == ("", LEGACY_BINDINGS.0) {
-        let route = api.director.routes().find("", info.version(), LEGACY_BINDINGS.1);
-        let call = Call {
-            api: api.clone(),
-            exchange: exchange.clone(),
-            http: request.clone(),
-            route: route.ok_or_else(status::resource_not_found)?,
-            subresource: Subresource::None,
-        };
-        return handlers::command::handle(&call, LEGACY_BINDINGS.2, payload).await;
-    }
-    Err(not_implemented(info.resource()))
 }

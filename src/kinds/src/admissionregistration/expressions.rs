@@ -1,10 +1,8 @@
 //! Expressions of webhooks and policies: what they may speak of, and what they must evaluate to.
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::{self, AdmissionVariables, Environment, Type},
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::{self as cel, AdmissionVariables, Environment, Type};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
 use crate::{
     checks::push_invalid,
@@ -35,7 +33,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// What the expressions of one webhook or policy may speak of.
+/// Variables that the expressions of one webhook or policy may use.
 #[derive(Default)]
 pub(super) struct Scope {
     /// The policy has parameters.
@@ -70,15 +68,15 @@ impl Scope {
     }
 
     /// Checks a policy's variables; each may speak of those before it.
-    pub(super) fn push_variables(&mut self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    pub(super) fn validate_variables(&mut self, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         for (index, variable) in items(spec, "variables").iter().enumerate() {
             let at = path.index(index);
             let (name, expression) = (text(variable, "name"), text(variable, "expression"));
             if name.trim().is_empty() {
                 errors.push(Error::required(&at.child("name"), "name is not specified"));
             } else if !is_identifier(name) {
-                let fault = "must be a valid CEL identifier".to_owned();
-                push_invalid(errors, &at.child("name"), name, vec![fault]);
+                let error = "must be a valid CEL identifier".to_owned();
+                push_invalid(&at.child("name"), name, vec![error], errors);
             }
             let at = at.child("expression");
             if expression.trim().is_empty() {
@@ -88,8 +86,8 @@ impl Scope {
             // What does not compile is told once, not wherever it is spoken of.
             let output = match cel::compile(&self.environment(true), expression) {
                 Ok(output) => output,
-                Err(fault) => {
-                    errors.push(compilation_failed(&at, expression, &fault));
+                Err(error) => {
+                    errors.push(compilation_failed(&at, expression, &error));
                     Type::Dyn
                 }
             };
@@ -98,16 +96,16 @@ impl Scope {
     }
 }
 
-/// Checks an expression that must evaluate to one of these types; faults show `shown`.
-pub(super) fn push_expression(
-    errors: &mut ErrorList,
+/// Checks an expression that must evaluate to one of these types; errors show `shown`.
+pub(super) fn validate_cel_condition(
     environment: &Environment,
     (expression, shown): (&str, &str),
     path: &Path<'_>,
     expected: &[&str],
+    errors: &mut ErrorList,
 ) {
     match cel::compile(environment, expression) {
-        Err(fault) => errors.push(compilation_failed(path, shown, &fault)),
+        Err(error) => errors.push(compilation_failed(path, shown, &error)),
         Ok(output) => {
             let output = output.to_string();
             let wanted = match expected {
@@ -121,8 +119,8 @@ pub(super) fn push_expression(
     }
 }
 
-fn compilation_failed(path: &Path<'_>, expression: &str, fault: &cel::CompileError) -> Error {
-    Error::invalid_str(path, expression, &format!("compilation failed: {fault}"))
+fn compilation_failed(path: &Path<'_>, expression: &str, error: &cel::CompileError) -> Error {
+    Error::invalid_str(path, expression, &format!("compilation failed: {error}"))
 }
 
 fn is_identifier(name: &str) -> bool {

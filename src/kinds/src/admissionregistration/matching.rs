@@ -1,32 +1,32 @@
-//! What requests a webhook or policy is for: rules, selectors, conditions.
+//! The requests that a webhook or policy matches: rules, selectors, conditions.
 
 use serde_json::Value;
+use trireme_cel::Environment;
 use trireme_machinery::{
-    cel::Environment,
     field::{Error, ErrorList, Path},
     names,
 };
 
-use super::expressions::push_expression;
+use super::expressions::validate_cel_condition;
 use crate::{
-    checks::{push_invalid, push_selector, push_unsupported, require},
+    checks::{push_invalid, require, validate_optional_label_selector, validate_supported},
     values::{items, text},
 };
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
-/// What a mutating policy can be called for: there is nothing to change when an object is deleted.
+/// Operations of a mutating policy: there is nothing to change when an object is deleted.
 const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Faults of a rule with its operations.
-pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+/// Validates a rule with its operations.
+pub(super) fn validate_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("operations");
     let operations = items(rule, "operations");
     if operations.is_empty() {
         errors.push(Error::required(&at, ""));
     }
-    push_lone_wildcard(errors, operations, &at, "operations");
+    validate_lone_wildcard(operations, &at, "operations", errors);
     for (index, operation) in operations.iter().filter_map(Value::as_str).enumerate() {
         if !OPERATIONS.contains(&operation) {
             errors.push(Error::not_supported(&at.index(index), operation, &OPERATIONS));
@@ -38,7 +38,7 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         if list.is_empty() {
             errors.push(Error::required(&at, ""));
         }
-        push_lone_wildcard(errors, list, &at, what);
+        validate_lone_wildcard(list, &at, what, errors);
         for (index, _) in list
             .iter()
             .enumerate()
@@ -47,20 +47,20 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
             errors.push(Error::required(&at.index(index), ""));
         }
     }
-    push_resources(errors, rule, &path.child("resources"));
+    validate_resources(rule, &path.child("resources"), errors);
     if rule.get("scope").is_some() {
-        push_unsupported(errors, rule, path, "scope", &SCOPES);
+        validate_supported(rule, path, "scope", &SCOPES, errors);
     }
 }
 
-fn push_lone_wildcard(errors: &mut ErrorList, list: &[Value], path: &Path<'_>, what: &str) {
+fn validate_lone_wildcard(list: &[Value], path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     if list.len() > 1 && list.iter().any(|item| item == "*") {
         let detail = format!("if '*' is present, must not specify other {what}");
         errors.push(Error::invalid(path, &list.to_vec().into(), &detail));
     }
 }
 
-fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_resources(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let resources = items(rule, "resources");
     if resources.is_empty() {
         errors.push(Error::required(path, ""));
@@ -96,38 +96,38 @@ fn push_resources(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     }
 }
 
-/// Faults of a policy's or binding's `MatchResources`.
-pub(super) fn push_match_resources(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+/// Validates a policy's or binding's `MatchResources`.
+pub(super) fn validate_match_resources(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if resources.get("matchPolicy").is_some() {
-        push_unsupported(errors, resources, path, "matchPolicy", &["Equivalent", "Exact"]);
+        validate_supported(resources, path, "matchPolicy", &["Equivalent", "Exact"], errors);
     }
     for field in ["namespaceSelector", "objectSelector"] {
-        push_selector(errors, resources.get(field), &path.child(field));
+        validate_optional_label_selector(resources.get(field), &path.child(field), errors);
     }
     for field in ["resourceRules", "excludeResourceRules"] {
         let at = path.child(field);
         for (index, rule) in items(resources, field).iter().enumerate() {
-            push_resource_names(errors, rule, &at.index(index));
-            push_rule(errors, rule, &at.index(index));
+            validate_named_rule_with_operations(rule, &at.index(index), errors);
+            validate_rule_with_operations(rule, &at.index(index), errors);
         }
     }
 }
 
-fn push_resource_names(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_named_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("resourceNames");
     let names = items(rule, "resourceNames");
     for (index, name) in names.iter().enumerate() {
         let at = at.index(index);
         let text = name.as_str().unwrap_or_default();
-        push_invalid(errors, &at, text, names::path_segment_name(text));
+        push_invalid(&at, text, names::path_segment_name(text), errors);
         if names.iter().take(index).any(|earlier| earlier == name) {
             errors.push(Error::duplicate(&at, name));
         }
     }
 }
 
-/// Faults of the operations that a mutating policy or its binding is for.
-pub(super) fn push_mutable_operations(errors: &mut ErrorList, resources: &Value, path: &Path<'_>) {
+/// Validates the operations that a mutating policy or its binding is for.
+pub(super) fn validate_mutable_operations(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("resourceRules.operations");
     let operations = items(resources, "resourceRules")
         .iter()
@@ -139,8 +139,13 @@ pub(super) fn push_mutable_operations(errors: &mut ErrorList, resources: &Value,
     }
 }
 
-/// Faults of match conditions.
-pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, environment: &Environment) {
+/// Validates match conditions.
+pub(super) fn validate_match_conditions(
+    holder: &Value,
+    path: &Path<'_>,
+    environment: &Environment,
+    errors: &mut ErrorList,
+) {
     let at = path.child("matchConditions");
     let conditions = items(holder, "matchConditions");
     if conditions.len() > MAX_CONDITIONS {
@@ -153,12 +158,12 @@ pub(super) fn push_conditions(errors: &mut ErrorList, holder: &Value, path: &Pat
         if expression.is_empty() {
             errors.push(Error::required(&at_expression, ""));
         } else {
-            push_expression(errors, environment, (expression, expression), &at_expression, &["bool"]);
+            validate_cel_condition(environment, (expression, expression), &at_expression, &["bool"], errors);
         }
-        let Some(name) = require(errors, condition, &at, "name") else {
+        let Some(name) = require(condition, &at, "name", errors) else {
             continue;
         };
-        push_invalid(errors, &at.child("name"), name, names::qualified_name(name));
+        push_invalid(&at.child("name"), name, names::qualified_name(name), errors);
         if conditions
             .iter()
             .take(index)
@@ -179,7 +184,7 @@ mod tests {
     fn subresources_are_told_once() {
         let mut errors = ErrorList::new();
         let rule = json!({ "resources": ["a/*", "", "a/*", "a/b", "*/b", "c/b"] });
-        push_resources(&mut errors, &rule, &Path::new("resources"));
+        validate_resources(&rule, &Path::new("resources"), &mut errors);
         let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(
             told,

@@ -1,20 +1,18 @@
-//! What a MutatingAdmissionPolicy does to objects.
+//! Mutations of a MutatingAdmissionPolicy.
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::Environment,
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::Environment;
+use trireme_machinery::field::{Error, ErrorList, Path};
 
-use super::expressions::push_expression;
+use super::expressions::validate_cel_condition;
 use crate::values::{items, text};
 
 /// The two ways to change an object: the field, the type of patch, what its expression evaluates to.
 const APPLY: (&str, &str, &str) = ("applyConfiguration", "ApplyConfiguration", "Object");
 const JSON_PATCH: (&str, &str, &str) = ("jsonPatch", "JSONPatch", "list(JSONPatch)");
 
-/// Faults of a policy's mutations.
-pub(super) fn push_mutations(errors: &mut ErrorList, spec: &Value, path: &Path<'_>, environment: &Environment) {
+/// Validates a policy's mutations.
+pub(super) fn validate_mutations(spec: &Value, path: &Path<'_>, environment: &Environment, errors: &mut ErrorList) {
     let mutations = items(spec, "mutations");
     if mutations.is_empty() {
         errors.push(Error::required(path, "mutations must contain at least one item"));
@@ -47,7 +45,7 @@ pub(super) fn push_mutations(errors: &mut ErrorList, spec: &Value, path: &Path<'
                 if expression.is_empty() {
                     errors.push(Error::required(&at, ""));
                 } else {
-                    push_expression(errors, environment, (expression, expression), &at, &[output]);
+                    validate_cel_condition(environment, (expression, expression), &at, &[output], errors);
                 }
             }
         }

@@ -12,15 +12,15 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    expressions::{Scope, push_expression},
-    matching::{push_conditions, push_match_resources, push_mutable_operations},
-    mutations::push_mutations,
+    expressions::{Scope, validate_cel_condition},
+    matching::{validate_match_conditions, validate_match_resources, validate_mutable_operations},
+    mutations::validate_mutations,
     name_warnings,
 };
 use crate::{
-    checks::{push_invalid, push_unsupported, require},
+    checks::{push_invalid, require, validate_supported},
     columns::{self, column, described},
-    conditions::push_condition_faults,
+    conditions::validate_conditions,
     kind::Kind,
     values::{items, keep_field, keep_metadata, text, text_at},
 };
@@ -81,29 +81,29 @@ impl Strategy for Policies {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        if require(&mut errors, spec, &path, "failurePolicy").is_some() {
-            push_unsupported(&mut errors, spec, &path, "failurePolicy", &["Fail", "Ignore"]);
+        if require(spec, &path, "failurePolicy", &mut errors).is_some() {
+            validate_supported(spec, &path, "failurePolicy", &["Fail", "Ignore"], &mut errors);
         }
         if let Some(kind) = spec.get("paramKind") {
-            push_param_kind(&mut errors, kind, &path.child("paramKind"));
+            validate_param_kind(kind, &path.child("paramKind"), &mut errors);
         }
-        self.push_constraints(&mut errors, spec, &path.child("matchConstraints"));
+        self.validate_match_constraints(spec, &path.child("matchConstraints"), &mut errors);
         let has_variables = self.mutating || !items(spec, "variables").is_empty();
         let mut scope = Scope {
             params: spec.get("paramKind").is_some(),
             composed: has_variables.then(Vec::new),
             patches: self.mutating,
         };
-        push_conditions(&mut errors, spec, &path, &scope.of_conditions());
-        scope.push_variables(&mut errors, spec, &path.child("variables"));
+        validate_match_conditions(spec, &path, &scope.of_conditions(), &mut errors);
+        scope.validate_variables(spec, &path.child("variables"), &mut errors);
         if self.mutating {
-            push_mutations(&mut errors, spec, &path.child("mutations"), &scope.environment(true));
-            if require(&mut errors, spec, &path, "reinvocationPolicy").is_some() {
-                push_unsupported(&mut errors, spec, &path, "reinvocationPolicy", &["IfNeeded", "Never"]);
+            validate_mutations(spec, &path.child("mutations"), &scope.environment(true), &mut errors);
+            if require(spec, &path, "reinvocationPolicy", &mut errors).is_some() {
+                validate_supported(spec, &path, "reinvocationPolicy", &["IfNeeded", "Never"], &mut errors);
             }
         } else {
-            push_validations(&mut errors, spec, &path, &scope);
-            push_audit_annotations(&mut errors, object, &path.child("auditAnnotations"), &scope);
+            validate_validations(spec, &path, &scope, &mut errors);
+            validate_audit_annotations(object, &path.child("auditAnnotations"), &scope, &mut errors);
         }
         errors
     }
@@ -127,12 +127,12 @@ impl Strategy for Policies {
         let at = path.child("typeChecking.expressionWarnings");
         for (index, warning) in items(checking, "expressionWarnings").iter().enumerate() {
             let at = at.index(index);
-            require(&mut errors, warning, &at, "warning");
+            require(warning, &at, "warning", &mut errors);
             if text(warning, "fieldRef").trim().is_empty() {
                 errors.push(Error::required(&at.child("fieldRef"), ""));
             }
         }
-        push_condition_faults(status, &path.child("conditions"), &mut errors);
+        validate_conditions(status, &path.child("conditions"), &mut errors);
         errors
     }
 
@@ -150,35 +150,38 @@ impl Strategy for Policies {
 }
 
 impl Policies {
-    fn push_constraints(&self, errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+    fn validate_match_constraints(&self, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(constraints) = spec.get("matchConstraints") else {
             errors.push(Error::required(path, ""));
             return;
         };
-        push_match_resources(errors, constraints, path);
+        validate_match_resources(constraints, path, errors);
         if items(constraints, "resourceRules").is_empty() {
             errors.push(Error::required(&path.child("resourceRules"), ""));
         }
         if self.mutating {
-            push_mutable_operations(errors, constraints, path);
+            validate_mutable_operations(constraints, path, errors);
         }
     }
 }
 
-fn push_param_kind(errors: &mut ErrorList, kind: &Value, path: &Path<'_>) {
-    if let Some(version) = require(errors, kind, path, "apiVersion") {
-        push_group_version(errors, version, &path.child("apiVersion"));
+fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(version) = require(kind, path, "apiVersion", errors) {
+        validate_group_version(version, &path.child("apiVersion"), errors);
     }
-    if let Some(kind) = require(errors, kind, path, "kind") {
-        let faults = names::dns1035_label(&kind.to_lowercase());
-        if !faults.is_empty() {
-            let detail = format!("may have mixed case, but should otherwise match: {}", faults.join(","));
+    if let Some(kind) = require(kind, path, "kind", errors) {
+        let messages = names::dns1035_label(&kind.to_lowercase());
+        if !messages.is_empty() {
+            let detail = format!(
+                "may have mixed case, but should otherwise match: {}",
+                messages.join(",")
+            );
             errors.push(Error::invalid_str(&path.child("kind"), kind, &detail));
         }
     }
 }
 
-fn push_group_version(errors: &mut ErrorList, text: &str, path: &Path<'_>) {
+fn validate_group_version(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (group, version) = match text.split_once('/') {
         Some((_, version)) if version.contains('/') => {
             let detail = format!("unexpected GroupVersion string: {text}");
@@ -188,9 +191,9 @@ fn push_group_version(errors: &mut ErrorList, text: &str, path: &Path<'_>) {
         Some((group, version)) => (group, version),
         None => ("", text),
     };
-    let mut push = |value: &str, faults: Vec<String>| {
-        if !faults.is_empty() {
-            errors.push(Error::invalid_str(path, value, &faults.join(",")));
+    let mut push = |value: &str, messages: Vec<String>| {
+        if !messages.is_empty() {
+            errors.push(Error::invalid_str(path, value, &messages.join(",")));
         }
     };
     if !group.is_empty() {
@@ -203,7 +206,7 @@ fn push_group_version(errors: &mut ErrorList, text: &str, path: &Path<'_>) {
     }
 }
 
-fn push_validations(errors: &mut ErrorList, spec: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_validations(spec: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let validations = items(spec, "validations");
     if validations.is_empty() && items(spec, "auditAnnotations").is_empty() {
         errors.push(Error::required(&path.child("validations"), NOTHING_TO_DO));
@@ -211,33 +214,33 @@ fn push_validations(errors: &mut ErrorList, spec: &Value, path: &Path<'_>, scope
     }
     let at = path.child("validations");
     for (index, validation) in validations.iter().enumerate() {
-        push_validation(errors, validation, &at.index(index), scope);
+        validate_validation(validation, &at.index(index), scope, errors);
     }
 }
 
-fn push_validation(errors: &mut ErrorList, validation: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_validation(validation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let (at, expression) = (path.child("expression"), text(validation, "expression"));
     if expression.trim().is_empty() {
         errors.push(Error::required(&at, "expression is not specified"));
     } else {
-        push_expression(
-            errors,
+        validate_cel_condition(
             &scope.environment(true),
             (expression, expression),
             &at,
             &["bool"],
+            errors,
         );
     }
     let (at, expression) = (path.child("messageExpression"), text(validation, "messageExpression"));
     if !expression.is_empty() && expression.trim().is_empty() {
         errors.push(Error::invalid_str(&at, expression, "must be non-empty if specified"));
     } else if !expression.is_empty() {
-        push_expression(
-            errors,
+        validate_cel_condition(
             &scope.environment(false),
             (expression, expression),
             &at,
             &["string"],
+            errors,
         );
     }
     let (at, message) = (path.child("message"), text(validation, "message"));
@@ -247,11 +250,11 @@ fn push_validation(errors: &mut ErrorList, validation: &Value, path: &Path<'_>, 
         errors.push(Error::invalid_str(&at, message, "must not contain line breaks"));
     }
     if validation.get("reason").is_some() {
-        push_unsupported(errors, validation, path, "reason", &REASONS);
+        validate_supported(validation, path, "reason", &REASONS, errors);
     }
 }
 
-fn push_audit_annotations(errors: &mut ErrorList, object: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let annotations = items(spec, "auditAnnotations");
     if annotations.len() > MAX_AUDIT_ANNOTATIONS {
@@ -267,16 +270,16 @@ fn push_audit_annotations(errors: &mut ErrorList, object: &Value, path: &Path<'_
             errors.push(Error::invalid_str(&at_key, key, "requires metadata.name be non-empty"));
         } else {
             let whole = format!("{policy}/{key}");
-            push_invalid(errors, &at_key, &whole, names::qualified_name(&whole));
+            push_invalid(&at_key, &whole, names::qualified_name(&whole), errors);
         }
-        push_audit_expression(errors, annotation, &at.child("valueExpression"), scope);
+        validate_audit_annotation(annotation, &at.child("valueExpression"), scope, errors);
         if !seen.insert(key) {
             errors.push(Error::duplicate(&at_key, &key.into()));
         }
     }
 }
 
-fn push_audit_expression(errors: &mut ErrorList, annotation: &Value, path: &Path<'_>, scope: &Scope) {
+fn validate_audit_annotation(annotation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
     let written = text(annotation, "valueExpression");
     let expression = written.trim();
     if expression.is_empty() {
@@ -286,7 +289,7 @@ fn push_audit_expression(errors: &mut ErrorList, annotation: &Value, path: &Path
         errors.push(Error::required(path, &detail));
     } else {
         let expected = ["string", "null_type"];
-        push_expression(errors, &scope.environment(true), (expression, written), path, &expected);
+        validate_cel_condition(&scope.environment(true), (expression, written), path, &expected, errors);
     }
 }
 
@@ -307,7 +310,7 @@ mod tests {
     fn what_a_validating_policy_says_is_compiled() {
         let trial = Trial::new(GROUP, "validatingadmissionpolicies", validating());
         let validations = |validation: Value| policy(json!({ "validations": [validation] }));
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (validations(json!({ "expression": "object.spec.x == 1" })), &[]),
             (validations(json!({ "expression": "'x'" })), &[
                 r#"spec.validations[0].expression: Invalid value: "'x'": must evaluate to bool but got string"#,
@@ -337,7 +340,7 @@ mod tests {
             let variables = json!([{ "name": "a", "expression": "1" }, { "name": "b", "expression": expression }]);
             policy(json!({ "variables": variables, "validations": [{ "expression": "variables.b > 0" }] }))
         };
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (variables("variables.a + 1"), &[]),
             (variables("'x'"), &[
                 "spec.validations[0].expression: Invalid value: \"variables.b > 0\": compilation failed: ERROR: <input>:1:13: found no matching overload for '_>_' applied to '(string, int)'\n | variables.b > 0\n | ............^",
@@ -355,7 +358,7 @@ mod tests {
         let apply = |expression: &str| {
             mutations(json!({ "patchType": "ApplyConfiguration", "applyConfiguration": { "expression": expression } }))
         };
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (apply("Object{spec: Object.spec{replicas: 1}}"), &[]),
             (apply("1"), &[
                 r#"spec.mutations[0].applyConfiguration.expression: Invalid value: "1": must evaluate to Object but got int"#,
@@ -373,7 +376,7 @@ mod tests {
         let mut body = apply("Object{}");
         body["spec"]["matchConstraints"]["resourceRules"] = json!([rule]);
         assert_eq!(
-            trial.faults(body),
+            trial.errors(body),
             [
                 r#"spec.matchConstraints.resourceRules[0].resourceNames[0]: Invalid value: "a/b": may not contain '/'"#,
                 r#"spec.matchConstraints.resourceRules[0].resourceNames[2]: Duplicate value: "c""#,
@@ -391,7 +394,7 @@ mod tests {
             .expect("a valid policy");
         assert_eq!(old["status"], json!({}));
         let warnings = json!({ "typeChecking": { "expressionWarnings": [{ "fieldRef": " ", "warning": "" }] } });
-        trial.expect_status_faults(
+        trial.expect_status_errors(
             &old,
             &[(
                 warnings,

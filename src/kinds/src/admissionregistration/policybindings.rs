@@ -9,11 +9,11 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    matching::{push_match_resources, push_mutable_operations},
+    matching::{validate_match_resources, validate_mutable_operations},
     name_warnings,
 };
 use crate::{
-    checks::{push_invalid, push_selector, require},
+    checks::{push_invalid, require, validate_optional_label_selector},
     columns::{self, column, described},
     kind::Kind,
     values::{entries, items, text},
@@ -91,29 +91,29 @@ impl Strategy for Bindings {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        if let Some(policy) = require(&mut errors, spec, &path, "policyName") {
+        if let Some(policy) = require(spec, &path, "policyName", &mut errors) {
             push_invalid(
-                &mut errors,
                 &path.child("policyName"),
                 policy,
                 names::dns1123_subdomain(policy),
+                &mut errors,
             );
         }
         if let Some(reference) = spec.get("paramRef") {
-            push_reference(&mut errors, reference, &path.child("paramRef"));
+            validate_param_ref(reference, &path.child("paramRef"), &mut errors);
         }
         if let Some(resources) = spec.get("matchResources") {
             let at = path.child("matchResources");
-            push_match_resources(&mut errors, resources, &at);
+            validate_match_resources(resources, &at, &mut errors);
             if !self.validating {
-                push_mutable_operations(&mut errors, resources, &at);
+                validate_mutable_operations(resources, &at, &mut errors);
             }
         }
         if self.validating {
-            push_actions(
-                &mut errors,
+            validate_validation_actions(
                 items(spec, "validationActions"),
                 &path.child("validationActions"),
+                &mut errors,
             );
         }
         errors
@@ -136,16 +136,16 @@ impl Strategy for Bindings {
     }
 }
 
-fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+fn validate_param_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (text(reference, "name"), reference.get("selector"));
     if !name.is_empty() {
-        push_invalid(errors, &path.child("name"), name, names::path_segment_name(name));
+        push_invalid(&path.child("name"), name, names::path_segment_name(name), errors);
         if selector.is_some() {
             errors.push(Error::forbidden(&path.child("name"), EXCLUSIVE));
         }
     }
-    push_selector(errors, selector, &path.child("selector"));
+    validate_optional_label_selector(selector, &path.child("selector"), errors);
     match (name.is_empty(), selector) {
         (false, Some(_)) => errors.push(Error::forbidden(&path.child("selector"), EXCLUSIVE)),
         (true, None) => errors.push(Error::required(path, "one of name or selector must be specified")),
@@ -163,7 +163,7 @@ fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_actions(errors: &mut ErrorList, actions: &[Value], path: &Path<'_>) {
+fn validate_validation_actions(actions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if actions.is_empty() {
         errors.push(Error::required(path, "at least one validation action is required"));
     }
@@ -193,13 +193,13 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let trial = Trial::new(
             "admissionregistration.k8s.io",
             "validatingadmissionpolicybindings",
             validating(),
         );
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (
                 named("b", json!({ "policyName": "p", "validationActions": ["Audit"] })),
                 &[],

@@ -12,7 +12,7 @@ pub(super) struct Url<'a> {
 
 /// Takes a URL apart, or says with Go's words why not.
 pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
-    let failed = |fault: String| format!("parse {text:?}: {fault}");
+    let failed = |error: String| format!("parse {text:?}: {error}");
     if text.chars().any(|c| c.is_ascii_control()) {
         return Err(failed("net/url: invalid control character in URL".to_owned()));
     }
@@ -135,8 +135,8 @@ mod tests {
             ("https://h/%zz", "invalid URL escape \"%zz\""),
             ("https://[::1", "missing ']' in host"),
         ];
-        for (text, fault) in cases {
-            assert_eq!(parse(text), Err(format!("parse {text:?}: {fault}")));
+        for (text, error) in cases {
+            assert_eq!(parse(text), Err(format!("parse {text:?}: {error}")));
         }
     }
 }

@@ -10,11 +10,11 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     expressions::Scope,
-    matching::{push_conditions, push_rule},
+    matching::{validate_match_conditions, validate_rule_with_operations},
     name_warnings, urls,
 };
 use crate::{
-    checks::{number, push_invalid, push_selector, push_unsupported, require},
+    checks::{number, push_invalid, require, validate_optional_label_selector, validate_supported},
     columns::{self, column, described},
     kind::Kind,
     values::{items, text},
@@ -55,8 +55,8 @@ impl Strategy for Webhooks {
         let webhooks = items(object, "webhooks");
         for (index, webhook) in webhooks.iter().enumerate() {
             let at = path.index(index);
-            self.push_webhook(&mut errors, webhook, &at);
-            push_reviews(&mut errors, webhook, &at.child("admissionReviewVersions"));
+            self.validate_webhook(webhook, &at, &mut errors);
+            validate_admission_review_versions(webhook, &at.child("admissionReviewVersions"), &mut errors);
             let name = text(webhook, "name");
             if !name.is_empty() && webhooks.iter().take(index).any(|earlier| text(earlier, "name") == name) {
                 errors.push(Error::duplicate(&at.child("name"), &name.into()));
@@ -83,12 +83,12 @@ impl Strategy for Webhooks {
 }
 
 impl Webhooks {
-    fn push_webhook(&self, errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
-        if let Some(name) = require(errors, webhook, path, "name") {
-            let faults = names::dns1123_subdomain(name);
+    fn validate_webhook(&self, webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+        if let Some(name) = require(webhook, path, "name", errors) {
+            let messages = names::dns1123_subdomain(name);
             let at = path.child("name");
-            if !faults.is_empty() {
-                errors.push(Error::invalid_str(&at, name, &faults.join(",")));
+            if !messages.is_empty() {
+                errors.push(Error::invalid_str(&at, name, &messages.join(",")));
             } else if name.split('.').count() < 3 {
                 let detail = "should be a domain with at least three segments separated by dots";
                 errors.push(Error::invalid_str(&at, name, detail));
@@ -96,14 +96,14 @@ impl Webhooks {
         }
         let rules = path.child("rules");
         for (index, rule) in items(webhook, "rules").iter().enumerate() {
-            push_rule(errors, rule, &rules.index(index));
+            validate_rule_with_operations(rule, &rules.index(index), errors);
         }
         for (field, supported) in [
             ("failurePolicy", ["Fail", "Ignore"]),
             ("matchPolicy", ["Equivalent", "Exact"]),
         ] {
             if webhook.get(field).is_some() {
-                push_unsupported(errors, webhook, path, field, &supported);
+                validate_supported(webhook, path, field, &supported, errors);
             }
         }
         match text(webhook, "sideEffects") {
@@ -111,28 +111,28 @@ impl Webhooks {
                 &path.child("sideEffects"),
                 "must specify one of None, NoneOnDryRun",
             )),
-            _ => push_unsupported(errors, webhook, path, "sideEffects", &["None", "NoneOnDryRun"]),
+            _ => validate_supported(webhook, path, "sideEffects", &["None", "NoneOnDryRun"], errors),
         }
         if let Some(seconds) = number(webhook, "timeoutSeconds").filter(|seconds| !(1..=30).contains(seconds)) {
             let detail = "the timeout value must be between 1 and 30 seconds";
             errors.push(Error::invalid(&path.child("timeoutSeconds"), &seconds.into(), detail));
         }
         for field in ["namespaceSelector", "objectSelector"] {
-            push_selector(errors, webhook.get(field), &path.child(field));
+            validate_optional_label_selector(webhook.get(field), &path.child(field), errors);
         }
         if self.mutating && webhook.get("reinvocationPolicy").is_some() {
-            push_unsupported(errors, webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"]);
+            validate_supported(webhook, path, "reinvocationPolicy", &["IfNeeded", "Never"], errors);
         }
-        push_client(
-            errors,
+        validate_client_config(
             webhook.get("clientConfig").unwrap_or(&Value::Null),
             &path.child("clientConfig"),
+            errors,
         );
-        push_conditions(errors, webhook, path, &Scope::default().of_conditions());
+        validate_match_conditions(webhook, path, &Scope::default().of_conditions(), errors);
     }
 }
 
-fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
+fn validate_admission_review_versions(webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = items(webhook, "admissionReviewVersions");
     if versions.is_empty() {
         errors.push(Error::required(
@@ -146,7 +146,7 @@ fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
         if versions.iter().take(index).any(|earlier| earlier == version) {
             errors.push(Error::invalid_str(&path.index(index), name, "duplicate version"));
         } else {
-            push_invalid(errors, &path.index(index), name, names::dns1035_label(name));
+            push_invalid(&path.index(index), name, names::dns1035_label(name), errors);
         }
     }
     if !versions
@@ -158,20 +158,20 @@ fn push_reviews(errors: &mut ErrorList, webhook: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_client(errors: &mut ErrorList, client: &Value, path: &Path<'_>) {
+fn validate_client_config(client: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (client.get("url").and_then(Value::as_str), client.get("service")) {
-        (Some(url), None) => push_url(errors, url, &path.child("url")),
-        (None, Some(service)) => push_service(errors, service, &path.child("service")),
+        (Some(url), None) => validate_webhook_url(url, &path.child("url"), errors),
+        (None, Some(service)) => validate_webhook_service(service, &path.child("service"), errors),
         _ => errors.push(Error::required(path, "exactly one of url or service is required")),
     }
 }
 
 /// A URL must be of HTTPS and have no more than a host and a path.
-fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
+fn validate_webhook_url(url: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let url = match urls::parse(url) {
         Ok(url) => url,
-        Err(fault) => {
-            let detail = format!("url must be a valid URL: {fault}; {URL_FORM}");
+        Err(error) => {
+            let detail = format!("url must be a valid URL: {error}; {URL_FORM}");
             errors.push(Error::required(path, &detail));
             return;
         }
@@ -199,15 +199,15 @@ fn push_url(errors: &mut ErrorList, url: &str, path: &Path<'_>) {
     }
 }
 
-fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
-    require(errors, service, path, "name");
-    require(errors, service, path, "namespace");
+fn validate_webhook_service(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(service, path, "name", errors);
+    require(service, path, "namespace", errors);
     let port = number(service, "port").unwrap_or(443);
-    for fault in names::port_number(port) {
+    for error in names::port_number(port) {
         errors.push(Error::invalid(
             &path.child("port"),
             &port.into(),
-            &format!("port is not valid: {fault}"),
+            &format!("port is not valid: {error}"),
         ));
     }
     let Some(url_path) = service.get("path").and_then(Value::as_str) else {
@@ -238,8 +238,8 @@ fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
             ));
             continue;
         }
-        for fault in names::dns1123_subdomain(segment) {
-            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {fault}")));
+        for error in names::dns1123_subdomain(segment) {
+            errors.push(Error::invalid_str(&at, url_path, &format!("segment[{index}]: {error}")));
         }
     }
 }
@@ -252,7 +252,7 @@ mod tests {
     use crate::testing::{Trial, merged};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let webhook = |more: Value| {
             let base = json!({
                 "name": "w.example.com", "sideEffects": "None", "admissionReviewVersions": ["v1"],
@@ -265,7 +265,7 @@ mod tests {
             "mutatingwebhookconfigurations",
             mutating(),
         );
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (webhook(json!({})), &[]),
             (webhook(json!({ "name": "short" })), &[
                 "webhooks[0].name: Invalid value: \"short\": should be a domain with at least three segments separated by dots",

@@ -17,7 +17,7 @@ use crate::{
 const SPEC: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceSpec";
 const STATUS: &str = "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIServiceStatus";
 
-/// What a condition can be.
+/// The statuses of a condition.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The kind's parts.
@@ -70,9 +70,9 @@ impl Strategy for ApiServices {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let (group, version) = (text_at(object, "/spec/group"), text_at(object, "/spec/version"));
-        push_name_faults(object, group, version, &path, &mut errors);
-        push_priority_faults(object, &path, &mut errors);
-        push_service_faults(object, &path, &mut errors);
+        validate_api_service_name(object, group, version, &path, &mut errors);
+        validate_priorities(object, &path, &mut errors);
+        validate_service_reference(object, &path, &mut errors);
         errors
     }
 
@@ -107,7 +107,7 @@ impl Strategy for ApiServices {
     }
 }
 
-fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
     if name != required {
         let detail = format!(
@@ -117,25 +117,25 @@ fn push_name_faults(object: &Value, group: &str, version: &str, path: &Path<'_>,
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
     }
     if !group.is_empty() {
-        let faults = names::dns1123_subdomain(group);
+        let messages = names::dns1123_subdomain(group);
         errors.extend(
-            faults
+            messages
                 .iter()
-                .map(|fault| Error::invalid_str(&path.child("group"), group, fault)),
+                .map(|error| Error::invalid_str(&path.child("group"), group, error)),
         );
     } else if version != "v1" {
         let detail = "only v1 may have an empty group and it better be legacy kube";
         errors.push(Error::required(&path.child("group"), detail));
     }
-    let faults = names::dns1035_label(version);
+    let messages = names::dns1035_label(version);
     errors.extend(
-        faults
+        messages
             .iter()
-            .map(|fault| Error::invalid_str(&path.child("version"), version, fault)),
+            .map(|error| Error::invalid_str(&path.child("version"), version, error)),
     );
 }
 
-fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_priorities(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (field, bound) in [("groupPriorityMinimum", 20000), ("versionPriority", 1000)] {
         let value = integer_at(object, &format!("/spec/{field}")).unwrap_or(0);
         if value <= 0 || value > bound {
@@ -145,7 +145,7 @@ fn push_priority_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_service_reference(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ca_bundle = text_at(object, "/spec/caBundle");
     let skips = is_true_at(object, "/spec/insecureSkipTLSVerify");
     let Some(service) = object.pointer("/spec/service") else {
@@ -171,8 +171,8 @@ fn push_service_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) 
         }
     }
     let port = integer_at(service, "/port").unwrap_or(0);
-    for fault in names::port_number(port) {
-        let detail = format!("port is not valid: {fault}");
+    for error in names::port_number(port) {
+        let detail = format!("port is not valid: {error}");
         errors.push(Error::invalid(&path.child("service.port"), &port.into(), &detail));
     }
     if skips && !ca_bundle.is_empty() {
@@ -192,21 +192,21 @@ mod tests {
     use super::*;
     use crate::testing::{Trial, named};
 
-    fn faults(name: &str, spec: Value) -> Vec<String> {
+    fn errors(name: &str, spec: Value) -> Vec<String> {
         let object = json!({ "metadata": { "name": name }, "spec": spec });
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let (group, version) = (text_at(&object, "/spec/group"), text_at(&object, "/spec/version"));
-        push_name_faults(&object, group, version, &path, &mut errors);
-        push_priority_faults(&object, &path, &mut errors);
-        push_service_faults(&object, &path, &mut errors);
+        validate_api_service_name(&object, group, version, &path, &mut errors);
+        validate_priorities(&object, &path, &mut errors);
+        validate_service_reference(&object, &path, &mut errors);
         errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_local_service_needs_its_name_and_priorities_alone() {
         let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
-        assert_eq!(faults("v1.apps", spec), Vec::<String>::new());
+        assert_eq!(errors("v1.apps", spec), Vec::<String>::new());
     }
 
     #[test]
@@ -215,9 +215,9 @@ mod tests {
         let spec = json!({ "group": "apps", "version": "v1", "groupPriorityMinimum": 17800, "versionPriority": 15 });
         let old = trial.create(named("v1.apps", spec)).expect("a valid service");
         let status = |status: &str| json!({ "conditions": [{ "type": "Available", "status": status }] });
-        let fault =
+        let error =
             r#"status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", "False", "Unknown""#;
-        trial.expect_status_faults(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[fault])]);
+        trial.expect_status_errors(&old, &[(status("Unknown"), &[]), (status("Maybe"), &[error])]);
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             "caBundle": "eA==", "insecureSkipTLSVerify": true, "service": { "namespace": "", "name": "", "port": 0 },
         });
         assert_eq!(
-            faults("v1.other", spec),
+            errors("v1.other", spec),
             [
                 "metadata.name: Invalid value: \"v1.other\": must be `spec.version+\".\"+spec.group`: \"v1.g.example\"",
                 "spec.groupPriorityMinimum: Invalid value: 20001: must be positive and less than 20000",

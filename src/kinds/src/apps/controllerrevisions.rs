@@ -4,7 +4,7 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
-use super::workload::push_negative_faults;
+use super::workload::validate_nonnegative_fields;
 use crate::{
     columns::{self, column, documented, or_none},
     kind::Kind,
@@ -53,7 +53,7 @@ struct ControllerRevisions;
 impl Strategy for ControllerRevisions {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_negative_faults(object, &Path::root(), &["revision"], &mut errors);
+        validate_nonnegative_fields(object, &Path::root(), &["revision"], &mut errors);
         let data = Path::new("data");
         match object.get("data") {
             None | Some(Value::Null) => errors.push(Error::required(&data, "data is mandatory")),
@@ -65,7 +65,7 @@ impl Strategy for ControllerRevisions {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_negative_faults(new, &Path::root(), &["revision"], &mut errors);
+        validate_nonnegative_fields(new, &Path::root(), &["revision"], &mut errors);
         let (data, old_data) = (
             new.get("data").unwrap_or(&Value::Null),
             old.get("data").unwrap_or(&Value::Null),
@@ -93,7 +93,7 @@ mod tests {
         let trial = Trial::new("apps", "controllerrevisions", kind());
         let revision =
             |data: Value, revision: i64| json!({ "metadata": { "name": "a" }, "data": data, "revision": revision });
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (
                 revision(Value::Null, -1),
                 &[
@@ -110,7 +110,7 @@ mod tests {
         let old = trial
             .create(revision(json!({ "a": 1 }), 1))
             .expect("the revision is valid");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "revision": 2 }), &[]),

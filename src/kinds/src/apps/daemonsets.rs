@@ -8,9 +8,10 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
 
 use super::workload::{
-    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, parse_int_fault, push_always_faults,
-    push_collision_faults, push_int_or_percent_faults, push_label_faults, push_negative_faults, push_percent_faults,
-    push_selector_change, shown_selector, template_columns, template_warnings,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, parse_int_error,
+    shown_selector, template_columns, template_warnings, validate_collision_count, validate_immutable_selector,
+    validate_nonnegative_fields, validate_positive_int_or_percent, validate_restart_policy_always,
+    validate_template_labels,
 };
 use crate::{
     checks::not_supported_shown,
@@ -95,7 +96,7 @@ impl Strategy for DaemonSets {
 
     fn conversion_fault(&self, object: &Value) -> Option<String> {
         let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
-        parse_int_fault(given.as_str()?)
+        parse_int_error(given.as_str()?)
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -109,7 +110,7 @@ impl Strategy for DaemonSets {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            push_spec_faults(spec, &mut errors);
+            validate_daemon_set_spec(spec, &mut errors);
         }
         errors
     }
@@ -125,9 +126,9 @@ impl Strategy for DaemonSets {
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
         if let Some(spec) = new.get("spec") {
-            push_spec_faults(spec, &mut errors);
+            validate_daemon_set_spec(spec, &mut errors);
         }
-        push_selector_change(new, old, &mut errors);
+        validate_immutable_selector(new, old, &mut errors);
         errors
     }
 
@@ -150,8 +151,8 @@ impl Strategy for DaemonSets {
             "collisionCount",
         ];
         let status = new.get("status").unwrap_or(&Value::Null);
-        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
-        push_collision_faults(new, old, &mut errors);
+        validate_nonnegative_fields(status, &Path::new("status"), &counters, &mut errors);
+        validate_collision_count(new, old, &mut errors);
         errors
     }
 
@@ -175,7 +176,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
         .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
 }
 
-fn push_spec_faults(spec: &Value, errors: &mut ErrorList) {
+fn validate_daemon_set_spec(spec: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
     let none = Value::Null;
@@ -184,7 +185,7 @@ fn push_spec_faults(spec: &Value, errors: &mut ErrorList) {
     if let Some(fields) = selector.and_then(Value::as_object) {
         errors.extend(validate_label_selector(fields, false, &at));
     }
-    push_label_faults(selector, template, &template_path, errors);
+    validate_template_labels(selector, template, &template_path, errors);
     let selects_all = selector
         .and_then(Value::as_object)
         .is_some_and(|fields| compile_label_selector(Some(fields)).is_ok_and(|selector| selector.is_everything()));
@@ -192,14 +193,14 @@ fn push_spec_faults(spec: &Value, errors: &mut ErrorList) {
         let detail = "empty selector is invalid for daemonset";
         errors.push(Error::invalid_shown(&at, shown_selector(selector), detail));
     }
-    pod_template::validate_template(template, &template_path, errors);
-    push_always_faults(template, &template_path, "DaemonSet", errors);
-    push_negative_faults(spec, &path, &["minReadySeconds"], errors);
-    push_strategy_faults(spec, &path.child("updateStrategy"), errors);
-    push_negative_faults(spec, &path, &["revisionHistoryLimit"], errors);
+    pod_template::validate_pod_template_spec(template, &template_path, errors);
+    validate_restart_policy_always(template, &template_path, "DaemonSet", errors);
+    validate_nonnegative_fields(spec, &path, &["minReadySeconds"], errors);
+    validate_daemon_set_update_strategy(spec, &path.child("updateStrategy"), errors);
+    validate_nonnegative_fields(spec, &path, &["revisionHistoryLimit"], errors);
 }
 
-fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let strategy = spec.get("updateStrategy").unwrap_or(&none);
     match text(strategy, "type") {
@@ -208,7 +209,7 @@ fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             let at = path.child("rollingUpdate");
             match strategy.get("rollingUpdate") {
                 None => errors.push(Error::required(&at, "")),
-                Some(rolling) => push_rolling_faults(rolling, &at, errors),
+                Some(rolling) => validate_rolling_update_daemon_set(rolling, &at, errors),
             }
         }
         _ => {
@@ -218,15 +219,15 @@ fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_rolling_faults(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_rolling_update_daemon_set(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let (at_unavailable, at_surge) = (path.child("maxUnavailable"), path.child("maxSurge"));
     let unavailable = rolling.get("maxUnavailable").unwrap_or(&none);
     let surge = rolling.get("maxSurge").unwrap_or(&none);
-    push_int_or_percent_faults(unavailable, &at_unavailable, errors);
-    push_int_or_percent_faults(surge, &at_surge, errors);
-    push_percent_faults(unavailable, &at_unavailable, errors);
-    push_percent_faults(surge, &at_surge, errors);
+    validate_positive_int_or_percent(unavailable, &at_unavailable, errors);
+    validate_positive_int_or_percent(surge, &at_surge, errors);
+    is_not_more_than_100_percent(unavailable, &at_unavailable, errors);
+    is_not_more_than_100_percent(surge, &at_surge, errors);
     match (int_or_percent(unavailable) != 0, int_or_percent(surge) != 0) {
         (true, true) => {
             errors.push(Error::invalid(
@@ -270,23 +271,23 @@ mod tests {
 
     #[test]
     fn the_annotation_must_be_a_number() {
-        let fault = |given: &str| {
+        let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
             DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
-        assert_eq!(fault("-3"), None);
-        assert_eq!(fault("x"), told(r#""x": invalid syntax"#));
-        assert_eq!(fault(""), told(r#""": invalid syntax"#));
+        assert_eq!(error("-3"), None);
+        assert_eq!(error("x"), told(r#""x": invalid syntax"#));
+        assert_eq!(error(""), told(r#""": invalid syntax"#));
         assert_eq!(
-            fault("9223372036854775808"),
+            error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
         assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let rolling = |rolling: Value| json!({ "updateStrategy": { "rollingUpdate": rolling } });
         let disk = json!([{ "name": "v", "gcePersistentDisk": { "pdName": "d" } }]);
         let cases: [(Value, &[&str]); 8] = [
@@ -328,6 +329,6 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (daemon_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (daemon_set(&patch), errors)));
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths, strategy::differs_beyond_metadata_and_status};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use super::workload::{
-    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, name_warnings, parse_int_fault,
-    push_bound_faults, push_collision_faults, push_int_or_percent_faults, push_negative_faults, push_percent_faults,
-    push_selector_change, push_selector_faults, push_template_faults, ready_column, template_columns,
-    template_warnings,
+    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
+    parse_int_error, ready_column, template_columns, template_warnings, validate_collision_count,
+    validate_counter_bounds, validate_immutable_selector, validate_nonnegative_fields,
+    validate_pod_template_spec_for_replica_set, validate_positive_int_or_percent, validate_selector,
 };
 use crate::{
     checks::not_supported_shown,
@@ -78,7 +78,7 @@ impl Strategy for Deployments {
 
     fn conversion_fault(&self, object: &Value) -> Option<String> {
         let given = text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"));
-        let why = parse_int_fault(given).filter(|_| !given.is_empty())?;
+        let why = parse_int_error(given).filter(|_| !given.is_empty())?;
         Some(format!(
             "failed to parse annotation[{ROLLBACK_TO}]={given} as int64: {why}"
         ))
@@ -91,7 +91,7 @@ impl Strategy for Deployments {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            push_spec_faults(spec, &Path::new("spec"), &mut errors);
+            validate_deployment_spec(spec, &Path::new("spec"), &mut errors);
         }
         errors
     }
@@ -102,7 +102,7 @@ impl Strategy for Deployments {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_selector_change(new, old, &mut errors);
+        validate_immutable_selector(new, old, &mut errors);
         errors
     }
 
@@ -129,15 +129,15 @@ impl Strategy for Deployments {
             "terminatingReplicas",
             "collisionCount",
         ];
-        push_negative_faults(status, &path, &counters, &mut errors);
+        validate_nonnegative_fields(status, &path, &counters, &mut errors);
         let bounds = [
             ("updatedReplicas", "replicas", "status.replicas"),
             ("readyReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "readyReplicas", "readyReplicas"),
         ];
-        push_bound_faults(status, &bounds, &mut errors);
-        push_collision_faults(new, old, &mut errors);
+        validate_counter_bounds(status, &bounds, &mut errors);
+        validate_collision_count(new, old, &mut errors);
         errors
     }
 
@@ -157,14 +157,14 @@ impl Strategy for Deployments {
     }
 }
 
-fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_negative_faults(spec, path, &["replicas"], errors);
-    push_selector_faults(spec, path, "deployment", errors);
-    push_template_faults(spec, path, "ReplicaSet", errors);
+fn validate_deployment_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nonnegative_fields(spec, path, &["replicas"], errors);
+    validate_selector(spec, path, "deployment", errors);
+    validate_pod_template_spec_for_replica_set(spec, path, "ReplicaSet", errors);
     if let Some(strategy) = spec.get("strategy") {
-        push_strategy_faults(strategy, &path.child("strategy"), errors);
+        validate_deployment_strategy(strategy, &path.child("strategy"), errors);
     }
-    push_negative_faults(
+    validate_nonnegative_fields(
         spec,
         path,
         &["minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"],
@@ -181,7 +181,7 @@ fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_strategy_faults(strategy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null());
     match text(strategy, "type") {
         "Recreate" => {
@@ -194,7 +194,7 @@ fn push_strategy_faults(strategy: &Value, path: &Path<'_>, errors: &mut ErrorLis
             let at = path.child("rollingUpdate");
             match rolling {
                 None => errors.push(Error::required(&at, "this should be defaulted and never be nil")),
-                Some(rolling) => push_rolling_faults(rolling, &at, errors),
+                Some(rolling) => validate_rolling_update_deployment(rolling, &at, errors),
             }
         }
         _ => {
@@ -204,17 +204,17 @@ fn push_strategy_faults(strategy: &Value, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-fn push_rolling_faults(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_rolling_update_deployment(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let unavailable = rolling.get("maxUnavailable").unwrap_or(&none);
     let surge = rolling.get("maxSurge").unwrap_or(&none);
-    push_int_or_percent_faults(unavailable, &path.child("maxUnavailable"), errors);
-    push_int_or_percent_faults(surge, &path.child("maxSurge"), errors);
+    validate_positive_int_or_percent(unavailable, &path.child("maxUnavailable"), errors);
+    validate_positive_int_or_percent(surge, &path.child("maxSurge"), errors);
     if int_or_percent(unavailable) == 0 && int_or_percent(surge) == 0 {
         let detail = "may not be 0 when `maxSurge` is 0";
         errors.push(Error::invalid(&path.child("maxUnavailable"), unavailable, detail));
     }
-    push_percent_faults(unavailable, &path.child("maxUnavailable"), errors);
+    is_not_more_than_100_percent(unavailable, &path.child("maxUnavailable"), errors);
 }
 
 #[cfg(test)]
@@ -233,15 +233,15 @@ mod tests {
 
     #[test]
     fn the_revision_to_go_back_to_must_be_a_number() {
-        let fault = |given: &str| {
+        let error = |given: &str| {
             let annotations = json!({ ROLLBACK_TO: given });
             Deployments.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
-        assert_eq!(fault("2"), None);
-        assert_eq!(fault(""), None, "as if it were not there");
+        assert_eq!(error("2"), None);
+        assert_eq!(error(""), None, "as if it were not there");
         let told = "failed to parse annotation[deprecated.deployment.rollback.to]=x as int64: strconv.ParseInt: parsing \
                     \"x\": invalid syntax";
-        assert_eq!(fault("x").as_deref(), Some(told));
+        assert_eq!(error("x").as_deref(), Some(told));
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let rolling = |rolling: Value| json!({ "strategy": { "type": "RollingUpdate", "rollingUpdate": rolling } });
         let cases: [(Value, &[&str]); 10] = [
             (json!({}), &[]),
@@ -333,7 +333,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (deployment(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (deployment(&patch), errors)));
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         let old = trial.create(deployment(&json!({}))).expect("the deployment is valid");
         let other = json!({ "matchLabels": { "app": "y" } });
         let template = json!({ "metadata": { "labels": { "app": "y" } } });
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[(
                 json!({ "spec": { "selector": other, "template": template } }),
@@ -352,7 +352,7 @@ mod tests {
         let counted = trial
             .status(&old, json!({ "collisionCount": 2 }))
             .expect("counters may grow");
-        trial.expect_status_faults(
+        trial.expect_status_errors(
             &counted,
             &[
                 (

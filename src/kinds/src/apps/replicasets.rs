@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
-    count_column, default_template, name_warnings, push_bound_faults, push_negative_faults, push_selector_change,
-    push_selector_faults, push_template_faults, template_columns, template_warnings,
+    count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
+    validate_immutable_selector, validate_nonnegative_fields, validate_pod_template_spec_for_replica_set,
+    validate_selector,
 };
 use crate::{
     columns,
@@ -53,9 +54,9 @@ impl Strategy for ReplicaSets {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         if let Some(spec) = object.get("spec") {
-            push_negative_faults(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
-            push_selector_faults(spec, &path, "ReplicaSet", &mut errors);
-            push_template_faults(spec, &path, "ReplicaSet", &mut errors);
+            validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
+            validate_selector(spec, &path, "ReplicaSet", &mut errors);
+            validate_pod_template_spec_for_replica_set(spec, &path, "ReplicaSet", &mut errors);
         }
         errors
     }
@@ -68,7 +69,7 @@ impl Strategy for ReplicaSets {
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
         errors.extend(self.validate(context, new));
-        push_selector_change(new, old, &mut errors);
+        validate_immutable_selector(new, old, &mut errors);
         errors
     }
 
@@ -83,14 +84,14 @@ impl Strategy for ReplicaSets {
             "terminatingReplicas",
             "observedGeneration",
         ];
-        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        validate_nonnegative_fields(status, &Path::new("status"), &counters, &mut errors);
         let bounds = [
             ("fullyLabeledReplicas", "replicas", "status.replicas"),
             ("readyReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "readyReplicas", "readyReplicas"),
         ];
-        push_bound_faults(status, &bounds, &mut errors);
+        validate_counter_bounds(status, &bounds, &mut errors);
         errors
     }
 
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("apps", "replicasets", kind());
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
@@ -137,9 +138,9 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_faults(&cases.map(|(patch, faults)| (replica_set(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (replica_set(&patch), errors)));
         let old = trial.create(replica_set(&json!({}))).expect("the replica set is valid");
-        trial.expect_status_faults(
+        trial.expect_status_errors(
             &old,
             &[(
                 json!({ "replicas": 1, "availableReplicas": 2 }),

@@ -5,22 +5,22 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use super::workload::{
-    container_columns, default_template, push_always_faults, push_bound_faults, push_collision_faults,
-    push_label_faults, push_negative_faults, push_selector_faults, push_unusable_selector, ready_column,
-    template_warnings,
+    container_columns, default_template, ready_column, template_warnings, validate_collision_count,
+    validate_counter_bounds, validate_nonnegative_fields, validate_restart_policy_always, validate_selector,
+    validate_selector_conversion, validate_template_labels,
 };
 use crate::{
     columns,
-    core::persistentvolumeclaims::{claim_spec_warnings, validate_claim_spec},
+    core::persistentvolumeclaims::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     kind::Kind,
     pod_template,
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
-/// What an update of the spec may change.
+/// Fields of the spec that an update may change.
 const MUTABLE: [&str; 7] = [
     "replicas",
     "ordinals",
@@ -87,7 +87,7 @@ impl Strategy for StatefulSets {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            push_spec_faults(
+            validate_stateful_set_spec(
                 spec,
                 Checks {
                     service_name: true,
@@ -108,20 +108,20 @@ impl Strategy for StatefulSets {
         let mut errors = ErrorList::new();
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        let mut old_faults = ErrorList::new();
-        push_spec_faults(
+        let mut old_errors = ErrorList::new();
+        validate_stateful_set_spec(
             old,
             Checks {
                 service_name: false,
                 templates: true,
             },
-            &mut old_faults,
+            &mut old_errors,
         );
-        push_spec_faults(
+        validate_stateful_set_spec(
             new,
             Checks {
                 service_name: false,
-                templates: old_faults.is_empty(),
+                templates: old_errors.is_empty(),
             },
             &mut errors,
         );
@@ -146,7 +146,7 @@ impl Strategy for StatefulSets {
             "observedGeneration",
             "collisionCount",
         ];
-        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        validate_nonnegative_fields(status, &Path::new("status"), &counters, &mut errors);
         let bounds = [
             ("readyReplicas", "replicas", "status.replicas"),
             ("currentReplicas", "replicas", "status.replicas"),
@@ -154,8 +154,8 @@ impl Strategy for StatefulSets {
             ("availableReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "readyReplicas", "status.readyReplicas"),
         ];
-        push_bound_faults(status, &bounds, &mut errors);
-        push_collision_faults(new, old, &mut errors);
+        validate_counter_bounds(status, &bounds, &mut errors);
+        validate_collision_count(new, old, &mut errors);
         errors
     }
 
@@ -201,7 +201,7 @@ struct Checks {
     templates: bool,
 }
 
-fn push_spec_faults(spec: &Value, checks: Checks, errors: &mut ErrorList) {
+fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorList) {
     let path = Path::new("spec");
     match text(spec, "podManagementPolicy") {
         "" => errors.push(Error::required(&path.child("podManagementPolicy"), "")),
@@ -211,19 +211,26 @@ fn push_spec_faults(spec: &Value, checks: Checks, errors: &mut ErrorList) {
             errors.push(Error::invalid_str(&path.child("podManagementPolicy"), other, detail));
         }
     }
-    push_strategy_faults(spec, &path.child("updateStrategy"), errors);
-    push_retention_faults(spec, &path.child("persistentVolumeClaimRetentionPolicy"), errors);
-    push_negative_faults(spec, &path, &["replicas", "minReadySeconds"], errors);
+    validate_stateful_set_update_strategy(spec, &path.child("updateStrategy"), errors);
+    validate_persistent_volume_claim_retention_policy(
+        spec,
+        &path.child("persistentVolumeClaimRetentionPolicy"),
+        errors,
+    );
+    validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], errors);
     if let Some(ordinals) = spec.get("ordinals") {
-        push_negative_faults(ordinals, &path.child("ordinals"), &["start"], errors);
+        validate_nonnegative_fields(ordinals, &path.child("ordinals"), &["start"], errors);
     }
-    push_selector_faults(spec, &path, "statefulset", errors);
-    push_template_faults(spec, &path, checks, errors);
+    validate_selector(spec, &path, "statefulset", errors);
+    validate_pod_template_spec_for_stateful_set(spec, &path, checks, errors);
     if checks.templates {
         let path = path.child("volumeClaimTemplates");
         for (index, claim) in items(spec, "volumeClaimTemplates").iter().enumerate() {
             let spec = claim.get("spec").unwrap_or(&Value::Null);
-            errors.extend(validate_claim_spec(spec, &path.index(index).child("spec")));
+            errors.extend(validate_persistent_volume_claim_spec(
+                spec,
+                &path.index(index).child("spec"),
+            ));
         }
     }
     let service = text(spec, "serviceName");
@@ -232,19 +239,19 @@ fn push_spec_faults(spec: &Value, checks: Checks, errors: &mut ErrorList) {
         errors.extend(
             names::dns1123_label(service)
                 .iter()
-                .map(|fault| Error::invalid_str(&at, service, fault)),
+                .map(|error| Error::invalid_str(&at, service, error)),
         );
     }
 }
 
-fn push_strategy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_stateful_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let strategy = spec.get("updateStrategy").unwrap_or(&none);
     let rolling = strategy.get("rollingUpdate");
     match text(strategy, "type") {
         "RollingUpdate" => {
             let rolling = rolling.unwrap_or(&none);
-            push_negative_faults(rolling, &path.child("rollingUpdate"), &["partition"], errors);
+            validate_nonnegative_fields(rolling, &path.child("rollingUpdate"), &["partition"], errors);
         }
         "OnDelete" => {
             if let Some(rolling) = rolling {
@@ -281,7 +288,7 @@ fn shown_rolling(rolling: Option<&Value>) -> String {
     format!(r#"{{"Partition":{partition},"MaxUnavailable":{unavailable}}}"#)
 }
 
-fn push_retention_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_persistent_volume_claim_retention_policy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") else {
         return;
     };
@@ -293,17 +300,17 @@ fn push_retention_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn push_template_faults(spec: &Value, path: &Path<'_>, checks: Checks, errors: &mut ErrorList) {
+fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, checks: Checks, errors: &mut ErrorList) {
     let none = Value::Null;
     let template = spec.get("template").unwrap_or(&none);
     let at = path.child("template");
-    if !push_unusable_selector(spec, path, "", errors) {
-        push_label_faults(spec.get("selector"), template, &at, errors);
+    if !validate_selector_conversion(spec, path, "", errors) {
+        validate_template_labels(spec.get("selector"), template, &at, errors);
         if checks.templates {
-            pod_template::validate_template(&with_claimed_volumes(template, spec), &at, errors);
+            pod_template::validate_pod_template_spec(&with_claimed_volumes(template, spec), &at, errors);
         }
     }
-    push_always_faults(template, &at, "StatefulSet", errors);
+    validate_restart_policy_always(template, &at, "StatefulSet", errors);
 }
 
 /// The template with the volumes that its pods get from claims.
@@ -351,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let mounting = json!({ "spec": { "containers": [
             { "name": "c", "image": "i", "volumeMounts": [{ "name": "d", "mountPath": "/d" }] },
         ] } });
@@ -395,7 +402,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (stateful_set(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (stateful_set(&patch), errors)));
     }
 
     #[test]
@@ -408,7 +415,7 @@ mod tests {
         let forbidden = "spec: Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', \
                          'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' \
                          and 'minReadySeconds' are forbidden";
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (mutable, &[]),

@@ -1,4 +1,4 @@
-//! What workloads have in common: selectors, templates of pods that run for ever, counters, columns.
+//! Parts that workloads share: selectors, templates of pods that run for ever, counters, columns.
 
 use std::num::IntErrorKind;
 
@@ -34,8 +34,8 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
     ),
 ];
 
-/// What Go's `strconv.ParseInt` says of text that is not a number of 64 bits.
-pub(super) fn parse_int_fault(text: &str) -> Option<String> {
+/// The error of Go's `strconv.ParseInt` for text that is not a number of 64 bits.
+pub(super) fn parse_int_error(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
     let why = match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
@@ -45,7 +45,7 @@ pub(super) fn parse_int_fault(text: &str) -> Option<String> {
 }
 
 /// Fields that may not be negative, in order; those that are absent pass.
-pub(crate) fn push_negative_faults(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
+pub(crate) fn validate_nonnegative_fields(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
     for field in fields {
         if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
             errors.push(Error::invalid(&path.child(field), &number.into(), NOT_NEGATIVE));
@@ -63,7 +63,7 @@ pub(crate) fn shown_selector(selector: &Value) -> String {
 }
 
 /// The selector of a workload must be there, be well-formed and select something.
-pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(super) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("selector");
     let Some(selector) = spec.get("selector").filter(|selector| !selector.is_null()) else {
         errors.push(Error::required(&at, ""));
@@ -81,22 +81,32 @@ pub(super) fn push_selector_faults(spec: &Value, path: &Path<'_>, what: &str, er
 
 /// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`), unless the selector is so bad
 /// that no labels could be held against it.
-pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(crate) fn validate_pod_template_spec_for_replica_set(
+    spec: &Value,
+    path: &Path<'_>,
+    what: &str,
+    errors: &mut ErrorList,
+) {
     let at = path.child("template");
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(&at, ""));
         return;
     };
-    if push_unusable_selector(spec, path, "invalid label selector", errors) {
+    if validate_selector_conversion(spec, path, "invalid label selector", errors) {
         return;
     }
-    push_label_faults(spec.get("selector"), template, &at, errors);
-    pod_template::validate_template(template, &at, errors);
-    push_always_faults(template, &at, what, errors);
+    validate_template_labels(spec.get("selector"), template, &at, errors);
+    pod_template::validate_pod_template_spec(template, &at, errors);
+    validate_restart_policy_always(template, &at, what, errors);
 }
 
-/// A selector that cannot be evaluated is a fault beside those of its parts; tells whether it is one.
-pub(super) fn push_unusable_selector(spec: &Value, path: &Path<'_>, detail: &str, errors: &mut ErrorList) -> bool {
+/// A selector that cannot be evaluated is an error beside those of its parts; tells whether it is one.
+pub(super) fn validate_selector_conversion(
+    spec: &Value,
+    path: &Path<'_>,
+    detail: &str,
+    errors: &mut ErrorList,
+) -> bool {
     let Some(selector) = spec.get("selector") else {
         return false;
     };
@@ -112,7 +122,12 @@ pub(super) fn push_unusable_selector(spec: &Value, path: &Path<'_>, detail: &str
 }
 
 /// A selector that selects something must select the template's pods.
-pub(crate) fn push_label_faults(selector: Option<&Value>, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_template_labels(
+    selector: Option<&Value>,
+    template: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let labels = template.pointer("/metadata/labels");
     let selector = compile_label_selector(selector.and_then(Value::as_object));
     let misses_pods = selector
@@ -129,7 +144,7 @@ pub(crate) fn push_label_faults(selector: Option<&Value>, template: &Value, path
 }
 
 /// Pods of most workloads are restarted always and have no deadline.
-pub(crate) fn push_always_faults(template: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(crate) fn validate_restart_policy_always(template: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let policy = text_at(template, "/spec/restartPolicy");
     if policy != "Always" {
         errors.push(Error::not_supported(
@@ -145,7 +160,7 @@ pub(crate) fn push_always_faults(template: &Value, path: &Path<'_>, what: &str, 
 }
 
 /// A selector stays what it was made as.
-pub(super) fn push_selector_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new, old) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
         let shown = new.map_or_else(|| "null".to_owned(), shown_selector);
@@ -158,7 +173,7 @@ pub(super) fn push_selector_change(new: &Value, old: &Value, errors: &mut ErrorL
 }
 
 /// Counters of a status that may not be greater than another one: `(counter, bound, how the bound is named)`.
-pub(crate) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
+pub(crate) fn validate_counter_bounds(status: &Value, bounds: &[(&str, &str, &str)], errors: &mut ErrorList) {
     let path = Path::new("status");
     let number = |name: &str| status.get(name).and_then(Value::as_i64).unwrap_or(0);
     for (counter, bound, bound_name) in bounds {
@@ -170,7 +185,7 @@ pub(crate) fn push_bound_faults(status: &Value, bounds: &[(&str, &str, &str)], e
 }
 
 /// A collision counter never goes back.
-pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(super) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
     let pointer = "/status/collisionCount";
     let Some(before) = integer_at(old, pointer) else { return };
     if integer_at(new, pointer).is_none_or(|now| now < before) {
@@ -184,9 +199,9 @@ pub(super) fn push_collision_faults(new: &Value, old: &Value, errors: &mut Error
 }
 
 /// A whole number or a percentage, and not negative (`ValidatePositiveIntOrPercent`).
-pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_positive_int_or_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match value {
-        Value::String(text) => push_invalid(errors, path, text, names::percent(text)),
+        Value::String(text) => push_invalid(path, text, names::percent(text), errors),
         Value::Number(number) if number.as_i64().is_some_and(|number| number < 0) => {
             errors.push(Error::invalid(path, value, NOT_NEGATIVE));
         }
@@ -195,7 +210,7 @@ pub(crate) fn push_int_or_percent_faults(value: &Value, path: &Path<'_>, errors:
 }
 
 /// A percentage is not more than everything (`IsNotMoreThan100Percent`).
-pub(crate) fn push_percent_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn is_not_more_than_100_percent(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if value
         .as_str()
         .and_then(intstr::percent)
@@ -222,7 +237,7 @@ pub(crate) fn template_warnings(new: &Value, old: Option<&Value>) -> Vec<String>
         .unwrap_or_default()
 }
 
-/// Whether an object is new or an update made its generation grow.
+/// Returns true if an object is new or an update made its generation grow.
 pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
     let generation = |object: &Value| integer_at(object, "/metadata/generation");
     old.is_none_or(|old| generation(old) != generation(new))
@@ -230,14 +245,14 @@ pub(crate) fn changes_generation(new: &Value, old: Option<&Value>) -> bool {
 
 /// New objects whose names pods inherit are warned of what hosts cannot be called.
 pub(crate) fn name_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
-    let faults = names::dns1123_label(text_at(new, "/metadata/name"));
-    if old.is_some() || faults.is_empty() {
+    let errors = names::dns1123_label(text_at(new, "/metadata/name"));
+    if old.is_some() || errors.is_empty() {
         return Vec::new();
     }
     vec![format!(
         "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is \
          recommended: [{}]",
-        faults.join(" ")
+        errors.join(" ")
     )]
 }
 

@@ -12,7 +12,7 @@ const SPEC: &str = "io.k8s.api.autoscaling.v1.ScaleSpec";
 const STATUS: &str = "io.k8s.api.autoscaling.v1.ScaleStatus";
 
 /// The columns of a Scale, whatever is scaled.
-pub fn scale_columns() -> Vec<Column> {
+pub(crate) fn scale_columns() -> Vec<Column> {
     let replicas = |pointer: &'static str| move |object: &Value| Value::from(integer_at(object, pointer).unwrap_or(0));
     vec![
         Column {

@@ -11,7 +11,9 @@ use trireme_registry::{Column, Strategy, WriteContext};
 
 use super::{jobs, schedule};
 use crate::{
-    apps::workload::{changes_generation, container_columns, default_template, name_warnings, push_negative_faults},
+    apps::workload::{
+        changes_generation, container_columns, default_template, name_warnings, validate_nonnegative_fields,
+    },
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
     values::{items, keep_field, struct_mut, text, text_at},
@@ -93,7 +95,7 @@ impl Strategy for CronJobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        validate_cron_job_spec(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
         let name = text_at(object, "/metadata/name");
         if name.len() > MAX_NAME_BYTES {
             let detail = format!("must be no more than {MAX_NAME_BYTES} characters");
@@ -108,7 +110,7 @@ impl Strategy for CronJobs {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        validate_cron_job_spec(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
         errors
     }
 
@@ -135,15 +137,15 @@ impl Strategy for CronJobs {
     }
 }
 
-fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
-    push_schedule_faults(spec, old, &path.child("schedule"), errors);
-    push_negative_faults(spec, &path, &["startingDeadlineSeconds"], errors);
+    validate_schedule_format(spec, old, &path.child("schedule"), errors);
+    validate_nonnegative_fields(spec, &path, &["startingDeadlineSeconds"], errors);
     let zone = spec.get("timeZone").and_then(Value::as_str);
     if old.is_none_or(|old| old.get("timeZone").and_then(Value::as_str) != zone)
         && let Some(zone) = zone
     {
-        push_zone_faults(zone, &path.child("timeZone"), errors);
+        validate_time_zone(zone, &path.child("timeZone"), errors);
     }
     match text(spec, "concurrencyPolicy") {
         "" => errors.push(Error::required(&path.child("concurrencyPolicy"), "")),
@@ -154,8 +156,8 @@ fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
         }
     }
     let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
-    jobs::push_template_faults(job, &path.child("jobTemplate.spec"), errors);
-    push_negative_faults(
+    jobs::validate_job_template_spec(job, &path.child("jobTemplate.spec"), errors);
+    validate_nonnegative_fields(
         spec,
         &path,
         &["successfulJobsHistoryLimit", "failedJobsHistoryLimit"],
@@ -163,7 +165,7 @@ fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     );
 }
 
-fn push_schedule_faults(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_schedule_format(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
         errors.push(Error::required(path, ""));
@@ -185,7 +187,7 @@ fn push_schedule_faults(spec: &Value, old: Option<&Value>, path: &Path<'_>, erro
     }
 }
 
-fn push_zone_faults(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if zone.is_empty() {
         errors.push(Error::invalid_str(
             path,
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let trial = Trial::new("batch", "cronjobs", kind());
         let cases: [(Value, &[&str]); 8] = [
             (json!({ "timeZone": "Europe/Paris" }), &[]),
@@ -267,12 +269,12 @@ mod tests {
                 ],
             ),
         ];
-        trial.expect_faults(&cases.map(|(patch, faults)| (cron_job(&patch), faults)));
+        trial.expect_errors(&cases.map(|(patch, errors)| (cron_job(&patch), errors)));
         let long = "a".repeat(53);
-        let fault = format!("metadata.name: Invalid value: \"{long}\": must be no more than 52 characters");
+        let error = format!("metadata.name: Invalid value: \"{long}\": must be no more than 52 characters");
         let mut body = cron_job(&json!({}));
         body["metadata"]["name"] = long.into();
-        assert_eq!(trial.faults(body), [fault]);
+        assert_eq!(trial.errors(body), [error]);
     }
 
     #[test]

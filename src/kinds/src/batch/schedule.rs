@@ -50,7 +50,7 @@ const DESCRIPTORS: [&str; 7] = [
     "@hourly",
 ];
 
-/// What is wrong with a schedule, if anything is.
+/// Returns the error of a schedule, if it has one.
 pub(super) fn check(schedule: &str) -> Result<(), String> {
     if schedule.is_empty() {
         return Err("empty spec string".to_owned());
@@ -89,7 +89,7 @@ fn without_zone(schedule: &str) -> Result<&str, String> {
     Ok(rest.trim())
 }
 
-/// Whether a time zone is known (`time.LoadLocation`).
+/// Returns true if a time zone is known (`time.LoadLocation`).
 pub(super) fn check_zone(name: &str) -> Result<(), String> {
     if matches!(name, "" | "UTC" | "Local") {
         return Ok(());

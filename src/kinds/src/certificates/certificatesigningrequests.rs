@@ -18,7 +18,7 @@ use trireme_registry::{
 
 use super::{
     pem::blocks,
-    x509::{certificates_fault, request_fault},
+    x509::{certificate_request_error, certificates_error},
 };
 use crate::{
     checks::number,
@@ -145,10 +145,10 @@ impl Strategy for SigningRequests {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec(
-            &mut errors,
+        validate_certificate_signing_request(
             object.get("spec").unwrap_or(&Value::Null),
             &Path::new("spec"),
+            &mut errors,
         );
         errors
     }
@@ -173,14 +173,14 @@ impl Strategy for SigningRequests {
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = status_faults(new, old);
+        let mut errors = validate_certificate_signing_request_update(new, old);
         for decision in DECISIONS {
             if has_condition(new, decision) && !has_condition(old, decision) {
                 let detail = format!("updates may not add a condition of type {decision:?}");
                 errors.push(Error::forbidden(&Path::new("status.conditions"), &detail));
             }
         }
-        push_reissue(&mut errors, new, old);
+        validate_immutable_certificate(new, old, &mut errors);
         errors
     }
 }
@@ -206,15 +206,15 @@ impl Update for Approval {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        status_faults(new, old)
+        validate_certificate_signing_request_update(new, old)
     }
 }
 
-/// Faults of a status, and of conditions that are gone although they may not go.
-fn status_faults(new: &Value, old: &Value) -> ErrorList {
+/// Validates a status, and of conditions that are gone although they may not go.
+fn validate_certificate_signing_request_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    push_conditions(&mut errors, new);
-    push_certificate(&mut errors, new, old);
+    validate_conditions(new, &mut errors);
+    validate_certificate(new, old, &mut errors);
     for kept in DECISIONS.iter().chain(&["Failed"]) {
         if has_condition(old, kept) && !has_condition(new, kept) {
             let detail = format!("updates may not remove a condition of type {kept:?}");
@@ -225,7 +225,7 @@ fn status_faults(new: &Value, old: &Value) -> ErrorList {
 }
 
 /// A certificate that was issued stays.
-fn push_reissue(errors: &mut ErrorList, new: &Value, old: &Value) {
+fn validate_immutable_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let issued = text_at(old, "/status/certificate");
     if !issued.is_empty() && issued != text_at(new, "/status/certificate") {
         let detail = "updates may not modify existing certificate content";
@@ -233,17 +233,17 @@ fn push_reissue(errors: &mut ErrorList, new: &Value, old: &Value) {
     }
 }
 
-fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
-    let fault = match blocks(&request).first() {
-        Some(("CERTIFICATE REQUEST", der)) => request_fault(der),
+    let error = match blocks(&request).first() {
+        Some(("CERTIFICATE REQUEST", der)) => certificate_request_error(der),
         _ => Some("PEM block type must be CERTIFICATE REQUEST".to_owned()),
     };
-    if let Some(fault) = fault {
+    if let Some(error) = error {
         // Bytes are shown as JSON has them.
         let shown = spec.get("request").unwrap_or(&Value::Null);
-        errors.push(Error::invalid(&path.child("request"), shown, &fault));
+        errors.push(Error::invalid(&path.child("request"), shown, &error));
     }
     let usages_path = path.child("usages");
     let usages = items(spec, "usages");
@@ -266,7 +266,7 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
         let detail = "the legacy signerName is not allowed via this API version";
         errors.push(Error::invalid_str(&path.child("signerName"), signer, detail));
     } else {
-        push_signer(errors, signer, &path.child("signerName"));
+        validate_signer_name(signer, &path.child("signerName"), errors);
     }
     if let Some(seconds) = number(spec, "expirationSeconds").filter(|seconds| *seconds < MIN_SECONDS) {
         let detail = "may not specify a duration less than 600 seconds (10 minutes)";
@@ -279,7 +279,7 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
 }
 
 /// `domain.example/name`
-fn push_signer(errors: &mut ErrorList, signer: &str, path: &Path<'_>) {
+fn validate_signer_name(signer: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if signer.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -293,32 +293,32 @@ fn push_signer(errors: &mut ErrorList, signer: &str, path: &Path<'_>) {
     if domain.len() > names::DNS1123_SUBDOMAIN_MAX_LENGTH {
         errors.push(Error::too_long(path, names::DNS1123_SUBDOMAIN_MAX_LENGTH));
     }
-    push_bad_part(errors, path, domain, names::dns1123_label);
+    validate_name_parts(path, domain, names::dns1123_label, errors);
     if !domain.contains('.') {
         let detail = "should be a domain with at least two segments separated by dots";
         errors.push(Error::invalid_str(path, domain, detail));
     }
-    push_bad_part(errors, path, name, names::dns1123_subdomain);
+    validate_name_parts(path, name, names::dns1123_subdomain, errors);
     if signer.len() > MAX_SIGNER {
         errors.push(Error::too_long(path, MAX_SIGNER));
     }
 }
 
 /// Tells of the first part of a dotted name that is not good.
-fn push_bad_part(errors: &mut ErrorList, path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>) {
+fn validate_name_parts(path: &Path<'_>, name: &str, check: fn(&str) -> Vec<String>, errors: &mut ErrorList) {
     let parts = name.split('.').map(|part| (part, check(part)));
-    if let Some((part, faults)) = parts.into_iter().find(|(_, faults)| !faults.is_empty()) {
-        for fault in faults {
+    if let Some((part, messages)) = parts.into_iter().find(|(_, messages)| !messages.is_empty()) {
+        for error in messages {
             errors.push(Error::invalid_str(
                 path,
                 name,
-                &format!("validating label {part:?}: {fault}"),
+                &format!("validating label {part:?}: {error}"),
             ));
         }
     }
 }
 
-/// What was decided stays as it was told, unless the number of decisions changes, which is refused later.
+/// Keeps the decisions as they were stored, unless the number of decisions changes, which is refused later.
 fn keep_decisions(new: &mut Value, old: &Value) {
     for decision in DECISIONS {
         let is_one = |condition: &&Value| text(condition, "type") == decision;
@@ -357,7 +357,7 @@ fn date_conditions(context: &WriteContext, new: &mut Value, old: &Value) {
     }
 }
 
-fn push_conditions(errors: &mut ErrorList, object: &Value) {
+fn validate_conditions(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.conditions");
     let conditions = conditions(object);
     for (index, condition) in conditions.iter().enumerate() {
@@ -392,7 +392,7 @@ fn push_conditions(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-fn push_certificate(errors: &mut ErrorList, new: &Value, old: &Value) {
+fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let certificate = text_at(new, "/status/certificate");
     if certificate.is_empty() || certificate == text_at(old, "/status/certificate") {
         return;
@@ -400,8 +400,8 @@ fn push_certificate(errors: &mut ErrorList, new: &Value, old: &Value) {
     let decoded = STANDARD.decode(certificate).unwrap_or_default();
     let decoded = String::from_utf8_lossy(&decoded);
     let blocks = blocks(&decoded);
-    let mut faults = blocks.iter().map(|(kind, der)| match *kind {
-        "CERTIFICATE" => certificates_fault(der),
+    let mut messages = blocks.iter().map(|(kind, der)| match *kind {
+        "CERTIFICATE" => certificates_error(der),
         other => Some(format!("only CERTIFICATE PEM blocks are allowed, found {other:?}")),
     });
     let none = || {
@@ -409,11 +409,11 @@ fn push_certificate(errors: &mut ErrorList, new: &Value, old: &Value) {
             .is_empty()
             .then(|| "must contain at least one CERTIFICATE PEM block".to_owned())
     };
-    if let Some(fault) = faults.find_map(|fault| fault).or_else(none) {
+    if let Some(error) = messages.find_map(|error| error).or_else(none) {
         errors.push(Error::invalid_str(
             &Path::new("status.certificate"),
             "<certificate data>",
-            &fault,
+            &error,
         ));
     }
 }

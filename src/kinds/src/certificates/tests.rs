@@ -22,8 +22,8 @@ fn trial() -> Trial {
 }
 
 #[test]
-fn faults() {
-    trial().expect_faults(&[
+fn errors() {
+    trial().expect_errors(&[
         (request(json!({ "expirationSeconds": 600 })), &[]),
         (
             request(json!({ "request": "YWJj" })),
@@ -39,25 +39,25 @@ fn faults() {
 
 #[test]
 fn requests_are_read() {
-    let faults = |content: &str| trial().faults(request(json!({ "request": pem("CERTIFICATE REQUEST", content) })));
-    let fault_of = |content: &str, fault: &str| {
+    let errors = |content: &str| trial().errors(request(json!({ "request": pem("CERTIFICATE REQUEST", content) })));
+    let error_of = |content: &str, error: &str| {
         let shown = pem("CERTIFICATE REQUEST", content);
         assert_eq!(
-            faults(content),
-            [format!("spec.request: Invalid value: {shown:?}: {fault}")]
+            errors(content),
+            [format!("spec.request: Invalid value: {shown:?}: {error}")]
         );
     };
-    assert_eq!(faults(PKCS10), Vec::<String>::new());
+    assert_eq!(errors(PKCS10), Vec::<String>::new());
     let (kept, _) = PKCS10.split_at(40);
-    fault_of(kept, "asn1: syntax error: data truncated");
+    error_of(kept, "asn1: syntax error: data truncated");
     let other_name = PKCS10.replace("Y24teD", "Y24tZD");
     assert_ne!(other_name, PKCS10);
-    fault_of(&other_name, "x509: ECDSA verification failure");
+    error_of(&other_name, "x509: ECDSA verification failure");
 }
 
 #[test]
 fn signers_are_looked_at_part_by_part() {
-    let faults = |signer: &str| trial().faults(request(json!({ "signerName": signer })));
+    let errors = |signer: &str| trial().errors(request(json!({ "signerName": signer })));
     let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
                  and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -65,7 +65,7 @@ fn signers_are_looked_at_part_by_part() {
                      and must start and end with an alphanumeric character (e.g. 'example.com', regex used for \
                      validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
     assert_eq!(
-        faults("A.com.B/x.Y.Z"),
+        errors("A.com.B/x.Y.Z"),
         [
             format!("spec.signerName: Invalid value: \"A.com.B\": validating label \"A\": {label}"),
             format!("spec.signerName: Invalid value: \"x.Y.Z\": validating label \"Y\": {subdomain}"),
@@ -73,7 +73,7 @@ fn signers_are_looked_at_part_by_part() {
     );
     let long = "a.".repeat(300) + "b";
     assert_eq!(
-        faults(&format!("{long}/s")),
+        errors(&format!("{long}/s")),
         [
             "spec.signerName: Too long: may not be more than 253 bytes",
             "spec.signerName: Too long: may not be more than 571 bytes",
@@ -84,13 +84,13 @@ fn signers_are_looked_at_part_by_part() {
 #[test]
 fn unknown_usages_come_before_those_told_twice() {
     let unknown = |at: usize| format!("spec.usages[{at}]: Unsupported value: \"u\": supported values: ");
-    let faults = trial().faults(request(json!({ "usages": ["u", "any", "any", "u"] })));
-    let [first, second, rest @ ..] = faults.as_slice() else {
-        panic!("{faults:?}")
+    let errors = trial().errors(request(json!({ "usages": ["u", "any", "any", "u"] })));
+    let [first, second, rest @ ..] = errors.as_slice() else {
+        panic!("{errors:?}")
     };
     assert!(
         first.starts_with(&unknown(0)) && second.starts_with(&unknown(3)),
-        "{faults:?}"
+        "{errors:?}"
     );
     assert_eq!(
         rest,
@@ -105,21 +105,21 @@ fn unknown_usages_come_before_those_told_twice() {
 fn certificates_are_read() {
     let old = trial().create(request(json!({}))).expect("a valid request");
     let status = |certificate: &str| json!({ "certificate": certificate });
-    let fault = |detail: &str| format!("status.certificate: Invalid value: \"<certificate data>\": {detail}");
-    trial().expect_status_faults(
+    let error = |detail: &str| format!("status.certificate: Invalid value: \"<certificate data>\": {detail}");
+    trial().expect_status_errors(
         &old,
         &[
             (
                 status("AAAA"),
-                &[&fault("must contain at least one CERTIFICATE PEM block")],
+                &[&error("must contain at least one CERTIFICATE PEM block")],
             ),
             (
                 status(&pem("PUBLIC KEY", "AAAA")),
-                &[&fault("only CERTIFICATE PEM blocks are allowed, found \"PUBLIC KEY\"")],
+                &[&error("only CERTIFICATE PEM blocks are allowed, found \"PUBLIC KEY\"")],
             ),
             (
                 status(&pem("CERTIFICATE", "AAAA")),
-                &[&fault("x509: malformed certificate")],
+                &[&error("x509: malformed certificate")],
             ),
         ],
     );
@@ -163,9 +163,9 @@ fn the_status_may_not_decide() {
         .create(request(json!({ "username": "mallory" })))
         .expect("a valid request");
     assert_eq!(old["spec"].get("username"), None);
-    let fault = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
+    let error = "status.conditions: Forbidden: updates may not add a condition of type \"Approved\"";
     let condition = |kind: &str| json!({ "conditions": [{ "type": kind, "status": "True" }] });
-    trial().expect_status_faults(&old, &[(condition("Approved"), &[fault]), (condition("Other"), &[])]);
+    trial().expect_status_errors(&old, &[(condition("Approved"), &[error]), (condition("Other"), &[])]);
     let dated = trial().status(&old, condition("Other")).expect("a valid status");
     assert_eq!(
         dated["status"]["conditions"][0]["lastUpdateTime"],

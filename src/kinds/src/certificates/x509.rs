@@ -1,4 +1,4 @@
-//! What Go's `crypto/x509` says of requests and certificates that it cannot read.
+//! The texts of Go's `crypto/x509` for requests and certificates that it cannot read.
 
 use x509_parser::{
     certificate::X509Certificate, certification_request::X509CertificationRequest, error::X509Error,
@@ -9,17 +9,17 @@ const SEQUENCE: u8 = 16;
 /// The smallest RSA keys whose signatures can be verified here; Go does so for smaller ones too.
 const MIN_RSA_BITS: usize = 2048;
 
-/// The fault of a PKCS#10 request: one that cannot be read, or that its own key has not signed.
-pub(super) fn request_fault(der: &[u8]) -> Option<String> {
+/// The error of a PKCS#10 request: one that cannot be read, or that its own key has not signed.
+pub(super) fn certificate_request_error(der: &[u8]) -> Option<String> {
     let outer = match sequence(der, "certificateRequest") {
         Ok(outer) => outer,
-        Err(fault) => return Some(fault),
+        Err(error) => return Some(error),
     };
     if !outer.rest.is_empty() {
         return Some("asn1: syntax error: trailing data".to_owned());
     }
-    if let Err(fault) = sequence(outer.content, "tbsCertificateRequest") {
-        return Some(fault);
+    if let Err(error) = sequence(outer.content, "tbsCertificateRequest") {
+        return Some(error);
     }
     let Ok((_, request)) = X509CertificationRequest::from_der(der) else {
         return Some("asn1: structure error: malformed certificate request".to_owned());
@@ -35,8 +35,8 @@ pub(super) fn request_fault(der: &[u8]) -> Option<String> {
     matches!(request.verify_signature(), Err(X509Error::SignatureVerificationError)).then(|| algorithm.to_owned())
 }
 
-/// The fault of certificates, one after the other.
-pub(super) fn certificates_fault(mut der: &[u8]) -> Option<String> {
+/// The error of certificates, one after the other.
+pub(super) fn certificates_error(mut der: &[u8]) -> Option<String> {
     if der.is_empty() {
         return Some("found CERTIFICATE PEM block containing 0 certificates".to_owned());
     }
@@ -49,8 +49,8 @@ pub(super) fn certificates_fault(mut der: &[u8]) -> Option<String> {
     None
 }
 
-/// The fault of the first of a TLS pair's certificates.
-pub(crate) fn leaf_fault(der: &[u8]) -> Option<&'static str> {
+/// The error of the first of a TLS pair's certificates.
+pub(crate) fn leaf_certificate_error(der: &[u8]) -> Option<&'static str> {
     match X509Certificate::from_der(der) {
         Ok(([], _)) => None,
         Ok(_) => Some("x509: trailing data"),
@@ -58,8 +58,8 @@ pub(crate) fn leaf_fault(der: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// The fault of what is not even built as a private key is. What a key holds is not looked at.
-pub(crate) fn private_key_fault(der: &[u8]) -> Option<&'static str> {
+/// The error of what is not even built as a private key is. What a key holds is not looked at.
+pub(crate) fn private_key_error(der: &[u8]) -> Option<&'static str> {
     let is_built_so = sequence(der, "").is_ok_and(|outer| !outer.content.is_empty());
     (!is_built_so).then_some("tls: failed to parse private key")
 }
@@ -71,8 +71,8 @@ struct Element<'a> {
 
 /// Takes a sequence apart, with the words of Go's `encoding/asn1`.
 fn sequence<'a>(der: &'a [u8], name: &str) -> Result<Element<'a>, String> {
-    let syntax = |fault: &str| Err(format!("asn1: syntax error: {fault}"));
-    let structure = |fault: &str| Err(format!("asn1: structure error: {fault}"));
+    let syntax = |error: &str| Err(format!("asn1: syntax error: {error}"));
+    let structure = |error: &str| Err(format!("asn1: structure error: {error}"));
     let Some((&tag, after_tag)) = der.split_first() else {
         return syntax("sequence truncated");
     };
@@ -141,8 +141,8 @@ mod tests {
             (b"this is not a request", &text),
             (b"\x30\x03\x02\x01\x00", &inner),
         ];
-        for (der, fault) in cases {
-            assert_eq!(request_fault(der).as_deref(), Some(fault), "{der:?}");
+        for (der, error) in cases {
+            assert_eq!(certificate_request_error(der).as_deref(), Some(error), "{der:?}");
         }
     }
 }

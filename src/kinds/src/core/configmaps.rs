@@ -35,7 +35,7 @@ impl Strategy for ConfigMaps {
         let mut bytes = 0;
         let data = Path::new("data");
         for (key, value) in entries(object, "data") {
-            push_key_faults(&data.key(key), key, &mut errors);
+            validate_config_map_key(&data.key(key), key, &mut errors);
             if object.get("binaryData").is_some_and(|binary| binary.get(key).is_some()) {
                 errors.push(Error::invalid_str(
                     &data.key(key),
@@ -47,7 +47,7 @@ impl Strategy for ConfigMaps {
         }
         let binary = Path::new("binaryData");
         for (key, value) in entries(object, "binaryData") {
-            push_key_faults(&binary.key(key), key, &mut errors);
+            validate_config_map_key(&binary.key(key), key, &mut errors);
             bytes += decoded_len(value.as_str().unwrap_or_default());
         }
         if bytes > MAX_BYTES {
@@ -58,14 +58,14 @@ impl Strategy for ConfigMaps {
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = immutable_faults(new, old, &["data", "binaryData"]);
+        let mut errors = validate_immutable_data(new, old, &["data", "binaryData"]);
         errors.extend(self.validate(context, new));
         errors
     }
 }
 
-/// What may not change in a config map or secret that is `immutable`.
-pub(super) fn immutable_faults(new: &Value, old: &Value, fields: &[&str]) -> ErrorList {
+/// Validates that an `immutable` config map or secret keeps its data.
+pub(super) fn validate_immutable_data(new: &Value, old: &Value, fields: &[&str]) -> ErrorList {
     const DETAIL: &str = "field is immutable when `immutable` is set";
     let mut errors = ErrorList::new();
     if !is_true_at(old, "/immutable") {
@@ -83,13 +83,13 @@ pub(super) fn immutable_faults(new: &Value, old: &Value, fields: &[&str]) -> Err
 }
 
 /// A key of a config map or secret must be fit for a file name.
-pub(super) fn push_key_faults(path: &Path<'_>, key: &str, errors: &mut ErrorList) {
-    for fault in names::config_map_key(key) {
-        errors.push(Error::invalid_str(path, key, &fault));
+pub(super) fn validate_config_map_key(path: &Path<'_>, key: &str, errors: &mut ErrorList) {
+    for error in names::config_map_key(key) {
+        errors.push(Error::invalid_str(path, key, &error));
     }
 }
 
-/// How many bytes a base64 text stands for.
+/// The length of the bytes that a base64 text stands for.
 pub(crate) fn decoded_len(base64: &str) -> usize {
     base64.len() / 4 * 3 - base64.bytes().rev().take_while(|byte| *byte == b'=').count()
 }

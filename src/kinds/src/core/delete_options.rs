@@ -16,13 +16,13 @@ use crate::values::{integer_at, items, text_at};
 pub(crate) fn read(options: Option<&Value>) -> Result<DeleteOptions, ApiError> {
     let none = Value::Null;
     let options = options.unwrap_or(&none);
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let orphan = options.get("orphanDependents").and_then(Value::as_bool);
     let path = Path::new("propagationPolicy");
     let policy = options.get("propagationPolicy").and_then(Value::as_str);
     if let (Some(_), Some(policy)) = (orphan, policy) {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
-        faults.push(Error::invalid_str(&path, policy, detail));
+        errors.push(Error::invalid_str(&path, policy, detail));
     }
     let propagation = match (policy, orphan) {
         (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
@@ -31,25 +31,25 @@ pub(crate) fn read(options: Option<&Value>) -> Result<DeleteOptions, ApiError> {
         (None, None) => None,
         (Some(other), _) => {
             let supported = ["Foreground", "Background", "Orphan", "nil"];
-            faults.push(Error::not_supported(&path, other, &supported));
+            errors.push(Error::not_supported(&path, other, &supported));
             None
         }
     };
     let dry_run = items(options, "dryRun");
     if dry_run.iter().any(|value| value != "All") {
         let shown = Value::from(dry_run.to_vec());
-        faults.push(Error {
+        errors.push(Error {
             kind: ErrorType::NotSupported,
             field: "dryRun".to_owned(),
             body: format!("Unsupported value: {shown}: supported values: \"All\""),
         });
     }
-    if !faults.is_empty() {
+    if !errors.is_empty() {
         let kind = GroupKind {
             group: "meta.k8s.io".into(),
             kind: "DeleteOptions".into(),
         };
-        return Err(ApiError::invalid(&kind, "", &faults));
+        return Err(ApiError::invalid(&kind, "", &errors));
     }
     let precondition = |pointer: &str| Some(text_at(options, pointer).to_owned()).filter(|text| !text.is_empty());
     Ok(DeleteOptions {

@@ -22,13 +22,15 @@ const SHOWN: usize = 3;
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new(AllEndpoints).columns(vec![
-        columns::name(),
-        column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
-            shown(object).into()
-        }),
-        columns::age(),
-    ])
+    Kind::new(AllEndpoints)
+        .columns(vec![
+            columns::name(),
+            column("Endpoints", "string", documented(TYPE, "subsets"), |object| {
+                shown(object).into()
+            }),
+            columns::age(),
+        ])
+        .deprecation("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
 }
 
 /// The first addresses with their ports.
@@ -68,7 +70,7 @@ struct AllEndpoints;
 impl Strategy for AllEndpoints {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_all_faults(object, &mut errors);
+        validate_endpoint_subsets(object, &mut errors);
         errors
     }
 
@@ -76,7 +78,7 @@ impl Strategy for AllEndpoints {
         let mut errors = ErrorList::new();
         // What an older rule let in may stay while nothing of it changes.
         if items(new, "subsets") != items(old, "subsets") {
-            push_all_faults(new, &mut errors);
+            validate_endpoint_subsets(new, &mut errors);
         }
         errors
     }
@@ -104,7 +106,7 @@ impl Strategy for AllEndpoints {
     }
 }
 
-fn push_all_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("subsets");
     for (index, subset) in items(object, "subsets").iter().enumerate() {
         let path = path.index(index);
@@ -118,36 +120,36 @@ fn push_all_faults(object: &Value, errors: &mut ErrorList) {
         for (list, addresses) in [("addresses", ready), ("notReadyAddresses", unready)] {
             let path = path.child(list);
             for (index, address) in addresses.iter().enumerate() {
-                push_address_faults(address, &path.index(index), errors);
+                validate_endpoint_address(address, &path.index(index), errors);
             }
         }
         let ports = items(subset, "ports");
         for (index, port) in ports.iter().enumerate() {
-            push_port_faults(port, ports.len() > 1, &path.child("ports").index(index), errors);
+            validate_endpoint_port(port, ports.len() > 1, &path.child("ports").index(index), errors);
         }
     }
 }
 
-fn push_address_faults(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_endpoint_address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (ip, at) = (text(address, "ip"), path.child("ip"));
-    push_invalid(errors, &at, ip, names::ip(ip));
+    push_invalid(&at, ip, names::ip(ip), errors);
     let hostname = text(address, "hostname");
     if !hostname.is_empty() {
         push_invalid(
-            errors,
             &path.child("hostname"),
             hostname,
             names::dns1123_label(hostname),
+            errors,
         );
     }
     if let Some(node) = address.get("nodeName").and_then(Value::as_str) {
-        push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+        push_invalid(&path.child("nodeName"), node, names::dns1123_subdomain(node), errors);
     }
-    push_special_address_faults(ip, &at, errors);
+    validate_endpoint_ip(ip, &at, errors);
 }
 
 /// Addresses that nothing can be reached at from elsewhere (`ValidateEndpointIP`).
-pub(crate) fn push_special_address_faults(address: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_endpoint_ip(address: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(ip) = names::parse_ip_sloppy(address) else {
         errors.push(Error::invalid_str(path, address, "must be a valid IP address"));
         return;
@@ -160,7 +162,7 @@ pub(crate) fn push_special_address_faults(address: &str, path: &Path<'_>, errors
         IpAddr::V4(ip) => matches!(ip.octets(), [224, 0, 0, _]),
         IpAddr::V6(ip) => ip.segments().first().is_some_and(|segment| segment & 0xff0f == 0xff02),
     };
-    let faults = [
+    let messages = [
         (ip.is_unspecified(), format!("may not be unspecified ({address})")),
         (
             ip.is_loopback(),
@@ -175,20 +177,20 @@ pub(crate) fn push_special_address_faults(address: &str, path: &Path<'_>, errors
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
         ),
     ];
-    for (_, detail) in faults.iter().filter(|(holds, _)| *holds) {
+    for (_, detail) in messages.iter().filter(|(holds, _)| *holds) {
         errors.push(Error::invalid_str(path, address, detail));
     }
 }
 
-fn push_port_faults(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_endpoint_port(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(port, "name");
     if !name.is_empty() {
-        push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+        push_invalid(&path.child("name"), name, names::dns1123_label(name), errors);
     } else if needs_name {
         errors.push(Error::required(&path.child("name"), ""));
     }
     let number = number(port, "port").unwrap_or(0);
-    push_invalid_number(errors, &path.child("port"), number, names::port_number(number));
+    push_invalid_number(&path.child("port"), number, names::port_number(number), errors);
     match text(port, "protocol") {
         "" => errors.push(Error::required(&path.child("protocol"), "")),
         "SCTP" | "TCP" | "UDP" => {}
@@ -200,10 +202,10 @@ fn push_port_faults(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mu
     }
     if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
         push_invalid(
-            errors,
             &path.child("appProtocol"),
             protocol,
             names::qualified_name(protocol),
+            errors,
         );
     }
 }
@@ -230,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_subsets() {
+    fn errors_of_subsets() {
         let endpoints = |subset: Value| json!({ "metadata": { "name": "a" }, "subsets": [subset] });
-        Trial::new("", "endpoints", kind()).expect_faults(&[
+        Trial::new("", "endpoints", kind()).expect_errors(&[
             (endpoints(json!({ "addresses": [{ "ip": "10.0.0.1" }], "ports": [{ "port": 80 }] })), &[]),
             (endpoints(json!({})), &["subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"]),
             (
@@ -247,12 +249,12 @@ mod tests {
     }
 
     #[test]
-    fn old_faults_stay_while_the_subsets_do() {
+    fn old_errors_stay_while_the_subsets_do() {
         let trial = Trial::new("", "endpoints", kind());
         let subsets = |addresses: Value| json!([{ "addresses": addresses }]);
         let old =
             trial.decode(json!({ "metadata": { "name": "a" }, "subsets": subsets(json!([{ "ip": "10.00.0.1" }])) }));
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "metadata": { "labels": { "a": "b" } } }), &[]),

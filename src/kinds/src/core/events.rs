@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use trireme_machinery::{
-    GroupVersionKind,
+    GroupVersion, GroupVersionKind,
     field::ErrorList,
     names::{self, NameCheck},
 };
@@ -33,12 +33,13 @@ const REFERENCE: &str = "io.k8s.api.core.v1.ObjectReference";
 pub(crate) fn kind(ttl: Duration) -> Kind {
     let mut kind = Kind::new(Events)
         .columns(event_columns())
-        .selectable(selectable_fields());
+        .selectable(selectable_fields())
+        .conversion(GroupVersion::new(GROUP, "v1"), EventsV1);
     kind.ttl = Some(ttl);
     kind
 }
 
-/// What selectors of `events.k8s.io` call the stored fields, and the one of the core group that reads otherwise than
+/// Names of the stored fields in selectors of `events.k8s.io`, and the one of the core group that reads otherwise than
 /// what stands at its path.
 fn selectable_fields() -> Vec<SelectableField> {
     vec![
@@ -86,9 +87,6 @@ fn source(event: &Value) -> &str {
 fn first_set<'a>(first: &'a str, second: &'a str) -> &'a str {
     if first.is_empty() { second } else { first }
 }
-
-/// How `events.k8s.io/v1` differs from what is stored.
-pub(crate) static EVENTS_V1: EventsV1 = EventsV1;
 
 /// The conversion of `events.k8s.io/v1`.
 pub(crate) struct EventsV1;
@@ -149,11 +147,11 @@ impl Strategy for Events {
     }
 
     fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate_new(object, is_core(context))
+        validation::validate_event_create(object, is_core(context))
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_update(new, old, is_core(context))
+        validation::validate_event_update(new, old, is_core(context))
     }
 
     fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {

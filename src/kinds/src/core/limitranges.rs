@@ -10,7 +10,9 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::resource_names::{is_overcommit_allowed, push_container_resource_faults, push_limit_resource_faults};
+use super::resource_names::{
+    is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name,
+};
 use crate::{
     checks::{push_invalid, quantity},
     kind::Kind,
@@ -53,11 +55,11 @@ impl Strategy for LimitRanges {
         for (index, limit) in limits.iter().enumerate() {
             let at = path.index(index);
             let kind = text(limit, "type");
-            push_type_faults(kind, &at.child("type"), &mut errors);
+            validate_limit_range_type_name(kind, &at.child("type"), &mut errors);
             if limits.iter().take(index).any(|earlier| text(earlier, "type") == kind) {
                 errors.push(Error::duplicate(&at.child("type"), &kind.into()));
             }
-            push_limit_faults(limit, kind, &at, &mut errors);
+            validate_limit_range_item(limit, kind, &at, &mut errors);
         }
         errors
     }
@@ -71,7 +73,7 @@ impl Strategy for LimitRanges {
     }
 }
 
-/// What has no limit gets the maximum; what has no request gets the limit, or the minimum.
+/// Sets an absent default limit to the maximum, and an absent default request to the limit or the minimum.
 fn default_limit(limit: &mut Value) {
     for (list, source) in [
         ("default", "max"),
@@ -91,19 +93,19 @@ fn default_limit(limit: &mut Value) {
     }
 }
 
-fn push_type_faults(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let faults = names::qualified_name(kind);
-    if faults.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
+fn validate_limit_range_type_name(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let messages = names::qualified_name(kind);
+    if messages.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {
         errors.push(Error::invalid_str(
             path,
             kind,
             "must be a standard limit type or fully qualified",
         ));
     }
-    push_invalid(errors, path, kind, faults);
+    push_invalid(path, kind, messages, errors);
 }
 
-fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_range_item(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut resources = BTreeSet::new();
     for list in LISTS {
         if matches!(list, "default" | "defaultRequest") && kind == "Pod" {
@@ -116,25 +118,25 @@ fn push_limit_faults(limit: &Value, kind: &str, path: &Path<'_>, errors: &mut Er
             continue;
         }
         if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
-            push_storage_faults(limit, path, errors);
+            validate_claim_storage(limit, path, errors);
         }
         let at = path.child(list);
         for (name, _) in entries(limit, list) {
             if matches!(kind, "Container" | "Pod") {
-                push_container_resource_faults(name, &at.key(name), errors);
+                validate_container_resource_name(name, &at.key(name), errors);
             } else {
-                push_limit_resource_faults(name, &at.key(name), errors);
+                validate_limit_range_resource_name(name, &at.key(name), errors);
             }
             resources.insert(name);
         }
     }
     for name in resources {
-        push_order_faults(limit, name, path, errors);
+        validate_limit_order(limit, name, path, errors);
     }
 }
 
 /// A limit of claims must bound their storage.
-fn push_storage_faults(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_claim_storage(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let has_storage = ["min", "max"]
         .iter()
         .any(|list| limit.get(list).is_some_and(|list| list.get("storage").is_some()));
@@ -147,7 +149,7 @@ fn push_storage_faults(limit: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 /// A quantity with the text that it was written as.
 type Amount<'a> = Option<(Quantity, &'a Value)>;
 
-fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_order(limit: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = |list: &str| -> Amount<'_> {
         let value = limit.get(list)?.get(name)?;
         Some((quantity(value), value))
@@ -177,7 +179,7 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     );
     check(min, default, "default", min, ["min", "default"]);
     check(default, max, "default", max, ["default", "max"]);
-    push_ratio_faults(
+    validate_limit_request_ratio(
         amount("maxLimitRequestRatio"),
         min,
         max,
@@ -199,7 +201,13 @@ fn push_order_faults(limit: &Value, name: &str, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn push_ratio_faults(ratio: Amount<'_>, min: Amount<'_>, max: Amount<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_limit_request_ratio(
+    ratio: Amount<'_>,
+    min: Amount<'_>,
+    max: Amount<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let Some((ratio, value)) = ratio else { return };
     let shown = value.as_str().unwrap_or_default();
     if ratio.milli_value() < 1000 {
@@ -217,7 +225,7 @@ fn push_ratio_faults(ratio: Amount<'_>, min: Amount<'_>, max: Amount<'_>, path: 
     }
 }
 
-/// How many times the minimum goes into the maximum.
+/// The ratio of the maximum to the minimum.
 fn max_ratio(max: Quantity, min: Quantity) -> Option<f64> {
     let ratio = as_float(max.milli_value()) / as_float(min.milli_value());
     ratio.is_finite().then_some(ratio)
@@ -259,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_limits() {
+    fn errors_of_limits() {
         let limit = |limit: Value| named("a", json!({ "limits": [limit] }));
-        trial().expect_faults(&[
+        trial().expect_errors(&[
             (limit(json!({ "type": "Container", "max": { "cpu": "2" } })), &[]),
             (
                 limit(json!({ "type": "Odd" })),

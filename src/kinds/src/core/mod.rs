@@ -1,5 +1,6 @@
 //! The core group, one file a kind.
 
+pub(crate) mod bindings;
 pub(crate) mod componentstatuses;
 pub(crate) mod configmaps;
 mod delete_options;

@@ -58,7 +58,7 @@ impl Strategy for Namespaces {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let path = Path::new("spec.finalizers");
         finalizers(object)
-            .flat_map(|name| finalizer_faults(name, &path))
+            .flat_map(|name| validate_finalizer_name(name, &path))
             .collect()
     }
 
@@ -106,7 +106,7 @@ impl Strategy for Namespaces {
         let path = Path::new("spec.finalizers");
         finalizers(new)
             .enumerate()
-            .flat_map(|(index, name)| finalizer_faults(name, &path.index(index)))
+            .flat_map(|(index, name)| validate_finalizer_name(name, &path.index(index)))
             .collect()
     }
 
@@ -128,11 +128,11 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
 }
 
 /// A finalizer must be a standard one or have a domain.
-fn finalizer_faults(name: &str, path: &Path<'_>) -> ErrorList {
-    let mut faults = meta::validate_finalizer_name(name, path);
+fn validate_finalizer_name(name: &str, path: &Path<'_>) -> ErrorList {
+    let mut errors = meta::validate_finalizer_name(name, path);
     if !name.contains('/') && !meta::is_standard_finalizer(name) {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
-        faults.push(Error::invalid_str(path, name, detail));
+        errors.push(Error::invalid_str(path, name, detail));
     }
-    faults
+    errors
 }

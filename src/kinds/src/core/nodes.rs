@@ -57,7 +57,7 @@ impl Strategy for Nodes {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validation::validate(object)
+        validation::validate_node(object)
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -66,8 +66,8 @@ impl Strategy for Nodes {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = validation::validate(new);
-        errors.extend(validation::validate_update(new, old));
+        let mut errors = validation::validate_node(new);
+        errors.extend(validation::validate_node_update(new, old));
         errors
     }
 
@@ -88,7 +88,7 @@ impl Strategy for Nodes {
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_update(new, old)
+        validation::validate_node_update(new, old)
     }
 }
 

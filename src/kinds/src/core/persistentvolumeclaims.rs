@@ -9,12 +9,13 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     resource_names,
-    volumes::{
-        self, BETA_CLASS, STORAGE, access_modes_text, class_of, push_access_mode_faults, push_basic_quantity_faults,
-    },
+    volumes::{self, BETA_CLASS, STORAGE, access_modes_text, class_of, validate_access_modes, validate_basic_resource},
 };
 use crate::{
-    checks::{push_class_name, push_invalid, push_not_positive, push_selector, push_unsupported, quantity, require},
+    checks::{
+        push_invalid, quantity, require, validate_class_name, validate_optional_label_selector,
+        validate_positive_quantity_value, validate_supported,
+    },
     columns::{self, column, described, documented, wide},
     diff,
     internal::{self, Field, LABEL_SELECTOR, Shape},
@@ -30,7 +31,7 @@ const STATUS: &str = "io.k8s.api.core.v1.PersistentVolumeClaimStatus";
 const IMMUTABLE: &str =
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 
-/// How far the growing of a volume is.
+/// The stages of a volume's growth.
 const GROWTH_STATES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -121,7 +122,7 @@ impl Strategy for PersistentVolumeClaims {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        validate_claim_spec(object.get("spec").unwrap_or(&Value::Null), &Path::new("spec"))
+        validate_persistent_volume_claim_spec(object.get("spec").unwrap_or(&Value::Null), &Path::new("spec"))
     }
 
     fn prepare_for_update(&self, _context: &WriteContext, new: &mut Value, old: &Value) {
@@ -131,9 +132,9 @@ impl Strategy for PersistentVolumeClaims {
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_class_annotation_change(new, old, &mut errors);
-        push_spec_change(new, old, &mut errors);
-        push_size_change(new, old, &mut errors);
+        validate_storage_class_annotation_update(new, old, &mut errors);
+        validate_persistent_volume_claim_spec_update(new, old, &mut errors);
+        validate_storage_request_update(new, old, &mut errors);
         let mode = |object: &Value| object.pointer("/spec/volumeMode").cloned();
         let (new_mode, old_mode) = (mode(new), mode(old));
         errors.extend(meta::validate_immutable_field(
@@ -141,7 +142,7 @@ impl Strategy for PersistentVolumeClaims {
             old_mode.as_ref(),
             &Path::new("volumeMode"),
         ));
-        push_attributes_class_change(new, old, &mut errors);
+        validate_volume_attributes_class_update(new, old, &mut errors);
         errors
     }
 
@@ -154,8 +155,8 @@ impl Strategy for PersistentVolumeClaims {
         let path = Path::new("status");
         let at = path.child("capacity");
         entries(status, "capacity")
-            .for_each(|(name, value)| push_basic_quantity_faults(value, &at.key(name), &mut errors));
-        push_growth_faults(status, &path, &mut errors);
+            .for_each(|(name, value)| validate_basic_resource(value, &at.key(name), &mut errors));
+        validate_allocated_resources(status, &path, &mut errors);
         errors
     }
 
@@ -174,7 +175,7 @@ impl Strategy for PersistentVolumeClaims {
     }
 }
 
-/// What is said of a claim's spec, also of one in a template. `path` is where the spec stands.
+/// Warnings about a claim's spec, also about one in a template. `path` is where the spec stands.
 pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     let of_list = |list: &str| {
         let size = spec.get("resources")?.get(list)?.get(STORAGE)?;
@@ -188,8 +189,8 @@ pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
     ["requests", "limits"].into_iter().filter_map(of_list).collect()
 }
 
-/// The faults of a claim's spec, also of one in a template. `path` is where the spec stands.
-pub(crate) fn validate_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
+/// The errors of a claim's spec, also of one in a template. `path` is where the spec stands.
+pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if items(spec, "accessModes").is_empty() {
         errors.push(Error::required(
@@ -197,44 +198,44 @@ pub(crate) fn validate_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
             "at least 1 access mode is required",
         ));
     }
-    push_selector(&mut errors, spec.get("selector"), &path.child("selector"));
-    push_access_mode_faults(spec, path, &mut errors);
+    validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
+    validate_access_modes(spec, path, &mut errors);
     let resources = path.child("resources");
     let size_path = resources.key(STORAGE);
     match spec.pointer("/resources/requests/storage") {
         None => errors.push(Error::required(&size_path, "")),
-        Some(size) => push_not_positive(&mut errors, size, &size_path),
+        Some(size) => validate_positive_quantity_value(size, &size_path, &mut errors),
     }
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        push_class_name(&mut errors, class, &path.child("storageClassName"));
+        validate_class_name(class, &path.child("storageClassName"), &mut errors);
     }
     if spec.get("volumeMode").is_some() {
-        push_unsupported(&mut errors, spec, path, "volumeMode", &volumes::VOLUME_MODES);
+        validate_supported(spec, path, "volumeMode", &volumes::VOLUME_MODES, &mut errors);
     }
-    push_data_source_faults(spec, path, &mut errors);
+    validate_data_sources(spec, path, &mut errors);
     let attributes_class = text(spec, "volumeAttributesClassName");
     if !attributes_class.is_empty() {
-        push_class_name(&mut errors, attributes_class, &path.child("volumeAttributesClassName"));
+        validate_class_name(attributes_class, &path.child("volumeAttributesClassName"), &mut errors);
     }
     errors
 }
 
-fn push_data_source_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_data_sources(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
     if let Some(source) = source {
-        push_reference_faults(source, &path.child("dataSource"), errors);
+        validate_data_source_ref(source, &path.child("dataSource"), errors);
     }
     let Some(reference) = reference else { return };
     let at = path.child("dataSourceRef");
-    push_reference_faults(reference, &at, errors);
+    validate_data_source_ref(reference, &at, errors);
     let namespace = text(reference, "namespace");
     if !namespace.is_empty() {
         push_invalid(
-            errors,
             &at.child("namespace"),
             namespace,
             names::dns1123_label(namespace),
+            errors,
         );
         if source.is_some() {
             // The path of the other field is what Kubernetes prints, which shows nothing.
@@ -255,16 +256,16 @@ fn is_same_reference(source: &Value, reference: &Value) -> bool {
         .all(|field| source.get(field) == reference.get(field))
 }
 
-fn push_reference_faults(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, reference, path, "name");
-    require(errors, reference, path, "kind");
+fn validate_data_source_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(reference, path, "name", errors);
+    require(reference, path, "kind", errors);
     let (group, kind) = (text(reference, "apiGroup"), text(reference, "kind"));
     if group.is_empty() && kind != "PersistentVolumeClaim" {
         let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
         errors.push(Error::invalid_str(path, kind, detail));
     }
     if !group.is_empty() {
-        push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+        push_invalid(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
     }
 }
 
@@ -311,7 +312,7 @@ fn class_field(object: &Value) -> Option<&str> {
     object.pointer("/spec/storageClassName").and_then(Value::as_str)
 }
 
-/// Whether the class moved from the old annotation into its field.
+/// Returns true if the class moved from the old annotation into its field.
 fn is_class_upgrade(new: &Value, old: &Value) -> bool {
     let (new_annotation, old_annotation) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
     old_annotation.is_some()
@@ -320,13 +321,13 @@ fn is_class_upgrade(new: &Value, old: &Value) -> bool {
         && class_field(new) == old_annotation
 }
 
-/// Whether a claim without a class gets one; the old annotation may only name the same.
+/// Returns true if a claim without a class gets one; the old annotation may only name the same.
 fn is_first_class(new: &Value, old: &Value) -> bool {
     class_field(old).is_none()
         && class_field(new).is_some_and(|class| annotation(old, BETA_CLASS).is_none_or(|old| old == class))
 }
 
-fn push_class_annotation_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_storage_class_annotation_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new_class, old_class) = (annotation(new, BETA_CLASS), annotation(old, BETA_CLASS));
     if !is_class_upgrade(new, old) && new_class.unwrap_or_default() != old_class.unwrap_or_default() {
         let path = Path::new("metadata.annotations");
@@ -339,8 +340,8 @@ fn push_class_annotation_change(new: &Value, old: &Value, errors: &mut ErrorList
     }
 }
 
-/// What may change is taken from the other side; whatever still differs may not.
-fn push_spec_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// Validates a change of the spec: with the mutable fields taken from the other side, both must be equal.
+fn validate_persistent_volume_claim_spec_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let spec_of = |object: &Value| object.get("spec").cloned().unwrap_or(Value::Null);
     let (mut new_spec, mut old_spec) = (spec_of(new), spec_of(old));
     if text(&old_spec, "volumeName").is_empty() {
@@ -367,7 +368,7 @@ fn push_spec_change(new: &Value, old: &Value, errors: &mut ErrorList) {
 }
 
 /// A claim may shrink after a failed growth, but not to what it has.
-fn push_size_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_storage_request_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let size = |object: &Value, pointer: &str| quantity(object.pointer(pointer).unwrap_or(&Value::Null));
     let requested = "/spec/resources/requests/storage";
     let new_size = size(new, requested);
@@ -377,7 +378,7 @@ fn push_size_change(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn push_attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_volume_attributes_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     const FIELD: &str = "/spec/volumeAttributesClassName";
     let has_class = old.pointer("/status/currentVolumeAttributesClassName").is_some();
     if !has_class || new.pointer(FIELD) == old.pointer(FIELD) {
@@ -392,29 +393,29 @@ fn push_attributes_class_change(new: &Value, old: &Value, errors: &mut ErrorList
     errors.push(Error::forbidden(&Path::new("spec.volumeAttributesClassName"), &detail));
 }
 
-/// What is grown or changes its class, and how far that is.
-fn push_growth_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the resources that are being grown and the class that is being changed.
+fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("allocatedResourceStatus");
     for (name, state) in entries(status, "allocatedResourceStatuses") {
-        errors.extend(resource_faults(name, &at));
+        errors.extend(validate_persistent_volume_claim_resource_key(name, &at));
         if !GROWTH_STATES.contains(&state.as_str().unwrap_or_default()) {
             errors.push(Error::not_supported(&at, name, &GROWTH_STATES));
         }
     }
     let at = path.child("allocatedResources");
     for (name, value) in entries(status, "allocatedResources") {
-        let faults = resource_faults(name, &at);
-        if faults.is_empty() {
-            push_basic_quantity_faults(value, &at.key(name), errors);
+        let messages = validate_persistent_volume_claim_resource_key(name, &at);
+        if messages.is_empty() {
+            validate_basic_resource(value, &at.key(name), errors);
         }
-        errors.extend(faults);
+        errors.extend(messages);
     }
 }
 
 /// Of the native resources a claim has storage only.
-fn resource_faults(name: &str, path: &Path<'_>) -> ErrorList {
+fn validate_persistent_volume_claim_resource_key(name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    push_invalid(&mut errors, path, name, names::qualified_name(name));
+    push_invalid(path, name, names::qualified_name(name), &mut errors);
     if errors.is_empty() && resource_names::is_native(name) && name != STORAGE {
         errors.push(Error::not_supported(path, name, &[STORAGE]));
     }

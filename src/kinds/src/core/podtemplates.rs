@@ -7,7 +7,7 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     columns::{self, column, described, or_none},
     kind::Kind,
-    pod_template::{default_spec, validate_template, warnings},
+    pod_template::{default_spec, validate_pod_template_spec, warnings},
     values::{entries, items, text},
 };
 
@@ -63,7 +63,7 @@ impl Strategy for PodTemplates {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let none = Value::Object(Map::new());
-        validate_template(
+        validate_pod_template_spec(
             object.get("template").unwrap_or(&none),
             &Path::new("template"),
             &mut errors,

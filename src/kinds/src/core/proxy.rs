@@ -1,4 +1,4 @@
-//! What the names of proxied objects say: `name`, `name:port` or `scheme:name:port`.
+//! Names of proxied objects: `name`, `name:port` or `scheme:name:port`.
 
 use trireme_machinery::{ApiError, field::quote};
 

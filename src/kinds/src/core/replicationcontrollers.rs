@@ -5,12 +5,12 @@ use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Strategy, WriteContext, info::ScalePaths};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
     apps::workload::{
-        container_columns, count_column, default_template, name_warnings, push_always_faults, push_bound_faults,
-        push_label_faults, push_negative_faults, template_warnings,
+        container_columns, count_column, default_template, name_warnings, template_warnings, validate_counter_bounds,
+        validate_nonnegative_fields, validate_restart_policy_always, validate_template_labels,
     },
     columns::{self, column, documented, or_none, wide},
     kind::Kind,
@@ -76,12 +76,12 @@ impl Strategy for ReplicationControllers {
         let path = Path::new("spec");
         let none = Value::Null;
         let spec = object.get("spec").unwrap_or(&none);
-        push_negative_faults(spec, &path, &["minReadySeconds"], &mut errors);
+        validate_nonnegative_fields(spec, &path, &["minReadySeconds"], &mut errors);
         if entries(spec, "selector").next().is_none() {
             errors.push(Error::required(&path.child("selector"), ""));
         }
-        push_negative_faults(spec, &path, &["replicas"], &mut errors);
-        push_template_faults(spec, &path.child("template"), &mut errors);
+        validate_nonnegative_fields(spec, &path, &["replicas"], &mut errors);
+        validate_pod_template_spec_for_rc(spec, &path.child("template"), &mut errors);
         errors
     }
 
@@ -99,14 +99,14 @@ impl Strategy for ReplicationControllers {
             "availableReplicas",
             "observedGeneration",
         ];
-        push_negative_faults(status, &Path::new("status"), &counters, &mut errors);
+        validate_nonnegative_fields(status, &Path::new("status"), &counters, &mut errors);
         let bounds = [
             ("fullyLabeledReplicas", "replicas", "status.replicas"),
             ("readyReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "replicas", "status.replicas"),
             ("availableReplicas", "readyReplicas", "readyReplicas"),
         ];
-        push_bound_faults(status, &bounds, &mut errors);
+        validate_counter_bounds(status, &bounds, &mut errors);
         errors
     }
 
@@ -129,15 +129,15 @@ impl Strategy for ReplicationControllers {
     }
 }
 
-fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_template_spec_for_rc(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(path, ""));
         return;
     };
     let selector = json!({ "matchLabels": spec.get("selector").cloned().unwrap_or_else(|| json!({})) });
-    push_label_faults(Some(&selector), template, path, errors);
-    pod_template::validate_template(template, path, errors);
-    push_always_faults(template, path, "ReplicationController", errors);
+    validate_template_labels(Some(&selector), template, path, errors);
+    pod_template::validate_pod_template_spec(template, path, errors);
+    validate_restart_policy_always(template, path, "ReplicationController", errors);
 }
 
 #[cfg(test)]
@@ -157,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
-        trial().expect_faults(&[
+    fn errors_of_the_spec() {
+        trial().expect_errors(&[
             (named("a", json!({ "template": testing::template() })), &[]),
             (named("a", json!({})), &["spec.selector: Required value", "spec.template: Required value"]),
             (

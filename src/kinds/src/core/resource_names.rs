@@ -6,7 +6,7 @@ use trireme_machinery::{
     names,
 };
 
-use crate::checks::{push_invalid, push_negative_quantity, quantity};
+use crate::checks::{push_invalid, quantity, validate_nonnegative_quantity};
 
 const HUGE_PAGES: &str = "hugepages-";
 const STANDARD: [&str; 20] = [
@@ -69,27 +69,28 @@ pub(crate) fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-/// Whether a resource is pages of one size.
+/// Returns true if a resource is pages of one size.
 pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
 }
 
-/// Whether a name is that of a resource which Kubernetes does not know; as part of a quota it must be well-formed too.
+/// Returns true if a name is that of a resource which Kubernetes does not know; as part of a quota it must be
+/// well-formed too.
 pub(crate) fn is_extended(name: &str) -> bool {
     let is_own = !is_native(name) && !name.starts_with("requests.");
     is_own && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// Whether a container may get more of a resource than it asks for.
+/// Returns true if a container may get more of a resource than it asks for.
 pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
 /// A name is well-formed, and standard if it has no domain.
-pub(crate) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    let faults = names::qualified_name(name);
-    let is_well_formed = faults.is_empty();
-    push_invalid(errors, path, name, faults);
+pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let messages = names::qualified_name(name);
+    let is_well_formed = messages.is_empty();
+    push_invalid(path, name, messages, errors);
     let is_standard = STANDARD.contains(&name) || is_huge_pages(name) || is_quota_huge_pages(name);
     if is_well_formed && !name.contains('/') && !is_standard {
         errors.push(Error::invalid_str(
@@ -101,37 +102,37 @@ pub(crate) fn push_limit_resource_faults(name: &str, path: &Path<'_>, errors: &m
 }
 
 /// A name of what containers may ask for.
-pub(crate) fn push_container_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    push_limit_resource_faults(name, path, errors);
+pub(crate) fn validate_container_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_limit_range_resource_name(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
-    let fault = if !name.contains('/') {
+    let error = if !name.contains('/') {
         (!is_container).then_some("must be a standard resource for containers")
     } else {
         (!is_native(name) && !is_extended(name)).then_some("doesn't follow extended resource name standard")
     };
-    errors.extend(fault.map(|fault| Error::invalid_str(path, name, fault)));
+    errors.extend(error.map(|error| Error::invalid_str(path, name, error)));
 }
 
 fn is_quota_huge_pages(name: &str) -> bool {
     is_huge_pages(name) || name.strip_prefix("requests.").is_some_and(is_huge_pages)
 }
 
-/// Whether quotas know a resource by a name of its own.
+/// Returns true if quotas know a resource by a name of its own.
 pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
     QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name)
 }
 
 /// A name of what quotas may count.
-pub(crate) fn push_quota_resource_faults(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    push_limit_resource_faults(name, path, errors);
+pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_limit_range_resource_name(name, path, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
         errors.push(Error::invalid_str(path, name, "must be a standard resource for quota"));
     }
 }
 
 /// A number of a resource: not negative, and whole if the resource is counted.
-pub(crate) fn push_quantity_faults(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_negative_quantity(errors, value, path);
+pub(crate) fn validate_resource_quantity_value(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nonnegative_quantity(value, path, errors);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);
     if is_whole && quantity(value).milli_value() % 1000 != 0 {
         errors.push(Error::invalid(path, value, "must be an integer"));

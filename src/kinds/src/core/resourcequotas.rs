@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
-use super::resource_names::{is_standard_for_quotas, push_quantity_faults, push_quota_resource_faults};
+use super::resource_names::{
+    is_standard_for_quotas, validate_resource_quantity_value, validate_resource_quota_resource_name,
+};
 use crate::{
     columns::{self, column, described},
     internal::{self, Field, Shape},
@@ -21,7 +23,7 @@ const SCOPES: [&str; 7] = [
     "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 ];
-/// What may be counted of pods that have a quality or an end.
+/// Resources that can be counted of pods in a scope.
 const POD_RESOURCES: [&str; 7] = [
     "pods",
     "cpu",
@@ -80,9 +82,9 @@ impl Strategy for ResourceQuotas {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        push_amount_faults(spec, "hard", &Path::new("spec"), &mut errors);
-        push_scope_faults(spec, &Path::new("spec.scopes"), &mut errors);
-        push_selector_faults(spec, &Path::new("spec.scopeSelector"), &mut errors);
+        validate_resource_list(spec, "hard", &Path::new("spec"), &mut errors);
+        validate_resource_quota_scopes(spec, &Path::new("spec.scopes"), &mut errors);
+        validate_scope_selector(spec, &Path::new("spec.scopeSelector"), &mut errors);
         errors
     }
 
@@ -110,7 +112,7 @@ impl Strategy for ResourceQuotas {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);
         for list in ["hard", "used"] {
-            push_amount_faults(status, list, &Path::new("status"), &mut errors);
+            validate_resource_list(status, list, &Path::new("status"), &mut errors);
         }
         errors
     }
@@ -120,16 +122,16 @@ impl Strategy for ResourceQuotas {
     }
 }
 
-fn push_amount_faults(fields: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resource_list(fields: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child(list);
     for (name, amount) in entries(fields, list) {
         let at = path.key(name);
-        push_quota_resource_faults(name, &at, errors);
-        push_quantity_faults(name, amount, &at, errors);
+        validate_resource_quota_resource_name(name, &at, errors);
+        validate_resource_quantity_value(name, amount, &at, errors);
     }
 }
 
-/// Whether what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
+/// Returns true if what is in a scope can be counted by a resource; of resources that are not the quotas' own nobody knows.
 fn fits(scope: &str, resource: &str) -> bool {
     match scope {
         _ if !is_standard_for_quotas(resource) => true,
@@ -142,7 +144,7 @@ fn fits(scope: &str, resource: &str) -> bool {
     }
 }
 
-fn push_scope_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resource_quota_scopes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
     let shown = spec.get("scopes").unwrap_or(&Value::Null);
     for scope in &scopes {
@@ -164,14 +166,14 @@ fn conflicts(scopes: &[&str]) -> bool {
         .any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
-fn push_selector_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_scope_selector(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = spec.get("scopeSelector") else {
         return;
     };
     let path = path.child("matchExpressions");
     let mut scopes = Vec::new();
     for term in items(selector, "matchExpressions") {
-        push_term_faults(spec, selector, term, &path, errors);
+        validate_scoped_resource_selector_requirement(spec, selector, term, &path, errors);
         scopes.push(text(term, "scopeName"));
     }
     if conflicts(&scopes) {
@@ -181,7 +183,13 @@ fn push_selector_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_term_faults(spec: &Value, selector: &Value, term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_scoped_resource_selector_requirement(
+    spec: &Value,
+    selector: &Value,
+    term: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let (scope, operator) = (text(term, "scopeName"), text(term, "operator"));
     if !SCOPES.contains(&scope) {
         errors.push(Error::invalid_str(&path.child("scopeName"), scope, "unsupported scope"));
@@ -238,8 +246,8 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_quotas() {
-        trial().expect_faults(&[
+    fn errors_of_quotas() {
+        trial().expect_errors(&[
             (
                 named(
                     "a",
@@ -288,7 +296,7 @@ mod tests {
         let old = trial()
             .create(named("a", json!({ "scopes": ["Terminating"] })))
             .expect("the quota is valid");
-        trial().expect_patch_faults(
+        trial().expect_patch_errors(
             &old,
             &[
                 (json!({ "spec": { "hard": { "pods": "2" } } }), &[]),

@@ -5,11 +5,11 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
-use super::configmaps::{decoded_len, immutable_faults, push_key_faults};
+use super::configmaps::{decoded_len, validate_config_map_key, validate_immutable_data};
 use crate::{
     certificates::{
         pem::blocks,
-        x509::{leaf_fault, private_key_fault},
+        x509::{leaf_certificate_error, private_key_error},
     },
     columns::{self, column, documented},
     kind::Kind,
@@ -51,13 +51,13 @@ impl Strategy for Secrets {
         let path = Path::new("data");
         let mut bytes = 0;
         for (key, value) in entries(object, "data") {
-            push_key_faults(&path.key(key), key, &mut errors);
+            validate_config_map_key(&path.key(key), key, &mut errors);
             bytes += decoded_len(value.as_str().unwrap_or_default());
         }
         if bytes > MAX_BYTES {
             errors.push(Error::too_long(&path, MAX_BYTES));
         }
-        push_type_faults(object, &path, &mut errors);
+        validate_secret_type(object, &path, &mut errors);
         errors
     }
 
@@ -78,7 +78,7 @@ impl Strategy for Secrets {
                 "field is immutable",
             ));
         }
-        errors.extend(immutable_faults(new, old, &["data"]));
+        errors.extend(validate_immutable_data(new, old, &["data"]));
         errors.extend(self.validate(context, new));
         errors
     }
@@ -91,7 +91,7 @@ impl Strategy for Secrets {
             let data = new.get("data").map_or("", |data| text(data, key));
             STANDARD.decode(data).unwrap_or_default()
         };
-        key_pair_fault(&value("tls.crt"), &value("tls.key"))
+        x509_key_pair_error(&value("tls.crt"), &value("tls.key"))
             .into_iter()
             .collect()
     }
@@ -111,7 +111,7 @@ fn move_string_data(object: &mut Value) {
     }
 }
 
-fn push_type_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_secret_type(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let data = object.get("data");
     let has = |key: &str| data.is_some_and(|data| data.get(key).is_some());
     let is_empty = |key: &str| data.is_none_or(|data| text(data, key).is_empty());
@@ -135,19 +135,19 @@ fn push_type_faults(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                 errors.push(Error::required(&path.key(SERVICE_ACCOUNT_NAME), ""));
             }
         }
-        "kubernetes.io/dockercfg" => push_docker_faults(data, ".dockercfg", path, errors),
-        "kubernetes.io/dockerconfigjson" => push_docker_faults(data, ".dockerconfigjson", path, errors),
+        "kubernetes.io/dockercfg" => validate_docker_config(data, ".dockercfg", path, errors),
+        "kubernetes.io/dockerconfigjson" => validate_docker_config(data, ".dockerconfigjson", path, errors),
         _ => {}
     }
 }
 
-fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_docker_config(data: Option<&Value>, key: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(value) = data.and_then(|data| data.get(key)).and_then(Value::as_str) else {
         errors.push(Error::required(&path.key(key), ""));
         return;
     };
     let decoded = STANDARD.decode(value).unwrap_or_default();
-    let fault = match trireme_machinery::json::decode(&decoded) {
+    let failure = match trireme_machinery::json::decode(&decoded) {
         Ok(config) => {
             let kind = match config.value {
                 Value::Object(_) | Value::Null => return,
@@ -163,13 +163,13 @@ fn push_docker_faults(data: Option<&Value>, key: &str, path: &Path<'_>, errors: 
     errors.push(Error::invalid_shown(
         &path.key(key),
         "\"<secret contents redacted>\"",
-        &fault,
+        &failure,
     ));
 }
 
-/// What Go's `tls.X509KeyPair` says of a certificate and a key that it does not find or cannot read. That they belong
+/// The error of Go's `tls.X509KeyPair` for a certificate and a key that it does not find or cannot read. That they belong
 /// together is not looked at.
-fn key_pair_fault(certificate: &[u8], key: &[u8]) -> Option<String> {
+fn x509_key_pair_error(certificate: &[u8], key: &[u8]) -> Option<String> {
     let (certificate, key) = (String::from_utf8_lossy(certificate), String::from_utf8_lossy(key));
     let is_key = |kind: &str| kind == "PRIVATE KEY" || kind.ends_with(" PRIVATE KEY");
     let pair = first_block(&certificate, |kind| kind == CERTIFICATE)
@@ -179,12 +179,14 @@ fn key_pair_fault(certificate: &[u8], key: &[u8]) -> Option<String> {
             Err(skipped) => Err(no_key(&skipped)),
         });
     match pair {
-        Err(fault) => Some(fault),
-        Ok((leaf, key)) => leaf_fault(&leaf).or_else(|| private_key_fault(&key)).map(str::to_owned),
+        Err(error) => Some(error),
+        Ok((leaf, key)) => leaf_certificate_error(&leaf)
+            .or_else(|| private_key_error(&key))
+            .map(str::to_owned),
     }
 }
 
-/// What the first wanted block holds, or the kinds of those that there are.
+/// Returns the content of the first block of that kind, or the kinds of the blocks that there are.
 fn first_block(text: &str, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<u8>, Vec<String>> {
     let mut skipped = Vec::new();
     for (kind, content) in blocks(text) {
@@ -241,16 +243,16 @@ mod tests {
     #[test]
     fn pairs_that_cannot_be_read_are_told_of() {
         let block = |kind: &str, content: &str| format!("-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n");
-        let fault = |certificate: &str, key: &str| {
+        let error = |certificate: &str, key: &str| {
             let (certificate, key) = (block(CERTIFICATE, certificate), block("PRIVATE KEY", key));
-            key_pair_fault(certificate.as_bytes(), key.as_bytes())
+            x509_key_pair_error(certificate.as_bytes(), key.as_bytes())
         };
         assert_eq!(
-            fault("AAAA", "MAMCAQE=").as_deref(),
+            error("AAAA", "MAMCAQE=").as_deref(),
             Some("x509: malformed certificate")
         );
-        assert_eq!(fault(LEAF, "AAAA").as_deref(), Some("tls: failed to parse private key"));
-        assert_eq!(fault(LEAF, "MAMCAQE="), None);
+        assert_eq!(error(LEAF, "AAAA").as_deref(), Some("tls: failed to parse private key"));
+        assert_eq!(error(LEAF, "MAMCAQE="), None);
     }
 
     #[test]
@@ -297,8 +299,8 @@ mod tests {
             ),
         ];
         for (certificate, key, expected) in cases {
-            let fault = key_pair_fault(certificate.as_bytes(), key.as_bytes());
-            assert_eq!(fault.as_deref(), expected, "{certificate} {key}");
+            let error = x509_key_pair_error(certificate.as_bytes(), key.as_bytes());
+            assert_eq!(error.as_deref(), expected, "{certificate} {key}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What persistent volumes, their claims and the volumes of pods have in common.
+//! Checks that persistent volumes, their claims and the volumes of pods share.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
@@ -43,7 +43,7 @@ const DEPRECATED_SOURCES: [(&str, &str, &str); 9] = [
 ];
 
 /// Access modes that are unknown or do not go together.
-pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("accessModes");
     let modes = || items(spec, "accessModes").iter().filter_map(Value::as_str);
     for mode in modes().filter(|mode| !ACCESS_MODES.contains(mode)) {
@@ -58,7 +58,7 @@ pub(super) fn push_access_mode_faults(spec: &Value, path: &Path<'_>, errors: &mu
     }
 }
 
-/// What is said of a volume's source that is on its way out; `path` is where the volume or its spec stands.
+/// The warning about a deprecated source of a volume; `path` is where the volume or its spec stands.
 pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Iterator<Item = String> {
     DEPRECATED_SOURCES
         .iter()
@@ -67,7 +67,7 @@ pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Ite
 }
 
 /// A negative amount is no valid resource.
-pub(super) fn push_basic_quantity_faults(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = quantity(value).value();
     if amount < 0 {
         errors.push(Error::invalid(
@@ -130,7 +130,7 @@ pub(super) fn mode(object: &Value) -> Value {
     )
 }
 
-/// What is said of a class that is named in the old annotation.
+/// The warning about a class in the deprecated annotation.
 pub(super) fn class_annotation_warnings(object: &Value) -> Vec<String> {
     let annotations = object.pointer("/metadata/annotations");
     let is_there = annotations.is_some_and(|annotations| annotations.get(BETA_CLASS).is_some());

@@ -6,13 +6,17 @@ use flate2::read::ZlibDecoder;
 use trireme_machinery::{Object, Value};
 
 static DEFINITIONS: LazyLock<Object> = LazyLock::new(|| {
-    let packed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/definitions.json.z"));
     let mut json = Vec::new();
-    ZlibDecoder::new(packed)
+    ZlibDecoder::new(packed_definitions())
         .read_to_end(&mut json)
         .expect("build.rs packed the definitions");
     serde_json::from_slice(&json).expect("build.rs wrote the definitions as JSON")
 });
+
+/// The OpenAPI definitions as they are packed.
+pub fn packed_definitions() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/definitions.json.z"))
+}
 
 /// The OpenAPI definitions by name. A `$ref` in them is the bare name of another definition.
 pub fn definitions() -> &'static Object {

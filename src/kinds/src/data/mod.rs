@@ -8,22 +8,22 @@ mod definitions;
 mod read_resources;
 mod resources;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use trireme_machinery::schema::TypeTable;
 
-pub use definitions::{definitions, description};
+pub use definitions::{definitions, description, packed_definitions};
 pub use read_resources::type_name;
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData, resource, resources};
 
-static TYPES: LazyLock<TypeTable> = LazyLock::new(|| {
+static TYPES: LazyLock<Arc<TypeTable>> = LazyLock::new(|| {
     let mut table = decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt")));
     decode::name_go_types(&mut table, include_str!("../../data/go-types.txt"));
-    table
+    Arc::new(table)
 });
 
 /// The types of all built-in kinds, of their lists and of the API machinery.
-pub fn type_table() -> &'static TypeTable {
+pub fn type_table() -> &'static Arc<TypeTable> {
     &TYPES
 }
 

@@ -12,7 +12,7 @@ use crate::{
     address_warnings,
     checks::{number, push_invalid},
     columns::{self, column, documented},
-    core::endpoints::push_special_address_faults,
+    core::endpoints::validate_endpoint_ip,
     kind::Kind,
     values::{items, remove, text, text_at},
 };
@@ -79,7 +79,7 @@ impl Strategy for EndpointSlices {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_slice_faults(object, &Value::Null, &mut errors);
+        validate_endpoint_slice(object, &Value::Null, &mut errors);
         errors
     }
 
@@ -89,7 +89,7 @@ impl Strategy for EndpointSlices {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_slice_faults(new, old, &mut errors);
+        validate_endpoint_slice(new, old, &mut errors);
         if new.get("addressType") != old.get("addressType") {
             let shown = new.get("addressType").unwrap_or(&Value::Null);
             errors.push(Error::invalid(&Path::new("addressType"), shown, "field is immutable"));
@@ -144,7 +144,7 @@ fn drop_topology(object: &mut Value) {
     }
 }
 
-fn push_slice_faults(object: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_endpoint_slice(object: &Value, old: &Value, errors: &mut ErrorList) {
     let kind = text(object, "addressType");
     let at = Path::new("addressType");
     match kind {
@@ -152,15 +152,15 @@ fn push_slice_faults(object: &Value, old: &Value, errors: &mut ErrorList) {
         other if !ADDRESS_TYPES.contains(&other) => errors.push(Error::not_supported(&at, other, &ADDRESS_TYPES)),
         _ => {}
     }
-    push_ports_faults(items(object, "ports"), &Path::new("ports"), errors);
+    validate_ports(items(object, "ports"), &Path::new("ports"), errors);
     // What an older rule let in may stay while nothing of it changes.
     let endpoints = items(object, "endpoints");
     if endpoints != items(old, "endpoints") {
-        push_endpoints_faults(endpoints, kind, errors);
+        validate_endpoints(endpoints, kind, errors);
     }
 }
 
-fn push_endpoints_faults(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
+fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     let path = Path::new("endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
         errors.push(Error::too_many(&path, endpoints.len(), MAX_ENDPOINTS));
@@ -168,9 +168,9 @@ fn push_endpoints_faults(endpoints: &[Value], kind: &str, errors: &mut ErrorList
     }
     for (index, endpoint) in endpoints.iter().enumerate() {
         let path = path.index(index);
-        push_addresses_faults(items(endpoint, "addresses"), kind, &path.child("addresses"), errors);
+        validate_addresses(items(endpoint, "addresses"), kind, &path.child("addresses"), errors);
         if let Some(node) = endpoint.get("nodeName").and_then(Value::as_str) {
-            push_invalid(errors, &path.child("nodeName"), node, names::dns1123_subdomain(node));
+            push_invalid(&path.child("nodeName"), node, names::dns1123_subdomain(node), errors);
         }
         let topology = endpoint.get("deprecatedTopology").and_then(Value::as_object);
         let at = path.child("deprecatedTopology");
@@ -182,18 +182,18 @@ fn push_endpoints_faults(endpoints: &[Value], kind: &str, errors: &mut ErrorList
         }
         errors.extend(validate_labels(topology, &at));
         if let Some(host) = endpoint.get("hostname").and_then(Value::as_str) {
-            push_invalid(errors, &path.child("hostname"), host, names::dns1123_label(host));
+            push_invalid(&path.child("hostname"), host, names::dns1123_label(host), errors);
         }
         if let Some(hints) = endpoint.get("hints") {
-            push_hints_faults(hints, "forZones", &path.child("hints.forZones"), errors);
+            validate_hints(hints, "forZones", &path.child("hints.forZones"), errors);
             if items(hints, "forZones").len() <= MAX_HINTS {
-                push_hints_faults(hints, "forNodes", &path.child("hints.forNodes"), errors);
+                validate_hints(hints, "forNodes", &path.child("hints.forNodes"), errors);
             }
         }
     }
 }
 
-fn push_addresses_faults(addresses: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_addresses(addresses: &[Value], kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if addresses.is_empty() {
         errors.push(Error::required(path, "must contain at least 1 address"));
     } else if addresses.len() > MAX_ADDRESSES {
@@ -203,21 +203,21 @@ fn push_addresses_faults(addresses: &[Value], kind: &str, path: &Path<'_>, error
         let (address, at) = (value.as_str().unwrap_or_default(), path.index(index));
         match kind {
             "IPv4" | "IPv6" => {
-                let faults = names::ip(address);
-                if faults.is_empty() {
-                    push_family_faults(address, kind, path, errors);
-                    push_special_address_faults(address, &at, errors);
+                let messages = names::ip(address);
+                if messages.is_empty() {
+                    validate_address_family(address, kind, path, errors);
+                    validate_endpoint_ip(address, &at, errors);
                 }
-                push_invalid(errors, &at, address, faults);
+                push_invalid(&at, address, messages, errors);
             }
-            "FQDN" => errors.extend(domain_fault(address, &at)),
+            "FQDN" => errors.extend(validate_fully_qualified_domain_name(address, &at)),
             _ => {}
         }
     }
 }
 
 /// A domain is shown without a dot at its end, or by its first label that is not good.
-fn domain_fault(address: &str, path: &Path<'_>) -> Option<Error> {
+fn validate_fully_qualified_domain_name(address: &str, path: &Path<'_>) -> Option<Error> {
     if address.is_empty() {
         return Some(Error::required(path, ""));
     }
@@ -232,7 +232,7 @@ fn domain_fault(address: &str, path: &Path<'_>) -> Option<Error> {
 }
 
 /// An address of the other family is told of at the list, not at its place in it, as Kubernetes does.
-fn push_family_faults(address: &str, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_address_family(address: &str, kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let is_v4 = names::parse_ip_sloppy(address).map(|ip| ip.is_ipv4());
     match (kind, is_v4) {
         ("IPv4", Some(false) | None) => errors.push(Error::invalid_str(path, address, "must be an IPv4 address")),
@@ -241,7 +241,7 @@ fn push_family_faults(address: &str, kind: &str, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if ports.len() > MAX_PORTS {
         errors.push(Error::too_many(path, ports.len(), MAX_PORTS));
         return;
@@ -251,7 +251,7 @@ fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            push_invalid(errors, &path.child("name"), name, names::dns1123_label(name));
+            push_invalid(&path.child("name"), name, names::dns1123_label(name), errors);
         }
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.child("name"), &name.into()));
@@ -266,16 +266,16 @@ fn push_ports_faults(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         }
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
             push_invalid(
-                errors,
                 &path.child("appProtocol"),
                 protocol,
                 names::qualified_name(protocol),
+                errors,
             );
         }
     }
 }
 
-fn push_hints_faults(hints: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_hints(hints: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let all = items(hints, list);
     if all.len() > MAX_HINTS {
         errors.push(Error::too_many(path, all.len(), MAX_HINTS));
@@ -288,7 +288,6 @@ fn push_hints_faults(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Er
             errors.push(Error::duplicate(&at, &name.into()));
         }
         push_invalid(
-            errors,
             &at,
             name,
             if list == "forZones" {
@@ -296,6 +295,7 @@ fn push_hints_faults(hints: &Value, list: &str, path: &Path<'_>, errors: &mut Er
             } else {
                 names::dns1123_subdomain(name)
             },
+            errors,
         );
     }
 }
@@ -324,9 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_slices() {
+    fn errors_of_slices() {
         let slice = |kind: &str, endpoint: Value| json!({ "metadata": { "name": "a" }, "addressType": kind, "endpoints": [endpoint] });
-        Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_faults(&[
+        Trial::new("discovery.k8s.io", "endpointslices", kind()).expect_errors(&[
             (slice("IPv4", json!({ "addresses": ["10.0.0.1"] })), &[]),
             (
                 slice("Odd", json!({ "addresses": [] })),
@@ -358,7 +358,7 @@ mod tests {
             "endpoints": [{ "addresses": addresses }],
         });
         assert_eq!(
-            Trial::new("discovery.k8s.io", "endpointslices", kind()).faults(slice),
+            Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice),
             [
                 "endpoints[0].addresses[0]: Required value",
                 "endpoints[0].addresses[2]: Invalid value: \"a\": should be a domain with at least two segments separated by \
@@ -376,9 +376,9 @@ mod tests {
             "endpoints": [{ "addresses": [] }],
             "ports": [{ "name": "a", "port": 0 }, { "name": "a" }],
         });
-        let faults = Trial::new("discovery.k8s.io", "endpointslices", kind()).faults(slice);
+        let errors = Trial::new("discovery.k8s.io", "endpointslices", kind()).errors(slice);
         assert_eq!(
-            faults,
+            errors,
             [
                 r#"ports[1].name: Duplicate value: "a""#,
                 "endpoints[0].addresses: Required value: must contain at least 1 address",
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn old_faults_stay_while_the_endpoints_do() {
+    fn old_errors_stay_while_the_endpoints_do() {
         let trial = Trial::new("discovery.k8s.io", "endpointslices", kind());
         let endpoints = |addresses: Value| json!([{ "addresses": addresses }]);
         let old = trial.decode(json!({
@@ -395,7 +395,7 @@ mod tests {
             "addressType": "IPv4",
             "endpoints": endpoints(json!(["10.00.0.1"])),
         }));
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "ports": [{ "name": "p", "port": 80 }] }), &[]),

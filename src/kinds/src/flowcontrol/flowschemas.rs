@@ -7,7 +7,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::{condition_faults, rules};
+use super::{rules, validate_status_conditions};
 use crate::{
     checks::{not_supported_value, number, push_invalid},
     columns::{self, column, described, documented},
@@ -131,13 +131,13 @@ impl Strategy for FlowSchemas {
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
-        push_spec(&mut errors, name, spec, &path);
+        validate_flow_schema_spec(name, spec, &path, &mut errors);
         let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
         if fixed_spec(name).is_some_and(|fixed| shown(&fixed) != shown(spec)) {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid_shown(&path, shown(spec), &detail));
         }
-        errors.extend(condition_faults(object));
+        errors.extend(validate_status_conditions(object));
         errors
     }
 
@@ -151,7 +151,7 @@ impl Strategy for FlowSchemas {
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
-        condition_faults(new)
+        validate_status_conditions(new)
     }
 
     fn has_generation(&self) -> bool {
@@ -196,7 +196,7 @@ fn fixed_spec(name: &str) -> Option<Value> {
     Some(spec)
 }
 
-fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+fn validate_flow_schema_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let precedence = number(spec, "matchingPrecedence").unwrap_or(0);
     let mut refuse = |detail: &str| {
         errors.push(Error::invalid(
@@ -230,11 +230,11 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
     if level.is_empty() {
         errors.push(Error::required(&level_path, "must reference a priority level"));
     } else {
-        push_invalid(errors, &level_path, level, names::dns1123_subdomain(level));
+        push_invalid(&level_path, level, names::dns1123_subdomain(level), errors);
     }
     let rules_path = path.child("rules");
     for (index, rule) in items(spec, "rules").iter().enumerate() {
-        rules::push_rule(errors, rule, &rules_path.index(index));
+        rules::validate_flow_schema_policy_rules_with_subjects(rule, &rules_path.index(index), errors);
     }
 }
 
@@ -268,7 +268,7 @@ mod tests {
         );
         let trial = Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind());
         assert_eq!(
-            trial.faults(schema),
+            trial.errors(schema),
             [
                 r#"spec.rules[0].resourceRules[0].verbs: Unsupported value: ["zap"]: supported values: "create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch""#,
                 "spec.rules[0].resourceRules[0].namespaces[1]: Invalid value: \"N\": each member of this list must be '*' or a \
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let schema = |more: Value| {
             named(
                 "s",
@@ -293,7 +293,7 @@ mod tests {
                 "nonResourceRules": [{ "verbs": ["get"], "nonResourceURLs": urls }],
             }] }))
         };
-        Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind()).expect_faults(&[
+        Trial::new("flowcontrol.apiserver.k8s.io", "flowschemas", kind()).expect_errors(&[
             (schema(json!({})), &[]),
             (schema(json!({ "matchingPrecedence": 1 })), &[
                 "spec.matchingPrecedence: Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",

@@ -10,7 +10,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use crate::values::{items, text};
 
 /// Conditions of a status: each has a type, and no type comes twice.
-fn condition_faults(object: &Value) -> ErrorList {
+fn validate_status_conditions(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.conditions");
     let conditions = object

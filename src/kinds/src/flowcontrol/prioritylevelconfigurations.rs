@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
-use super::condition_faults;
+use super::validate_status_conditions;
 use crate::{
     checks::number,
     columns::{self, column, documented},
@@ -110,9 +110,9 @@ impl Strategy for PriorityLevels {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
-        push_spec(&mut errors, name, spec, &Path::new("spec"));
-        push_fixed_faults(&mut errors, name, spec);
-        errors.extend(condition_faults(object));
+        validate_priority_level_configuration_spec(name, spec, &Path::new("spec"), &mut errors);
+        validate_if_mandatory_priority_level_configuration_object(name, spec, &mut errors);
+        errors.extend(validate_status_conditions(object));
         errors
     }
 
@@ -126,7 +126,7 @@ impl Strategy for PriorityLevels {
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
-        condition_faults(new)
+        validate_status_conditions(new)
     }
 
     fn has_generation(&self) -> bool {
@@ -139,7 +139,7 @@ impl Strategy for PriorityLevels {
 }
 
 /// The levels that must be as they are.
-fn push_fixed_faults(errors: &mut ErrorList, name: &str, spec: &Value) {
+fn validate_if_mandatory_priority_level_configuration_object(name: &str, spec: &Value, errors: &mut ErrorList) {
     let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
     let (fixed, but) = match name {
         "exempt" => (json!({ "type": "Exempt" }), " except the 'spec.exempt' field"),
@@ -160,7 +160,7 @@ fn push_fixed_faults(errors: &mut ErrorList, name: &str, spec: &Value) {
     }
 }
 
-fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) {
+fn validate_priority_level_configuration_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let level_type = text(spec, "type");
     if (name == "exempt") != (level_type == "Exempt") {
         let detail = "must be 'Exempt' if and only if `name` is 'exempt'";
@@ -176,8 +176,8 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
                 ));
             }
             if let Some(exempt) = exempt {
-                push_shares(errors, exempt, &path.child("exempt"));
-                push_lendable(errors, exempt, &path.child("exempt"));
+                validate_nominal_concurrency_shares(exempt, &path.child("exempt"), errors);
+                validate_lendable_percent(exempt, &path.child("exempt"), errors);
             }
         }
         "Limited" => {
@@ -188,7 +188,7 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
                 ));
             }
             match limited {
-                Some(limited) => push_limited(errors, limited, &path.child("limited")),
+                Some(limited) => validate_limited_priority_level_configuration(limited, &path.child("limited"), errors),
                 None => {
                     errors.push(Error::required(
                         &path.child("limited"),
@@ -201,14 +201,14 @@ fn push_spec(errors: &mut ErrorList, name: &str, spec: &Value, path: &Path<'_>) 
     }
 }
 
-fn push_shares(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+fn validate_nominal_concurrency_shares(level: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(shares) = number(level, "nominalConcurrencyShares").filter(|shares| *shares < 0) {
         let at = path.child("nominalConcurrencyShares");
         errors.push(Error::invalid(&at, &shares.into(), "must be a non-negative integer"));
     }
 }
 
-fn push_lendable(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
+fn validate_lendable_percent(level: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(percent) = number(level, "lendablePercent").filter(|percent| !(0..=100).contains(percent)) {
         let at = path.child("lendablePercent");
         errors.push(Error::invalid(
@@ -219,8 +219,8 @@ fn push_lendable(errors: &mut ErrorList, level: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_limited(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
-    push_shares(errors, limited, path);
+fn validate_limited_priority_level_configuration(limited: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_nominal_concurrency_shares(limited, path, errors);
     let at = path.child("limitResponse");
     let response = limited.get("limitResponse").unwrap_or(&Value::Null);
     let queuing = response.get("queuing");
@@ -234,10 +234,12 @@ fn push_limited(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
             let detail = "must not be empty if limited.limitResponse.type is Limited";
             errors.push(Error::required(&at.child("queuing"), detail));
         }
-        ("Queue", Some(queuing)) => push_queuing(errors, queuing, &at.child("queuing")),
+        ("Queue", Some(queuing)) => {
+            validate_priority_level_queuing_configuration(queuing, &at.child("queuing"), errors)
+        }
         (other, _) => errors.push(Error::not_supported(&at.child("type"), other, &["Queue", "Reject"])),
     }
-    push_lendable(errors, limited, path);
+    validate_lendable_percent(limited, path, errors);
     if let Some(percent) = number(limited, "borrowingLimitPercent").filter(|percent| *percent < 0) {
         let detail = "if specified, must be a non-negative integer";
         errors.push(Error::invalid(
@@ -248,7 +250,7 @@ fn push_limited(errors: &mut ErrorList, limited: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_queuing(errors: &mut ErrorList, queuing: &Value, path: &Path<'_>) {
+fn validate_priority_level_queuing_configuration(queuing: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let value = |field: &str| number(queuing, field).unwrap_or(0);
     let mut refuse = |field: &str, detail: &str| {
         errors.push(Error::invalid(&path.child(field), &value(field).into(), detail));
@@ -276,7 +278,7 @@ fn push_queuing(errors: &mut ErrorList, queuing: &Value, path: &Path<'_>) {
     }
 }
 
-/// How many random bits it takes to deal so many queues of all.
+/// The number of random bits it takes to deal so many queues of all.
 fn entropy_bits(queues: i64, hand: i64) -> f64 {
     let float = |number: i64| i32::try_from(number).map_or(f64::INFINITY, f64::from);
     (float(queues).log2() * float(hand)).ceil()
@@ -288,13 +290,13 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
+    fn errors() {
         let queue = |queues: i64, hand: i64| {
             let queuing = json!({ "queues": queues, "handSize": hand });
             let limited = json!({ "limitResponse": { "type": "Queue", "queuing": queuing } });
             named("l", json!({ "type": "Limited", "limited": limited }))
         };
-        Trial::new("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", kind()).expect_faults(&[
+        Trial::new("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations", kind()).expect_errors(&[
             (queue(64, 8), &[]),
             (queue(4, 8), &["spec.limited.limitResponse.queuing.handSize: Invalid value: 8: should not be greater than queues (4)"]),
             (queue(1024, 8), &[

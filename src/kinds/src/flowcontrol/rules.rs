@@ -23,8 +23,8 @@ const VERBS: [&str; 9] = [
     "watch",
 ];
 
-/// Faults of a rule.
-pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+/// Validates a rule.
+pub(super) fn validate_flow_schema_policy_rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let subjects_path = path.child("subjects");
     let subjects = items(rule, "subjects");
     if subjects.is_empty() {
@@ -34,7 +34,7 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         ));
     }
     for (index, subject) in subjects.iter().enumerate() {
-        push_subject(errors, subject, &subjects_path.index(index));
+        validate_flow_schema_subject(subject, &subjects_path.index(index), errors);
     }
     let (resource_rules, other_rules) = (items(rule, "resourceRules"), items(rule, "nonResourceRules"));
     if resource_rules.is_empty() && other_rules.is_empty() {
@@ -43,15 +43,15 @@ pub(super) fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     }
     let resource_path = path.child("resourceRules");
     for (index, rule) in resource_rules.iter().enumerate() {
-        push_resource_rule(errors, rule, &resource_path.index(index));
+        validate_flow_schema_resource_policy_rule(rule, &resource_path.index(index), errors);
     }
     let other_path = path.child("nonResourceRules");
     for (index, rule) in other_rules.iter().enumerate() {
-        push_other_rule(errors, rule, &other_path.index(index));
+        validate_flow_schema_non_resource_policy_rule(rule, &other_path.index(index), errors);
     }
 }
 
-fn push_subject(errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
+fn validate_flow_schema_subject(subject: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [(&str, &str); 3] = [
         ("ServiceAccount", "serviceAccount"),
         ("User", "user"),
@@ -72,9 +72,9 @@ fn push_subject(errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
             &at,
             &format!("{own} is required when subject kind is '{kind}'"),
         )),
-        Some(account) if *own == "serviceAccount" => push_service_account(errors, account, &at),
+        Some(account) if *own == "serviceAccount" => validate_service_account_subject(account, &at, errors),
         Some(named) => {
-            require(errors, named, &at, "name");
+            require(named, &at, "name", errors);
         }
     }
     for (other, field) in FIELDS
@@ -86,21 +86,28 @@ fn push_subject(errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_service_account(errors: &mut ErrorList, account: &Value, path: &Path<'_>) {
-    if let Some(name) = require(errors, account, path, "name").filter(|name| *name != "*") {
-        push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+fn validate_service_account_subject(account: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(name) = require(account, path, "name", errors).filter(|name| *name != "*") {
+        push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
     }
     let namespace = text(account, "namespace");
     let at = path.child("namespace");
     if namespace.is_empty() {
         errors.push(Error::required(&at, "must specify namespace for service account"));
     } else {
-        push_invalid(errors, &at, namespace, names::dns1123_label(namespace));
+        push_invalid(&at, namespace, names::dns1123_label(namespace), errors);
     }
 }
 
 /// A list that must not be empty and in which `*` stands alone; says whether its items are to be looked at.
-fn push_list(errors: &mut ErrorList, rule: &Value, path: &Path<'_>, field: &str, missing: &str, what: &str) -> bool {
+fn validate_wildcard_list(
+    rule: &Value,
+    path: &Path<'_>,
+    field: &str,
+    missing: &str,
+    what: &str,
+    errors: &mut ErrorList,
+) -> bool {
     let list = items(rule, field);
     let at = path.child(field);
     if list.is_empty() {
@@ -116,9 +123,9 @@ fn push_list(errors: &mut ErrorList, rule: &Value, path: &Path<'_>, field: &str,
 }
 
 /// Of either kind of rule, only the verbs that Kubernetes knows.
-fn push_verbs(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_verbs(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let missing = "verbs must contain at least one value";
-    if !push_list(errors, rule, path, "verbs", missing, "verbs") {
+    if !validate_wildcard_list(rule, path, "verbs", missing, "verbs", errors) {
         return;
     }
     let verbs = items(rule, "verbs");
@@ -132,45 +139,45 @@ fn push_verbs(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_resource_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    push_verbs(errors, rule, path);
+fn validate_flow_schema_resource_policy_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_verbs(rule, path, errors);
     let missing = "resource rules must supply at least one api group";
-    push_list(errors, rule, path, "apiGroups", missing, "api groups");
+    validate_wildcard_list(rule, path, "apiGroups", missing, "api groups", errors);
     let missing = "resource rules must supply at least one resource";
-    push_list(errors, rule, path, "resources", missing, "resources");
+    validate_wildcard_list(rule, path, "resources", missing, "resources", errors);
     if items(rule, "namespaces").is_empty() && is_true_at(rule, "/clusterScope") {
         return;
     }
     let missing = "resource rules that are not cluster scoped must supply at least one namespace";
-    if push_list(errors, rule, path, "namespaces", missing, "namespaces") {
+    if validate_wildcard_list(rule, path, "namespaces", missing, "namespaces", errors) {
         let at = path.child("namespaces");
         for (index, namespace) in items(rule, "namespaces").iter().filter_map(Value::as_str).enumerate() {
-            for fault in names::dns1123_label(namespace) {
-                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {fault}");
+            for error in names::dns1123_label(namespace) {
+                let detail = format!("each member of this list must be '*' or a DNS-1123 label; {error}");
                 errors.push(Error::invalid_str(&at.index(index), namespace, &detail));
             }
         }
     }
 }
 
-fn push_other_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
-    push_verbs(errors, rule, path);
+fn validate_flow_schema_non_resource_policy_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_verbs(rule, path, errors);
     let missing = "nonResourceURLs must contain at least one value";
-    if push_list(errors, rule, path, "nonResourceURLs", missing, "non-resource URLs") {
+    if validate_wildcard_list(rule, path, "nonResourceURLs", missing, "non-resource URLs", errors) {
         let at = path.child("nonResourceURLs");
         for (index, url) in items(rule, "nonResourceURLs")
             .iter()
             .filter_map(Value::as_str)
             .enumerate()
         {
-            if let Some(fault) = url_fault(url) {
-                errors.push(Error::invalid_str(&at.index(index), url, fault));
+            if let Some(error) = validate_non_resource_url_path(url) {
+                errors.push(Error::invalid_str(&at.index(index), url, error));
             }
         }
     }
 }
 
-fn url_fault(url: &str) -> Option<&'static str> {
+fn validate_non_resource_url_path(url: &str) -> Option<&'static str> {
     let wildcards = url.matches('*').count();
     match url {
         "" => Some("must not be empty"),

@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_immutable, push_invalid, require},
+    checks::{push_invalid, require, validate_immutable_fields},
     columns::{self, column, described},
     kind::Kind,
     values::{text, text_at},
@@ -63,16 +63,16 @@ impl Strategy for IngressClasses {
         if controller.len() > MAX_CONTROLLER_BYTES {
             errors.push(Error::too_long(&controller_path, MAX_CONTROLLER_BYTES));
         }
-        push_prefixed_path(&mut errors, controller, &controller_path);
+        is_domain_prefixed_path(controller, &controller_path, &mut errors);
         if let Some(parameters) = spec.get("parameters") {
-            push_parameters(&mut errors, parameters, &path.child("parameters"));
+            validate_ingress_class_parameters_reference(parameters, &path.child("parameters"), &mut errors);
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_immutable(&mut errors, new, old, &["spec.controller"]);
+        validate_immutable_fields(new, old, &["spec.controller"], &mut errors);
         errors.extend(self.validate(context, new));
         errors
     }
@@ -82,8 +82,8 @@ impl Strategy for IngressClasses {
     }
 }
 
-/// `example.com/some/path`: a domain and a path below it, each with its own faults.
-fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
+/// `example.com/some/path`: a domain and a path below it, each with its own errors.
+fn is_domain_prefixed_path(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if value.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -100,31 +100,35 @@ fn push_prefixed_path(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
             ));
         }
         Some((domain, rest)) => {
-            push_invalid(errors, path, domain, names::dns1123_subdomain(domain));
-            push_invalid(errors, path, rest, names::http_path(rest));
+            push_invalid(path, domain, names::dns1123_subdomain(domain), errors);
+            push_invalid(path, rest, names::http_path(rest), errors);
         }
     }
 }
 
 /// A reference to an object that is not looked up (`IngressTypedLocalObjectReference`).
-pub(super) fn push_reference(errors: &mut ErrorList, reference: &Value, path: &Path<'_>) {
+pub(super) fn validate_ingress_typed_local_object_reference(
+    reference: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if let Some(group) = reference.get("apiGroup").and_then(Value::as_str) {
-        push_invalid(errors, &path.child("apiGroup"), group, names::dns1123_subdomain(group));
+        push_invalid(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
     }
     for field in ["kind", "name"] {
-        if let Some(value) = require(errors, reference, path, field) {
-            push_invalid(errors, &path.child(field), value, names::path_segment_name(value));
+        if let Some(value) = require(reference, path, field, errors) {
+            push_invalid(&path.child(field), value, names::path_segment_name(value), errors);
         }
     }
 }
 
-fn push_parameters(errors: &mut ErrorList, parameters: &Value, path: &Path<'_>) {
-    push_reference(errors, parameters, path);
+fn validate_ingress_class_parameters_reference(parameters: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_ingress_typed_local_object_reference(parameters, path, errors);
     let namespace = parameters.get("namespace").and_then(Value::as_str);
     let at = path.child("namespace");
     match (text(parameters, "scope"), namespace) {
         ("Namespace", None) => errors.push(Error::required(&at, "`parameters.scope` is set to 'Namespace'")),
-        ("Namespace", Some(namespace)) => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
+        ("Namespace", Some(namespace)) => push_invalid(&at, namespace, names::dns1123_label(namespace), errors),
         ("Cluster", Some(_)) => errors.push(Error::forbidden(&at, "`parameters.scope` is set to 'Cluster'")),
         ("Cluster", None) => {}
         (other, _) => errors.push(Error::not_supported(
@@ -155,9 +159,9 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let parameters = json!({ "kind": "k", "name": "n", "scope": "Namespace" });
-        Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_faults(&[
+        Trial::new("networking.k8s.io", "ingressclasses", kind()).expect_errors(&[
             (named("c", json!({ "controller": "a.b/c" })), &[]),
             (named("c", json!({})), &["spec.controller: Required value"]),
             (

@@ -9,9 +9,9 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::ingressclasses::push_reference;
+use super::ingressclasses::validate_ingress_typed_local_object_reference;
 use crate::{
-    checks::{number, push_class_name, push_invalid, push_invalid_number, require},
+    checks::{number, push_invalid, push_invalid_number, require, validate_class_name},
     columns::{self, column, described, or_none},
     kind::Kind,
     values::{items, keep_field, text, text_at},
@@ -20,7 +20,7 @@ use crate::{
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 const NOT_AN_ADDRESS: &str = "must be a DNS name, not an IP address";
 const PATH_TYPES: [&str; 3] = ["Exact", "ImplementationSpecific", "Prefix"];
-/// How many hosts a row shows.
+/// The number of hosts a row shows.
 const SHOWN_HOSTS: usize = 3;
 
 /// The kind's parts.
@@ -119,7 +119,7 @@ impl Strategy for Ingresses {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        validate_ingress_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
         errors
     }
 
@@ -133,10 +133,10 @@ impl Strategy for Ingresses {
             let at = path.index(index);
             let (ip, host) = (text(point, "ip"), text(point, "hostname"));
             if !ip.is_empty() {
-                push_invalid(&mut errors, &at.child("ip"), ip, names::ip(ip));
+                push_invalid(&at.child("ip"), ip, names::ip(ip), &mut errors);
             }
             if !host.is_empty() {
-                push_invalid(&mut errors, &at.child("hostname"), host, names::dns1123_subdomain(host));
+                push_invalid(&at.child("hostname"), host, names::dns1123_subdomain(host), &mut errors);
                 if names::parse_ip_sloppy(host).is_some() {
                     errors.push(Error::invalid_str(&at.child("hostname"), host, NOT_AN_ADDRESS));
                 }
@@ -158,29 +158,29 @@ impl Strategy for Ingresses {
     }
 }
 
-fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_ingress_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(spec, "rules");
     if rules.is_empty() && spec.get("defaultBackend").is_none() {
         let detail = "either `defaultBackend` or `rules` must be specified";
         errors.push(Error::invalid(path, &Value::Null, detail));
     }
     if let Some(backend) = spec.get("defaultBackend") {
-        push_backend(errors, backend, &path.child("defaultBackend"));
+        validate_ingress_backend(backend, &path.child("defaultBackend"), errors);
     }
     let rules_path = path.child("rules");
     for (index, rule) in rules.iter().enumerate() {
-        push_rule(errors, rule, &rules_path.index(index));
+        validate_ingress_rule(rule, &rules_path.index(index), errors);
     }
     let tls_path = path.child("tls");
     for (index, tls) in items(spec, "tls").iter().enumerate() {
-        push_tls(errors, tls, &tls_path.index(index));
+        validate_ingress_tls(tls, &tls_path.index(index), errors);
     }
     if let Some(class) = spec.get("ingressClassName").and_then(Value::as_str) {
-        push_class_name(errors, class, &path.child("ingressClassName"));
+        validate_class_name(class, &path.child("ingressClassName"), errors);
     }
 }
 
-fn host_faults(host: &str) -> Vec<String> {
+fn host_errors(host: &str) -> Vec<String> {
     if host.contains('*') {
         names::wildcard_dns1123_subdomain(host)
     } else {
@@ -188,13 +188,13 @@ fn host_faults(host: &str) -> Vec<String> {
     }
 }
 
-fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
+fn validate_ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let host = text(rule, "host");
     if !host.is_empty() {
         if names::parse_ip_sloppy(host).is_some() {
             errors.push(Error::invalid_str(&path.child("host"), host, NOT_AN_ADDRESS));
         }
-        push_invalid(errors, &path.child("host"), host, host_faults(host));
+        push_invalid(&path.child("host"), host, host_errors(host), errors);
     }
     let Some(http) = rule.get("http") else { return };
     let paths_path = path.child("http.paths");
@@ -203,11 +203,11 @@ fn push_rule(errors: &mut ErrorList, rule: &Value, path: &Path<'_>) {
         errors.push(Error::required(&paths_path, ""));
     }
     for (index, http_path) in paths.iter().enumerate() {
-        push_http_path(errors, http_path, &paths_path.index(index));
+        validate_http_ingress_path(http_path, &paths_path.index(index), errors);
     }
 }
 
-fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
+fn validate_http_ingress_path(http_path: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
     let Some(path_type) = http_path.get("pathType").and_then(Value::as_str) else {
@@ -237,14 +237,14 @@ fn push_http_path(errors: &mut ErrorList, http_path: &Value, path: &Path<'_>) {
         }
         other => errors.push(Error::not_supported(&path.child("pathType"), other, &PATH_TYPES)),
     }
-    push_backend(
-        errors,
+    validate_ingress_backend(
         http_path.get("backend").unwrap_or(&Value::Null),
         &path.child("backend"),
+        errors,
     );
 }
 
-fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
+fn validate_ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
             errors.push(Error::invalid_str(
@@ -253,35 +253,37 @@ fn push_backend(errors: &mut ErrorList, backend: &Value, path: &Path<'_>) {
                 "cannot set both resource and service backends",
             ));
         }
-        (Some(resource), None) => push_reference(errors, resource, &path.child("resource")),
-        (None, Some(service)) => push_service(errors, service, path),
+        (Some(resource), None) => {
+            validate_ingress_typed_local_object_reference(resource, &path.child("resource"), errors)
+        }
+        (None, Some(service)) => validate_ingress_service_backend(service, path, errors),
         (None, None) => errors.push(Error::invalid_str(path, "", "resource or service backend is required")),
     }
 }
 
-fn push_service(errors: &mut ErrorList, service: &Value, path: &Path<'_>) {
+fn validate_ingress_service_backend(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("service");
-    if let Some(name) = require(errors, service, &at, "name") {
-        push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
+    if let Some(name) = require(service, &at, "name", errors) {
+        push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
     }
     let port_name = text_at(service, "/port/name");
     let port_number = service.get("port").and_then(|port| number(port, "number")).unwrap_or(0);
     match (port_name, port_number) {
         ("", 0) => errors.push(Error::required(path, "port name or number is required")),
-        ("", number) => push_invalid_number(errors, &at.child("port.number"), number, names::port_number(number)),
-        (name, 0) => push_invalid(errors, &at.child("port.name"), name, names::port_name(name)),
+        ("", number) => push_invalid_number(&at.child("port.number"), number, names::port_number(number), errors),
+        (name, 0) => push_invalid(&at.child("port.name"), name, names::port_name(name), errors),
         _ => errors.push(Error::invalid_str(path, "", "cannot set both port name & port number")),
     }
 }
 
-fn push_tls(errors: &mut ErrorList, tls: &Value, path: &Path<'_>) {
+fn validate_ingress_tls(tls: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let hosts_path = path.child("hosts");
     for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {
-        push_invalid(errors, &hosts_path.index(index), host, host_faults(host));
+        push_invalid(&hosts_path.index(index), host, host_errors(host), errors);
     }
     let secret = text(tls, "secretName");
     if !secret.is_empty() {
-        push_class_name(errors, secret, &path.child("secretName"));
+        validate_class_name(secret, &path.child("secretName"), errors);
     }
 }
 
@@ -299,9 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let backend = json!({ "service": { "name": "s", "port": { "number": 80 } } });
-        trial().expect_faults(&[
+        trial().expect_errors(&[
             (named("i", json!({ "defaultBackend": backend })), &[]),
             (
                 named("i", json!({})),
@@ -336,7 +338,7 @@ mod tests {
     fn an_address_is_no_host_name() {
         let old = trial().create(rule(json!({ "backend": { "service": { "name": "s", "port": { "number": 80 } } }, "pathType": "Prefix", "path": "/" }))).expect("a valid ingress");
         let status = json!({ "loadBalancer": { "ingress": [{ "hostname": "10.0.0.1" }] } });
-        trial().expect_status_faults(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
+        trial().expect_status_errors(&old, &[(status, &["status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"])]);
     }
 
     #[test]

@@ -69,23 +69,23 @@ impl Strategy for IpAddresses {
         let (group, namespace) = (text(parent, "group"), text(parent, "namespace"));
         if !group.is_empty() {
             push_invalid(
-                &mut errors,
                 &path.child("group"),
                 group,
                 names::dns1123_subdomain(group),
+                &mut errors,
             );
         }
         for field in ["resource", "name"] {
-            if let Some(value) = require(&mut errors, parent, &path, field) {
-                push_invalid(&mut errors, &path.child(field), value, names::path_segment_name(value));
+            if let Some(value) = require(parent, &path, field, &mut errors) {
+                push_invalid(&path.child(field), value, names::path_segment_name(value), &mut errors);
             }
         }
         if !namespace.is_empty() {
             push_invalid(
-                &mut errors,
                 &path.child("namespace"),
                 namespace,
                 names::path_segment_name(namespace),
+                &mut errors,
             );
         }
         errors
@@ -117,7 +117,7 @@ mod tests {
     fn an_address_belongs_to_one_object() {
         let trial = Trial::new("networking.k8s.io", "ipaddresses", kind());
         let parent = json!({ "resource": "pods", "name": "p" });
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (named("10.0.0.1", json!({})), &["spec.parentRef: Required value"]),
             (
                 named("10.0.0.1", json!({ "parentRef": { "resource": "", "name": "a/b" } })),
@@ -130,8 +130,8 @@ mod tests {
         let old = trial
             .create(named("10.0.0.1", json!({ "parentRef": parent })))
             .expect("a valid address");
-        let fault = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
-        trial.expect_patch_faults(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[fault])]);
+        let error = r#"spec.parentRef: Invalid value: {"Group":"","Resource":"pods","Namespace":"","Name":"q"}: field is immutable"#;
+        trial.expect_patch_errors(&old, &[(json!({ "spec": { "parentRef": { "name": "q" } } }), &[error])]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     address_warnings::of_range,
-    checks::{number, push_invalid, push_invalid_number, push_selector},
+    checks::{number, push_invalid, push_invalid_number, validate_optional_label_selector},
     columns::{self, column, documented, or_none},
     kind::Kind,
     values::{items, struct_mut, text},
@@ -55,14 +55,14 @@ impl Strategy for NetworkPolicies {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        push_selector(&mut errors, spec.get("podSelector"), &path.child("podSelector"));
+        validate_optional_label_selector(spec.get("podSelector"), &path.child("podSelector"), &mut errors);
         for (direction, peers) in [("ingress", "from"), ("egress", "to")] {
             let rules_path = path.child(direction);
             for (index, rule) in items(spec, direction).iter().enumerate() {
-                push_rule(&mut errors, rule, peers, &rules_path.index(index));
+                validate_network_policy_rule(rule, peers, &rules_path.index(index), &mut errors);
             }
         }
-        push_types(&mut errors, spec, &path.child("policyTypes"));
+        validate_policy_types(spec, &path.child("policyTypes"), &mut errors);
         errors
     }
 
@@ -97,7 +97,7 @@ fn block_warnings(block: &Value, path: &str) -> Vec<String> {
     whole.into_iter().chain(excepts).collect()
 }
 
-fn push_types(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_policy_types(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let types = items(spec, "policyTypes");
     if types.len() > 2 {
         errors.push(Error::invalid(
@@ -118,18 +118,18 @@ fn push_types(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_rule(errors: &mut ErrorList, rule: &Value, peers: &str, path: &Path<'_>) {
+fn validate_network_policy_rule(rule: &Value, peers: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let ports_path = path.child("ports");
     for (index, port) in items(rule, "ports").iter().enumerate() {
-        push_port(errors, port, &ports_path.index(index));
+        validate_network_policy_port(port, &ports_path.index(index), errors);
     }
     let peers_path = path.child(peers);
     for (index, peer) in items(rule, peers).iter().enumerate() {
-        push_peer(errors, peer, &peers_path.index(index));
+        validate_network_policy_peer(peer, &peers_path.index(index), errors);
     }
 }
 
-fn push_port(errors: &mut ErrorList, port: &Value, path: &Path<'_>) {
+fn validate_network_policy_port(port: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let protocol = text(port, "protocol");
     if port.get("protocol").is_some() && !["TCP", "UDP", "SCTP"].contains(&protocol) {
         errors.push(Error::not_supported(
@@ -148,17 +148,17 @@ fn push_port(errors: &mut ErrorList, port: &Value, path: &Path<'_>) {
             if let Some(end) = end {
                 refuse_end(errors, end, "may not be specified when `port` is non-numeric");
             }
-            push_invalid(errors, &path.child("port"), name, names::port_name(name));
+            push_invalid(&path.child("port"), name, names::port_name(name), errors);
         }
         Some(given) => {
             let first = given.as_i64().unwrap_or_default();
-            push_invalid_number(errors, &path.child("port"), first, names::port_number(first));
+            push_invalid_number(&path.child("port"), first, names::port_number(first), errors);
             if let Some(end) = end {
                 if end < first {
                     // Kubernetes names the port here, not its end.
                     refuse_end(errors, first, "must be greater than or equal to `port`");
                 }
-                push_invalid_number(errors, &path.child("endPort"), end, names::port_number(end));
+                push_invalid_number(&path.child("endPort"), end, names::port_number(end), errors);
             }
         }
         None => {
@@ -169,17 +169,17 @@ fn push_port(errors: &mut ErrorList, port: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_peer(errors: &mut ErrorList, peer: &Value, path: &Path<'_>) {
+fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let selectors = ["podSelector", "namespaceSelector"];
     for field in selectors {
-        push_selector(errors, peer.get(field), &path.child(field));
+        validate_optional_label_selector(peer.get(field), &path.child(field), errors);
     }
     let has_selector = selectors.iter().any(|field| peer.get(field).is_some());
     match (peer.get("ipBlock"), has_selector) {
         (None, false) => errors.push(Error::required(path, "must specify a peer")),
         (None, true) => {}
         (Some(block), has_selector) => {
-            push_block(errors, block, &path.child("ipBlock"));
+            validate_ip_block(block, &path.child("ipBlock"), errors);
             if has_selector {
                 errors.push(Error::forbidden(path, "may not specify both ipBlock and another peer"));
             }
@@ -187,21 +187,21 @@ fn push_peer(errors: &mut ErrorList, peer: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_block(errors: &mut ErrorList, block: &Value, path: &Path<'_>) {
+fn validate_ip_block(block: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let cidr = text(block, "cidr");
     let at = path.child("cidr");
     if cidr.is_empty() {
         errors.push(Error::required(&at, ""));
         return;
     }
-    push_invalid(errors, &at, cidr, names::cidr(cidr));
+    push_invalid(&at, cidr, names::cidr(cidr), errors);
     let Some((network, length)) = names::parse_cidr_sloppy(cidr) else {
         return;
     };
     let except_path = path.child("except");
     for (index, except) in items(block, "except").iter().filter_map(Value::as_str).enumerate() {
         let at = except_path.index(index);
-        push_invalid(errors, &at, except, names::cidr(except));
+        push_invalid(&at, except, names::cidr(except), errors);
         let Some((inner, inner_length)) = names::parse_cidr_sloppy(except) else {
             continue;
         };
@@ -211,7 +211,7 @@ fn push_block(errors: &mut ErrorList, block: &Value, path: &Path<'_>) {
     }
 }
 
-/// Whether an address is in a network.
+/// Returns true if an address is in a network.
 fn contains(network: std::net::IpAddr, length: u8, address: std::net::IpAddr) -> bool {
     use std::net::IpAddr::{V4, V6};
     let (width, network, address) = match (network, address) {
@@ -270,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let rule = |rule: Value| named("p", json!({ "podSelector": {}, "ingress": [rule] }));
         let block =
             |cidr: &str, except: &str| rule(json!({ "from": [{ "ipBlock": { "cidr": cidr, "except": [except] } }] }));
-        trial().expect_faults(&[
+        trial().expect_errors(&[
             (rule(json!({ "from": [{}] })), &["spec.ingress[0].from[0]: Required value: must specify a peer"]),
             (rule(json!({ "ports": [{ "port": 100, "endPort": 50 }] })), &[
                 "spec.ingress[0].ports[0].endPort: Invalid value: 100: must be greater than or equal to `port`",

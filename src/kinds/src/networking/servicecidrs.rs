@@ -54,7 +54,7 @@ impl Strategy for ServiceCidrs {
         }
         let mut errors = ErrorList::new();
         for (index, block) in blocks.iter().filter_map(Value::as_str).enumerate() {
-            push_invalid(&mut errors, &path.index(index), block, names::canonical_cidr(block));
+            push_invalid(&path.index(index), block, names::canonical_cidr(block), &mut errors);
         }
         let families = || {
             blocks
@@ -126,7 +126,7 @@ mod tests {
         let cidrs = |blocks: &[&str]| named("c", json!({ "cidrs": blocks }));
         let both_v4 = "spec.cidrs: Invalid value: [\"10.0.0.0/24\",\"10.1.0.0/24\"]: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         let trial = Trial::new("networking.k8s.io", "servicecidrs", kind());
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (cidrs(&["10.0.0.0/24"]), &[]),
             (cidrs(&["10.0.0.0/24", "fd00::/112"]), &[]),
             (cidrs(&["10.0.0.0/24", "10.1.0.0/24"]), &[both_v4]),
@@ -136,7 +136,7 @@ mod tests {
             ),
         ]);
         let old = trial.create(cidrs(&["10.0.0.0/24"])).expect("a valid range");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "spec": { "cidrs": ["10.0.0.0/24", "fd00::/112"] } }), &[]),

@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_immutable, push_invalid, require},
+    checks::{push_invalid, require, validate_immutable_fields},
     columns::{self, column, described},
     internal::{self, Field, Shape},
     kind::Kind,
@@ -41,26 +41,26 @@ struct RuntimeClasses;
 impl Strategy for RuntimeClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        if let Some(handler) = require(&mut errors, object, &Path::root(), "handler") {
+        if let Some(handler) = require(object, &Path::root(), "handler", &mut errors) {
             push_invalid(
-                &mut errors,
                 &Path::new("handler"),
                 handler,
                 names::dns1123_label(handler),
+                &mut errors,
             );
         }
         if let Some(fixed) = object.pointer("/overhead/podFixed") {
             validate_overhead(fixed, &Path::new("overhead"), &mut errors);
         }
         if let Some(scheduling) = object.get("scheduling") {
-            push_scheduling(&mut errors, scheduling, &Path::new("scheduling"));
+            validate_scheduling(scheduling, &Path::new("scheduling"), &mut errors);
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_immutable(&mut errors, new, old, &["handler"]);
+        validate_immutable_fields(new, old, &["handler"], &mut errors);
         errors
     }
 
@@ -82,7 +82,7 @@ impl Strategy for RuntimeClasses {
     }
 }
 
-fn push_scheduling(errors: &mut ErrorList, scheduling: &Value, path: &Path<'_>) {
+fn validate_scheduling(scheduling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
     errors.extend(validate_labels(labels, &path.child("nodeSelector")));
     let tolerations_path = path.child("tolerations");
@@ -104,10 +104,10 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let toleration = json!({ "key": "k", "operator": "Exists" });
         let trial = Trial::new("node.k8s.io", "runtimeclasses", kind());
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (json!({ "metadata": {}, "handler": "" }), &["handler: Required value"]),
             (json!({ "metadata": {}, "handler": "h", "scheduling": { "tolerations": [toleration, toleration] } }), &[
                 r#"scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"","TolerationSeconds":null}"#,
@@ -116,7 +116,7 @@ mod tests {
         let old = trial
             .create(json!({ "metadata": {}, "handler": "h" }))
             .expect("a valid class");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[(
                 json!({ "handler": "i" }),

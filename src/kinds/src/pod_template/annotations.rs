@@ -5,7 +5,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::{
     check::{descending_path, visit_containers},
-    security::validate_app_armor_profile,
+    security::validate_app_armor_profile_field,
 };
 use crate::values::{entries, struct_mut, text, text_at};
 
@@ -16,7 +16,7 @@ const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LOCALHOST: &str = "localhost/";
 
-/// How Kubernetes prints the path of a fault of a pod as a whole.
+/// The path that Kubernetes prints for an error of a pod as a whole.
 pub(crate) const WHOLE_POD: Path<'static> = Path::new("[]");
 
 /// Kubelets make mirror pods of what they run without being asked; they show it, and cannot be told anything.
@@ -28,8 +28,13 @@ fn annotation<'a>(metadata: &'a Value, key: &str) -> Option<&'a str> {
     metadata.get("annotations")?.get(key)?.as_str()
 }
 
-/// Faults of annotations by themselves; `path` is where they stand.
-pub(crate) fn validate_annotations(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates annotations by themselves; `path` is where they stand.
+pub(crate) fn validate_pod_specific_annotations(
+    metadata: &Value,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     if let Some(value) = annotation(metadata, MIRROR).filter(|_| text(spec, "nodeName").is_empty()) {
         let detail = "must set spec.nodeName if mirror pod annotation is set";
         errors.push(Error::invalid_str(&path.key(MIRROR), value, detail));
@@ -43,7 +48,7 @@ pub(crate) fn validate_annotations(metadata: &Value, spec: &Value, path: &Path<'
     }
     for (key, value) in entries(metadata, "annotations") {
         if key == SECCOMP_OF_POD || key.starts_with(SECCOMP) {
-            validate_seccomp(value.as_str().unwrap_or_default(), &path.child(key), errors);
+            validate_seccomp_profile(value.as_str().unwrap_or_default(), &path.child(key), errors);
         }
     }
     for (key, value) in entries(metadata, "annotations") {
@@ -72,16 +77,16 @@ fn is_deletion_cost(value: &str) -> bool {
     begins_well && value.parse::<i32>().is_ok()
 }
 
-fn validate_seccomp(profile: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorList) {
     match (profile, profile.strip_prefix(LOCALHOST)) {
         ("runtime/default" | "docker/default" | "unconfined", _) => {}
-        (_, Some(local)) => descending_path(errors, local, path),
+        (_, Some(local)) => descending_path(local, path, errors),
         _ => errors.push(Error::invalid_str(path, profile, "must be a valid seccomp profile")),
     }
 }
 
-/// What an update may not do to annotations, and faults of the new ones.
-pub(crate) fn validate_annotation_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// Validates a change of annotations, and the new ones by themselves (`ValidatePodSpecificAnnotationUpdates`).
+pub(crate) fn validate_pod_specific_annotation_updates(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let part = |pod: &Value, name: &str| pod.get(name).cloned().unwrap_or(Value::Null);
     let (is, was) = (
@@ -107,11 +112,16 @@ pub(crate) fn validate_annotation_update(new: &Value, old: &Value, errors: &mut 
             errors.push(Error::forbidden(&path.key(key), &format!("may not add {what}")));
         }
     }
-    validate_annotations(is, &part(new, "spec"), &path, errors);
+    validate_pod_specific_annotations(is, &part(new, "spec"), &path, errors);
 }
 
 /// Annotations and fields that both name a profile must name the same.
-pub(crate) fn validate_profiles(metadata: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_profile_annotations_and_fields(
+    metadata: &Value,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let profile = |owner: &Value, field: &str| {
         let context = owner.get("securityContext")?;
         context.get(field).cloned()
@@ -206,12 +216,12 @@ fn app_armor_profile(annotation: &str) -> Option<Value> {
         (_, Some(local)) if !local.is_empty() => json!({ "type": "Localhost", "localhostProfile": local }),
         _ => return None,
     };
-    let mut faults = ErrorList::new();
-    validate_app_armor_profile(&profile, &WHOLE_POD, &mut faults);
-    faults.is_empty().then_some(profile)
+    let mut errors = ErrorList::new();
+    validate_app_armor_profile_field(&profile, &WHOLE_POD, &mut errors);
+    errors.is_empty().then_some(profile)
 }
 
-/// What is said of annotations whose fields are not set. `path` is where the pod or the template stands, empty for a
+/// Warnings about annotations whose fields are not set. `path` is where the pod or the template stands, empty for a
 /// pod.
 pub(super) fn warnings_of_container(metadata: &Value, spec: &Value, container: &Value, path: &str) -> Vec<String> {
     let mut warnings = Vec::new();

@@ -23,7 +23,7 @@ pub(super) fn visit_containers(spec: &Value, path: &Path<'_>, mut visit: impl Fn
 }
 
 /// A field of `fields` that must not be empty; says whether it is there.
-pub(super) fn require(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) -> bool {
+pub(super) fn require(fields: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) -> bool {
     let given = !text(fields, name).is_empty();
     if !given {
         errors.push(Error::required(&path.child(name), ""));
@@ -33,33 +33,33 @@ pub(super) fn require(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, n
 
 /// A field that must not be empty and is checked if it is not.
 pub(super) fn require_valid(
-    errors: &mut ErrorList,
     fields: &Value,
     path: &Path<'_>,
     name: &str,
     check: fn(&str) -> Vec<String>,
+    errors: &mut ErrorList,
 ) {
-    if require(errors, fields, path, name) {
-        push_invalid(errors, &path.child(name), text(fields, name), check(text(fields, name)));
+    if require(fields, path, name, errors) {
+        push_invalid(&path.child(name), text(fields, name), check(text(fields, name)), errors);
     }
 }
 
 /// A field that is checked if it is not empty.
 pub(super) fn valid_if_set(
-    errors: &mut ErrorList,
     fields: &Value,
     path: &Path<'_>,
     name: &str,
     check: fn(&str) -> Vec<String>,
+    errors: &mut ErrorList,
 ) {
     let value = text(fields, name);
     if !value.is_empty() {
-        push_invalid(errors, &path.child(name), value, check(value));
+        push_invalid(&path.child(name), value, check(value), errors);
     }
 }
 
 /// A field that has one of some values if it is set.
-pub(super) fn one_of_if_set(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str, supported: &[&str]) {
+pub(super) fn one_of_if_set(fields: &Value, path: &Path<'_>, name: &str, supported: &[&str], errors: &mut ErrorList) {
     if let Some(value) = fields
         .get(name)
         .and_then(Value::as_str)
@@ -70,14 +70,14 @@ pub(super) fn one_of_if_set(errors: &mut ErrorList, fields: &Value, path: &Path<
 }
 
 /// A field that has one of some values and must be set.
-pub(super) fn require_one_of(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str, supported: &[&str]) {
-    if require(errors, fields, path, name) {
-        one_of_if_set(errors, fields, path, name, supported);
+pub(super) fn require_one_of(fields: &Value, path: &Path<'_>, name: &str, supported: &[&str], errors: &mut ErrorList) {
+    if require(fields, path, name, errors) {
+        one_of_if_set(fields, path, name, supported, errors);
     }
 }
 
 /// A number that is not negative.
-pub(super) fn not_negative(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
+pub(super) fn not_negative(fields: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) {
     if let Some(value) = number(fields, name).filter(|value| *value < 0) {
         errors.push(Error::invalid(
             &path.child(name),
@@ -88,41 +88,41 @@ pub(super) fn not_negative(errors: &mut ErrorList, fields: &Value, path: &Path<'
 }
 
 /// A user's or group's id, if it is set.
-pub(super) fn id_if_set(errors: &mut ErrorList, fields: &Value, path: &Path<'_>, name: &str) {
+pub(super) fn id_if_set(fields: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) {
     if let Some(id) = number(fields, name) {
-        push_invalid_number(errors, &path.child(name), id, names::user_or_group_id(id));
+        push_invalid_number(&path.child(name), id, names::user_or_group_id(id), errors);
     }
 }
 
-/// Whether a field is there and true.
+/// Returns true if a field is there and true.
 pub(super) fn is_true(fields: &Value, name: &str) -> bool {
     fields.get(name).and_then(Value::as_bool).unwrap_or(false)
 }
 
 /// A path that neither is absolute nor climbs.
-pub(super) fn descending_path(errors: &mut ErrorList, target: &str, path: &Path<'_>) {
+pub(super) fn descending_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if target.starts_with('/') {
         errors.push(Error::invalid_str(path, target, "must be a relative path"));
     }
-    no_backsteps(errors, target, path);
+    no_backsteps(target, path, errors);
 }
 
 /// A descending path whose first part does not begin with two dots either.
-pub(super) fn non_reserved_path(errors: &mut ErrorList, target: &str, path: &Path<'_>) {
-    descending_path(errors, target, path);
+pub(super) fn non_reserved_path(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    descending_path(target, path, errors);
     if target.starts_with("..") && !target.starts_with("../") {
         errors.push(Error::invalid_str(path, target, "must not start with '..'"));
     }
 }
 
 /// A path that does not climb.
-pub(super) fn no_backsteps(errors: &mut ErrorList, target: &str, path: &Path<'_>) {
+pub(super) fn no_backsteps(target: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if target.split('/').any(|part| part == "..") {
         errors.push(Error::invalid_str(path, target, "must not contain '..'"));
     }
 }
 
 /// A label's key.
-pub(super) fn label_name(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
-    push_invalid(errors, path, name, names::qualified_name(name));
+pub(super) fn label_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    push_invalid(path, name, names::qualified_name(name), errors);
 }

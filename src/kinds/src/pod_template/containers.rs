@@ -14,7 +14,7 @@ use super::{
     spec::Pod,
 };
 use crate::{
-    checks::push_unsupported,
+    checks::validate_supported,
     values::{items, text},
 };
 
@@ -46,14 +46,14 @@ pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
     let mut seen = BTreeSet::new();
     for (index, container) in containers.iter().enumerate() {
         let path = path.index(index);
-        validate_common(pod, container, &path, errors);
+        validate_container_common(pod, container, &path, errors);
         if !seen.insert(text(container, "name")) {
             errors.push(Error::duplicate(&path.child("name"), &text(container, "name").into()));
         }
         probes::validate_all(container, pod.grace_period, &path, errors);
-        validate_restart_policy(container, &path, errors);
+        validate_container_restart_policy(container, &path, errors);
     }
-    push_host_port_conflicts(containers.iter().enumerate(), path, errors);
+    check_host_port_conflicts(containers.iter().enumerate(), path, errors);
 }
 
 /// Containers that run before the others, or beside them if they always restart.
@@ -65,9 +65,9 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
     for (index, container) in items(pod.spec, "initContainers").iter().enumerate() {
         let parent = path;
         let path = path.index(index);
-        validate_common(pod, container, &path, errors);
+        validate_container_common(pod, container, &path, errors);
         if container.get("restartPolicy").is_some() {
-            validate_restart_policy(container, &path, errors);
+            validate_container_restart_policy(container, &path, errors);
         } else if !items(container, "restartPolicyRules").is_empty() {
             errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
         }
@@ -78,7 +78,7 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
         } else if !name.is_empty() {
             seen.insert(name);
         }
-        push_host_port_conflicts([(0, container)].into_iter(), parent, errors);
+        check_host_port_conflicts([(0, container)].into_iter(), parent, errors);
         if is_sidecar(container) {
             probes::validate_all(container, pod.grace_period, &path, errors);
         } else {
@@ -88,13 +88,13 @@ pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &
                     errors.push(Error::forbidden(&path.child(field), detail));
                 }
             }
-            push_resize_restarts(container, &path.child("resizePolicy"), errors);
+            validate_resize_restarts(container, &path.child("resizePolicy"), errors);
         }
     }
 }
 
 /// A container that ends by itself is not restarted for other resources.
-fn push_resize_restarts(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resize_restarts(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
         if text(policy, "restartPolicy") == "RestartContainer" {
             errors.push(Error::invalid_str(
@@ -116,8 +116,8 @@ pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, erro
     let mut seen: BTreeSet<&str> = others.iter().copied().collect();
     for (index, container) in items(pod.spec, "ephemeralContainers").iter().enumerate() {
         let path = path.index(index);
-        validate_common(pod, container, &path, errors);
-        validate_image_padding(container, &path, errors);
+        validate_container_common(pod, container, &path, errors);
+        validate_container_only_for_pod(container, &path, errors);
         let name = text(container, "name");
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.child("name"), &name.into()));
@@ -154,8 +154,8 @@ pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, erro
     }
 }
 
-/// What pods, and not templates, ask of images.
-pub(crate) fn validate_image_padding(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates images of pods, which have a rule more than those of templates (`validateContainerOnlyForPod`).
+pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let image = text(container, "image");
     if image.trim() != image {
         let detail = "must not have leading or trailing whitespace";
@@ -163,62 +163,62 @@ pub(crate) fn validate_image_padding(container: &Value, path: &Path<'_>, errors:
     }
 }
 
-/// Whether an init container stays beside the others.
+/// Returns true if an init container stays beside the others.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-fn validate_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_valid(errors, container, path, "name", names::dns1123_label);
-    require(errors, container, path, "image");
+fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(container, path, "name", names::dns1123_label, errors);
+    require(container, path, "image", errors);
     require_one_of(
-        errors,
         container,
         path,
         "terminationMessagePolicy",
         &["File", "FallbackToLogsOnError"],
+        errors,
     );
-    validate_ports(container, &path.child("ports"), errors);
+    validate_container_ports(container, &path.child("ports"), errors);
     env::validate_env(container, &path.child("env"), errors);
     env::validate_env_from(container, &path.child("envFrom"), errors);
-    mounts::validate_mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
-    mounts::validate_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
-    require_one_of(errors, container, path, "imagePullPolicy", &PULL_POLICIES);
+    mounts::validate_volume_mounts(container, &pod.volumes, &path.child("volumeMounts"), errors);
+    mounts::validate_volume_devices(container, &pod.volumes, &path.child("volumeDevices"), errors);
+    require_one_of(container, path, "imagePullPolicy", &PULL_POLICIES, errors);
     if let Some(resources) = container.get("resources") {
-        resources::validate_requirements(resources, &pod.claims, &path.child("resources"), errors);
+        resources::validate_container_resource_requirements(resources, &pod.claims, &path.child("resources"), errors);
     }
     validate_resize_policy(pod, container, &path.child("resizePolicy"), errors);
     if let Some(context) = container.get("securityContext") {
-        security::validate_container_context(context, pod.spec, &path.child("securityContext"), errors);
+        security::validate_security_context(context, pod.spec, &path.child("securityContext"), errors);
     }
 }
 
-fn validate_ports(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_container_ports(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, port) in items(container, "ports").iter().enumerate() {
         let path = path.index(index);
         let name = text(port, "name");
         if !name.is_empty() {
-            let faults = names::port_name(name);
-            if faults.is_empty() && !seen.insert(name) {
+            let messages = names::port_name(name);
+            if messages.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&path.child("name"), &name.into()));
             }
-            push_invalid(errors, &path.child("name"), name, faults);
+            push_invalid(&path.child("name"), name, messages, errors);
         }
         match number(port, "containerPort").unwrap_or(0) {
             0 => errors.push(Error::required(&path.child("containerPort"), "")),
-            value => push_invalid_number(errors, &path.child("containerPort"), value, names::port_number(value)),
+            value => push_invalid_number(&path.child("containerPort"), value, names::port_number(value), errors),
         }
         match number(port, "hostPort").unwrap_or(0) {
             0 => {}
-            value => push_invalid_number(errors, &path.child("hostPort"), value, names::port_number(value)),
+            value => push_invalid_number(&path.child("hostPort"), value, names::port_number(value), errors),
         }
-        require_one_of(errors, port, &path, "protocol", &PROTOCOLS);
+        require_one_of(port, &path, "protocol", &PROTOCOLS, errors);
     }
 }
 
 /// Two containers that run at once may not ask for the same port of the host.
-fn push_host_port_conflicts<'a>(
+fn check_host_port_conflicts<'a>(
     containers: impl Iterator<Item = (usize, &'a Value)>,
     path: &Path<'_>,
     errors: &mut ErrorList,
@@ -266,8 +266,8 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
     }
 }
 
-fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    one_of_if_set(errors, container, path, "restartPolicy", &RESTART_POLICIES);
+fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    one_of_if_set(container, path, "restartPolicy", &RESTART_POLICIES, errors);
     let rules = items(container, "restartPolicyRules");
     if container.get("restartPolicy").is_none() && !rules.is_empty() {
         errors.push(Error::required(&path.child("restartPolicy"), POLICY_FOR_RULES));
@@ -278,13 +278,13 @@ fn validate_restart_policy(container: &Value, path: &Path<'_>, errors: &mut Erro
     }
     for (index, rule) in rules.iter().enumerate() {
         let path = path.index(index);
-        push_unsupported(errors, rule, &path, "action", &["Restart", "RestartAllContainers"]);
+        validate_supported(rule, &path, "action", &["Restart", "RestartAllContainers"], errors);
         let path = path.child("exitCodes");
         let Some(codes) = rule.get("exitCodes") else {
             errors.push(Error::required(&path, "must be specified"));
             continue;
         };
-        push_unsupported(errors, codes, &path, "operator", &["In", "NotIn"]);
+        validate_supported(codes, &path, "operator", &["In", "NotIn"], errors);
         let values = items(codes, "values");
         if values.len() > MAX_EXIT_CODES {
             errors.push(Error::too_many(&path.child("values"), values.len(), MAX_EXIT_CODES));

@@ -118,7 +118,7 @@ fn default_requests(container: &mut Value) {
         .for_each(|(name, limit)| set_default(requests, &name, limit));
 }
 
-/// What the pod as a whole asks for: what its containers ask for, else its limits.
+/// Sets the requests of the pod as a whole: what its containers ask for, else its limits.
 fn default_pod_level_requests(spec: &mut Value) {
     let Some(resources) = spec.get("resources") else { return };
     let mut defaults: Vec<(String, Value)> = aggregate_requests(spec)

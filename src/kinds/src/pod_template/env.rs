@@ -61,9 +61,9 @@ const SIZE_DIVISORS: [&str; 13] = [
 pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in items(container, "env").iter().enumerate() {
         let path = path.index(index);
-        require_valid(errors, variable, &path, "name", names::env_var_name);
+        require_valid(variable, &path, "name", names::env_var_name, errors);
         if let Some(source) = variable.get("valueFrom") {
-            validate_source(source, text(variable, "value"), &path.child("valueFrom"), errors);
+            validate_env_var_value_from(source, text(variable, "value"), &path.child("valueFrom"), errors);
         }
     }
 }
@@ -72,15 +72,19 @@ pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut Erro
 pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, source) in items(container, "envFrom").iter().enumerate() {
         let at = path.index(index);
-        valid_if_set(errors, source, &at, "prefix", names::env_var_name);
+        valid_if_set(source, &at, "prefix", names::env_var_name, errors);
         let mut sources = 0;
         for field in ["configMapRef", "secretRef"] {
             if let Some(reference) = source.get(field) {
                 sources += 1;
                 // Read as the beginning of a name.
-                require_valid(errors, reference, &at.child(field), "name", |name| {
-                    names::name_is_dns_subdomain(name, true)
-                });
+                require_valid(
+                    reference,
+                    &at.child(field),
+                    "name",
+                    |name| names::name_is_dns_subdomain(name, true),
+                    errors,
+                );
             }
         }
         match sources {
@@ -99,7 +103,7 @@ pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut sources = 0;
     for field in [
         "fieldRef",
@@ -112,13 +116,13 @@ fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut Er
         sources += 1;
         let path = path.child(field);
         match field {
-            "fieldRef" => validate_field_ref(reference, &ENV_FIELDS, &path, errors),
-            "resourceFieldRef" => validate_resource_ref(reference, false, &path, errors),
-            "fileKeyRef" => validate_file_key_ref(reference, &path, errors),
+            "fieldRef" => validate_object_field_selector(reference, &ENV_FIELDS, &path, errors),
+            "resourceFieldRef" => validate_container_resource_field_selector(reference, false, &path, errors),
+            "fileKeyRef" => validate_file_key_selector(reference, &path, errors),
             _ => {
                 let name = text(reference, "name");
-                push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
-                require_valid(errors, reference, &path, "key", names::config_map_key);
+                push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
+                require_valid(reference, &path, "key", names::config_map_key, errors);
             }
         }
     }
@@ -141,16 +145,16 @@ fn validate_source(source: &Value, value: &str, path: &Path<'_>, errors: &mut Er
     }
 }
 
-fn validate_file_key_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_valid(errors, reference, path, "key", names::env_var_name);
-    require_valid(errors, reference, path, "volumeName", names::dns1123_label);
-    if require(errors, reference, path, "path") {
-        no_backsteps(errors, text(reference, "path"), &path.child("path"));
+fn validate_file_key_selector(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(reference, path, "key", names::env_var_name, errors);
+    require_valid(reference, path, "volumeName", names::dns1123_label, errors);
+    if require(reference, path, "path", errors) {
+        no_backsteps(text(reference, "path"), &path.child("path"), errors);
     }
 }
 
 /// Files of variables are read from volumes that live with the pod.
-pub(super) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_file_key_ref_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     visit_containers(spec, path, |container, path| {
         let list = path.child("env");
         for (index, variable) in items(container, "env").iter().enumerate() {
@@ -177,19 +181,21 @@ pub(super) fn validate_file_volumes(spec: &Value, path: &Path<'_>, errors: &mut 
 }
 
 /// A file of a downward API volume.
-pub(super) fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    if require(errors, file, path, "path") {
-        non_reserved_path(errors, text(file, "path"), &path.child("path"));
+pub(super) fn validate_downward_api_volume_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if require(file, path, "path", errors) {
+        non_reserved_path(text(file, "path"), &path.child("path"), errors);
     }
     match (file.get("fieldRef"), file.get("resourceFieldRef")) {
         (Some(field), other) => {
-            validate_field_ref(field, &VOLUME_FIELDS, &path.child("fieldRef"), errors);
+            validate_object_field_selector(field, &VOLUME_FIELDS, &path.child("fieldRef"), errors);
             if other.is_some() {
                 let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                 errors.push(Error::invalid_str(path, "resource", detail));
             }
         }
-        (None, Some(resource)) => validate_resource_ref(resource, true, &path.child("resourceFieldRef"), errors),
+        (None, Some(resource)) => {
+            validate_container_resource_field_selector(resource, true, &path.child("resourceFieldRef"), errors)
+        }
         (None, None) => errors.push(Error::required(
             path,
             "one of fieldRef and resourceFieldRef is required",
@@ -204,8 +210,8 @@ pub(super) fn validate_downward_file(file: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
-    if !require(errors, reference, path, "apiVersion") || !require(errors, reference, path, "fieldPath") {
+fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    if !require(reference, path, "apiVersion", errors) || !require(reference, path, "fieldPath", errors) {
         return;
     }
     let (version, given) = (text(reference, "apiVersion"), text(reference, "fieldPath"));
@@ -214,7 +220,7 @@ fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, error
         Some((field, _)) => matches!(field, "metadata.annotations" | "metadata.labels"),
         None => KNOWN_FIELDS.contains(&given) || given == "spec.host",
     };
-    let fault = if version != "v1" {
+    let error = if version != "v1" {
         Some(format!("unsupported pod version: {version}"))
     } else if !known {
         Some(match subscripted {
@@ -224,16 +230,16 @@ fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, error
     } else {
         None
     };
-    if let Some(fault) = fault {
-        let detail = format!("error converting fieldPath: {fault}");
+    if let Some(error) = error {
+        let detail = format!("error converting fieldPath: {error}");
         errors.push(Error::invalid_str(&path.child("fieldPath"), given, &detail));
         return;
     }
     match subscripted {
         Some(("metadata.annotations", key)) => {
-            push_invalid(errors, path, key, names::qualified_name(&key.to_lowercase()));
+            push_invalid(path, key, names::qualified_name(&key.to_lowercase()), errors);
         }
-        Some((_, key)) => push_invalid(errors, path, key, names::qualified_name(key)),
+        Some((_, key)) => push_invalid(path, key, names::qualified_name(key), errors),
         None => {
             let field = if given == "spec.host" { "spec.nodeName" } else { given };
             if !fields.contains(&field) {
@@ -243,7 +249,12 @@ fn validate_field_ref(reference: &Value, fields: &[&str], path: &Path<'_>, error
     }
 }
 
-fn validate_resource_ref(reference: &Value, in_volume: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_container_resource_field_selector(
+    reference: &Value,
+    in_volume: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let resource = text(reference, "resource");
     let huge = ["limits.hugepages-", "requests.hugepages-"]
         .iter()

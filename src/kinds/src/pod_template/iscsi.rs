@@ -13,25 +13,25 @@ const MAX_NAME: usize = 64;
 const MALFORMED: &str = "must be valid format";
 const OF_NO_SORT: &str = "must be valid format starting with iqn, eui, or naa";
 
-/// What is said of a volume whose name and portal are too long together for an initiator of its own.
+/// The warning about a volume whose name and portal are too long together for an initiator of its own.
 pub(crate) const ISCSI_NAME_TOO_LONG: &str = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Whether a volume's name and portal are too long together for an initiator of its own.
+/// Returns true if a volume's name and portal are too long together for an initiator of its own.
 pub(crate) fn is_iscsi_name_too_long(volume: &str, portal: &str) -> bool {
     volume.len() + 1 + portal.len() > MAX_NAME
 }
 
 /// The source by itself. Persistent volumes say less of names that begin otherwise.
-pub(crate) fn validate_iscsi(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, source, path, "targetPortal");
-    if require(errors, source, path, "iqn") {
+pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    require(source, path, "targetPortal", errors);
+    if require(source, path, "iqn", errors) {
         let name = text(source, "iqn");
-        let fault = if has_prefix(name) {
+        let error = if has_prefix(name) {
             (!is_well_formed(name)).then_some(MALFORMED)
         } else {
             Some(if of_pod { OF_NO_SORT } else { MALFORMED })
         };
-        errors.extend(fault.map(|fault| Error::invalid_str(&path.child("iqn"), name, fault)));
+        errors.extend(error.map(|error| Error::invalid_str(&path.child("iqn"), name, error)));
     }
     validate_lun(source, path, errors);
     let authenticates = ["chapAuthDiscovery", "chapAuthSession"]
@@ -40,15 +40,15 @@ pub(crate) fn validate_iscsi(source: &Value, of_pod: bool, path: &Path<'_>, erro
     match source.get("secretRef") {
         None if authenticates => errors.push(Error::required(&path.child("secretRef"), "")),
         Some(secret) if !of_pod => {
-            require(errors, secret, &path.child("secretRef"), "name");
+            require(secret, &path.child("secretRef"), "name", errors);
         }
         _ => {}
     }
     if let Some(name) = source.get("initiatorName").and_then(Value::as_str) {
         let path = path.child("initiatorname");
         if !has_prefix(name) {
-            let fault = if of_pod { OF_NO_SORT } else { MALFORMED };
-            errors.push(Error::invalid_str(&path, name, fault));
+            let error = if of_pod { OF_NO_SORT } else { MALFORMED };
+            errors.push(Error::invalid_str(&path, name, error));
         } else if !is_well_formed(name) {
             errors.push(Error::invalid_str(&path, name, MALFORMED));
         }

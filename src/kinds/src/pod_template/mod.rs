@@ -1,4 +1,4 @@
-//! What pods and everything that makes pods have in common: defaults, validation and warnings of pod templates.
+//! Pod templates, which pods and all workloads share: defaults, validation and warnings of pod templates.
 //!
 //! Used by pods, pod templates and the workload kinds. Specs are already held against their type and have the static
 //! defaults; what is here looks at fields that depend on each other. Errors come in the order in which Kubernetes
@@ -35,20 +35,20 @@ mod volumes;
 mod warnings;
 mod windows;
 
-pub(crate) use containers::{is_sidecar, validate_image_padding};
+pub(crate) use containers::{is_sidecar, validate_container_only_for_pod};
 pub(crate) use defaults::{default_pod, default_spec};
-pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi};
+pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;
 pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
 pub use security::allow_privileged;
-pub(crate) use sources::{push_driver_name, source_path, validate_source};
-pub(crate) use spec::{validate_preemption_policy, validate_spec};
+pub(crate) use sources::{source_path, validate_csi_driver_name, validate_volume_source};
+pub(crate) use spec::{validate_pod_spec, validate_preemption_policy};
 pub(crate) use warnings::{node_label_advice, warnings};
 
 use crate::values::items;
 
-/// Faults of a template: labels, annotations and the spec. `path` is where the template stands.
-pub(crate) fn validate_template(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates a template: labels, annotations and the spec. `path` is where the template stands.
+pub(crate) fn validate_pod_template_spec(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = |field: &str| {
         template
             .get("metadata")
@@ -64,9 +64,9 @@ pub(crate) fn validate_template(template: &Value, path: &Path<'_>, errors: &mut 
     let spec = template.get("spec").unwrap_or(&none);
     let spec_path = path.child("spec");
     let metadata = template.get("metadata").unwrap_or(&none);
-    annotations::validate_annotations(metadata, spec, &path.child("annotations"), errors);
-    validate_spec(spec, None, &spec_path, errors);
-    annotations::validate_profiles(metadata, spec, &spec_path, errors);
+    annotations::validate_pod_specific_annotations(metadata, spec, &path.child("annotations"), errors);
+    validate_pod_spec(spec, None, &spec_path, errors);
+    annotations::validate_profile_annotations_and_fields(metadata, spec, &spec_path, errors);
     if !items(spec, "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";
         errors.push(Error::forbidden(&spec_path.child("ephemeralContainers"), detail));

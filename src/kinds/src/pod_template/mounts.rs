@@ -23,18 +23,23 @@ fn paths_by_name<'a>(container: &'a Value, list: &str, path: &str) -> BTreeMap<&
 }
 
 /// Where file systems are mounted.
-pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_volume_mounts(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let devices = paths_by_name(container, "volumeDevices", "devicePath");
     let mut seen = BTreeSet::new();
     for (index, mount) in items(container, "volumeMounts").iter().enumerate() {
         let at = path.index(index);
         let (name, target) = (text(mount, "name"), text(mount, "mountPath"));
         let (name_path, target_path) = (at.child("name"), at.child("mountPath"));
-        require(errors, mount, &at, "name");
+        require(mount, &at, "name", errors);
         if !volumes.contains_key(name) {
             errors.push(Error::not_found(&name_path, &name.into()));
         }
-        require(errors, mount, &at, "mountPath");
+        require(mount, &at, "mountPath", errors);
         if !seen.insert(target) {
             errors.push(Error::invalid_str(&target_path, target, "must be unique"));
         }
@@ -49,22 +54,22 @@ pub(super) fn validate_mounts(container: &Value, volumes: &Volumes<'_>, path: &P
             let detail = "must not already exist as a path in volumeDevices";
             errors.push(Error::invalid_str(&target_path, target, detail));
         }
-        validate_details(container, mount, path, &at, errors);
+        validate_volume_mount(container, mount, path, &at, errors);
     }
 }
 
-/// What is below the path and how it is mounted. Some faults are reported at the list, others at the item.
-fn validate_details(container: &Value, mount: &Value, list: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
+/// Validates one mount beyond its name and path. Some errors are reported at the list, others at the item.
+fn validate_volume_mount(container: &Value, mount: &Value, list: &Path<'_>, at: &Path<'_>, errors: &mut ErrorList) {
     let (sub_path, expression) = (text(mount, "subPath"), text(mount, "subPathExpr"));
-    descending_path(errors, sub_path, &list.child("subPath"));
+    descending_path(sub_path, &list.child("subPath"), errors);
     if !expression.is_empty() {
         if !sub_path.is_empty() {
             let detail = "subPathExpr and subPath are mutually exclusive";
             errors.push(Error::invalid_str(&at.child("subPathExpr"), expression, detail));
         }
-        descending_path(errors, expression, &list.child("subPathExpr"));
+        descending_path(expression, &list.child("subPathExpr"), errors);
     }
-    one_of_if_set(errors, mount, list, "mountPropagation", &PROPAGATIONS);
+    one_of_if_set(mount, list, "mountPropagation", &PROPAGATIONS, errors);
     let propagation = text(mount, "mountPropagation");
     let privileged = container
         .get("securityContext")
@@ -83,18 +88,23 @@ fn validate_details(container: &Value, mount: &Value, list: &Path<'_>, at: &Path
             errors.push(Error::forbidden(&path, detail));
         }
     }
-    one_of_if_set(errors, mount, list, "recursiveReadOnly", &RECURSIVE_READ_ONLY);
+    one_of_if_set(mount, list, "recursiveReadOnly", &RECURSIVE_READ_ONLY, errors);
 }
 
 /// Where raw devices appear.
-pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_volume_devices(
+    container: &Value,
+    volumes: &Volumes<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let mounts = paths_by_name(container, "volumeMounts", "mountPath");
     let (mut names, mut paths) = (BTreeSet::new(), BTreeSet::new());
     for (index, device) in items(container, "volumeDevices").iter().enumerate() {
         let at = path.index(index);
         let (name, target) = (text(device, "name"), text(device, "devicePath"));
         let (name_path, target_path) = (at.child("name"), at.child("devicePath"));
-        require(errors, device, &at, "name");
+        require(device, &at, "name", errors);
         if !name.is_empty() && !names.insert(name) {
             errors.push(Error::invalid_str(&name_path, name, "must be unique"));
         }
@@ -110,7 +120,7 @@ pub(super) fn validate_devices(container: &Value, volumes: &Volumes<'_>, path: &
             Some(_) => {}
             None => errors.push(Error::not_found(&name_path, &name.into())),
         }
-        require(errors, device, &at, "devicePath");
+        require(device, &at, "devicePath", errors);
         if paths.contains(target) {
             errors.push(Error::invalid_str(&target_path, target, "must be unique"));
         }

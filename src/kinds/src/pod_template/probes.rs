@@ -53,7 +53,7 @@ fn validate_probe(probe: &Value, grace_period: i64, path: &Path<'_>, errors: &mu
         "successThreshold",
         "failureThreshold",
     ] {
-        not_negative(errors, probe, path, field);
+        not_negative(probe, path, field, errors);
     }
     if let Some(seconds) = number(probe, "terminationGracePeriodSeconds").filter(|seconds| *seconds <= 0) {
         let path = path.child("terminationGracePeriodSeconds");
@@ -74,7 +74,7 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
         match field {
             "exec" if items(action, "command").is_empty() => errors.push(Error::required(&path.child("command"), "")),
             "exec" => {}
-            "httpGet" => validate_http(action, &path, errors),
+            "httpGet" => validate_http_get_action(action, &path, errors),
             "sleep" => {
                 let seconds = number(action, "seconds").unwrap_or(0);
                 if seconds < 0 || seconds > grace_period {
@@ -83,7 +83,7 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
                     errors.push(Error::invalid(&path, &seconds.into(), &detail));
                 }
             }
-            _ => validate_port(action.get("port"), &path.child("port"), errors),
+            _ => validate_port_num_or_name(action.get("port"), &path.child("port"), errors),
         }
     }
     if !found {
@@ -91,22 +91,22 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
     }
 }
 
-fn validate_http(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, action, path, "path");
-    validate_port(action.get("port"), &path.child("port"), errors);
-    require_one_of(errors, action, path, "scheme", &["HTTP", "HTTPS"]);
+fn validate_http_get_action(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(action, path, "path", errors);
+    validate_port_num_or_name(action.get("port"), &path.child("port"), errors);
+    require_one_of(action, path, "scheme", &["HTTP", "HTTPS"], errors);
     for header in items(action, "httpHeaders") {
         let name = text(header, "name");
-        push_invalid(errors, &path.child("httpHeaders"), name, names::http_header_name(name));
+        push_invalid(&path.child("httpHeaders"), name, names::http_header_name(name), errors);
     }
 }
 
-fn validate_port(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_port_num_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match port {
-        Some(Value::String(name)) => push_invalid(errors, path, name, names::port_name(name)),
+        Some(Value::String(name)) => push_invalid(path, name, names::port_name(name), errors),
         other => {
             let port = other.and_then(Value::as_i64).unwrap_or(0);
-            push_invalid_number(errors, path, port, names::port_number(port));
+            push_invalid_number(path, port, names::port_number(port), errors);
         }
     }
 }

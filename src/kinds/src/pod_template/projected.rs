@@ -17,7 +17,7 @@ const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const KINDS: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
 
 /// The volume and all its sources; no two files may have one path.
-pub(super) fn validate_projected(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_projected_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_mode(source, "defaultMode", path, errors);
     let mut paths = BTreeSet::new();
     let sources = path.child("sources");
@@ -30,7 +30,7 @@ pub(super) fn validate_projected(source: &Value, path: &Path<'_>, errors: &mut E
         for kind in &given {
             let Some(part) = projection.get(kind) else { continue };
             let part_path = at.child(kind);
-            validate_part(kind, part, &part_path, path, errors);
+            validate_projection_source(kind, part, &part_path, path, errors);
             for (file, shown) in files(kind, part) {
                 if !file.is_empty() && !paths.insert(file) {
                     errors.push(Error::invalid_str(path, shown, "conflicting duplicate paths"));
@@ -46,10 +46,10 @@ pub(super) fn validate_projected(source: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn validate_part(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
+fn validate_projection_source(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "secret" | "configMap" => {
-            require(errors, part, path, "name");
+            require(part, path, "name", errors);
             let list = path.child("items");
             for (index, item) in items(part, "items").iter().enumerate() {
                 validate_key_to_path(item, &list.index(index), errors);
@@ -58,7 +58,7 @@ fn validate_part(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, e
         "downwardAPI" => {
             items(part, "items")
                 .iter()
-                .for_each(|file| env::validate_downward_file(file, path, errors));
+                .for_each(|file| env::validate_downward_api_volume_file(file, path, errors));
         }
         _ => {
             let seconds = number(part, "expirationSeconds").unwrap_or(0);
@@ -71,8 +71,8 @@ fn validate_part(kind: &str, part: &Value, path: &Path<'_>, volume: &Path<'_>, e
                 let detail = "may not specify a duration larger than 2^32 seconds";
                 errors.push(Error::invalid(&at, &seconds.into(), detail));
             }
-            if require(errors, part, volume, "path") {
-                non_reserved_path(errors, text(part, "path"), &volume.child("path"));
+            if require(part, volume, "path", errors) {
+                non_reserved_path(text(part, "path"), &volume.child("path"), errors);
             }
         }
     }

@@ -13,8 +13,8 @@ use super::{check::push_invalid, containers::is_sidecar};
 use crate::{
     checks::quantity,
     core::resource_names::{
-        is_huge_pages, is_overcommit_allowed, push_container_resource_faults, push_limit_resource_faults,
-        push_quantity_faults,
+        is_huge_pages, is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name,
+        validate_resource_quantity_value,
     },
     values::{entries, items, text, text_at},
 };
@@ -23,16 +23,16 @@ const POD_LEVEL: [&str; 3] = ["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
 /// The requirements of one container.
-pub(super) fn validate_requirements(
+pub(super) fn validate_container_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
-    validate_list(requirements, claims, path, push_container_resource_faults, errors);
+    validate_resource_requirements(requirements, claims, path, validate_container_resource_name, errors);
 }
 
-fn validate_list(
+fn validate_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
     path: &Path<'_>,
@@ -48,7 +48,7 @@ fn validate_list(
             errors.push(Error::required(&at, ""));
             continue;
         }
-        push_claim_repeats(&mut seen, name, text(claim, "request"), &at, errors);
+        validate_resource_claim_name(&mut seen, name, text(claim, "request"), &at, errors);
         if !claims.contains(name) {
             let listed: Vec<&str> = claims.iter().copied().collect();
             let listed = if listed.is_empty() {
@@ -67,7 +67,7 @@ fn validate_list(
 }
 
 /// A claim is referred to once as a whole, or once for each of its requests.
-fn push_claim_repeats<'a>(
+fn validate_resource_claim_name<'a>(
     seen: &mut BTreeSet<(&'a str, &'a str)>,
     name: &'a str,
     request: &'a str,
@@ -82,7 +82,7 @@ fn push_claim_repeats<'a>(
         let repeats = seen.iter().filter(|(other, _)| *other == name);
         errors.extend(repeats.map(|_| Error::duplicate(path, &name.into())));
     } else {
-        push_invalid(errors, &path.child("request"), request, names::dns1123_label(request));
+        push_invalid(&path.child("request"), request, names::dns1123_label(request), errors);
         if seen.contains(&(name, request)) {
             errors.push(Error::duplicate(path, &format!("{name}/{request}").into()));
         }
@@ -136,7 +136,7 @@ fn validate_amounts(
 }
 
 fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_quantity_faults(name, amount, path, errors);
+    validate_resource_quantity_value(name, amount, path, errors);
     let amount = quantity(amount);
     if let Some(size) = name
         .strip_prefix(HUGE_PAGES)
@@ -150,12 +150,12 @@ fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Whether a pod as a whole may ask for a resource.
+/// Returns true if a pod as a whole may ask for a resource.
 pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// What the containers ask for together: sidecars count beside the others, other init containers one by one.
+/// The requests of all containers: sidecars count beside the others, other init containers one by one.
 pub(super) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
     aggregate(spec, "requests")
 }
@@ -199,7 +199,7 @@ fn raise(into: &mut BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantit
 }
 
 /// The requirements of a pod as a whole, against those of its containers.
-pub(super) fn validate_pod_level(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(resources) = spec.get("resources") else { return };
     if text_at(spec, "/os/name") == "windows" {
         errors.push(Error::forbidden(path, "may not be set for a windows pod"));
@@ -212,8 +212,8 @@ pub(super) fn validate_pod_level(spec: &Value, path: &Path<'_>, errors: &mut Err
         ));
     }
     let claims = items(spec, "resourceClaims").iter().map(|claim| text(claim, "name"));
-    validate_list(resources, &claims.collect(), path, validate_pod_level_name, errors);
-    push_aggregate_faults(spec, resources, path, errors);
+    validate_resource_requirements(resources, &claims.collect(), path, validate_pod_resource_name, errors);
+    validate_pod_resource_consistency(spec, resources, path, errors);
     let containers = path.child("containers");
     for (index, container) in items(spec, "containers").iter().enumerate() {
         let at = containers.index(index);
@@ -235,8 +235,8 @@ pub(super) fn validate_pod_level(spec: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// What the pod may get must be enough for its containers together.
-fn push_aggregate_faults(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Checks that the pod's limits suffice for its containers together (`validatePodResourceConsistency`).
+fn validate_pod_resource_consistency(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let together = aggregate(spec, "requests");
     for (name, amount) in entries(resources, "requests") {
         let asked = quantity(amount);
@@ -263,16 +263,16 @@ fn push_aggregate_faults(spec: &Value, resources: &Value, path: &Path<'_>, error
     }
 }
 
-fn validate_pod_level_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let before = errors.len();
-    push_limit_resource_faults(name, path, errors);
+    validate_limit_range_resource_name(name, path, errors);
     if errors.len() == before && !is_pod_level(name) {
         errors.push(Error::not_supported(path, name, &POD_LEVEL));
     }
 }
 
-/// What running the pod costs beside its containers.
+/// Validates the cost of running the pod beside its containers.
 pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
-    validate_amounts(&limits, path, push_container_resource_faults, errors);
+    validate_amounts(&limits, path, validate_container_resource_name, errors);
 }

@@ -25,7 +25,7 @@ pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut 
         let path = path.child(field);
         let required = path.child(REQUIRED);
         for (index, term) in items(pods, REQUIRED).iter().enumerate() {
-            validate_pod_term(term, &required.index(index), errors);
+            validate_pod_affinity_term(term, &required.index(index), errors);
         }
         let preferred = path.child(PREFERRED);
         for (index, weighted) in items(pods, PREFERRED).iter().enumerate() {
@@ -33,7 +33,7 @@ pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut 
             validate_weight(weighted, &at, errors);
             let empty = Value::Object(Map::new());
             let term = weighted.get("podAffinityTerm").unwrap_or(&empty);
-            validate_pod_term(term, &at.child("podAffinityTerm"), errors);
+            validate_pod_affinity_term(term, &at.child("podAffinityTerm"), errors);
         }
     }
 }
@@ -47,7 +47,7 @@ fn validate_node_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorL
         let at = preferred.index(index);
         validate_weight(term, &at, errors);
         if let Some(preference) = term.get("preference") {
-            validate_node_term(preference, false, &at.child("preference"), errors);
+            validate_node_selector_term(preference, false, &at.child("preference"), errors);
         }
     }
 }
@@ -71,22 +71,27 @@ pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: 
         errors.push(Error::required(&path, "must have at least one node selector term"));
     }
     for (index, term) in terms.iter().enumerate() {
-        validate_node_term(term, true, &path.index(index), errors);
+        validate_node_selector_term(term, true, &path.index(index), errors);
     }
 }
 
-fn validate_node_term(term: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_selector_term(term: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let expressions = path.child("matchExpressions");
     for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
-        validate_node_requirement(requirement, check_values, &expressions.index(index), errors);
+        validate_node_selector_requirement(requirement, check_values, &expressions.index(index), errors);
     }
     let fields = path.child("matchFields");
     for (index, requirement) in items(term, "matchFields").iter().enumerate() {
-        validate_node_field(requirement, &fields.index(index), errors);
+        validate_node_field_selector_requirement(requirement, &fields.index(index), errors);
     }
 }
 
-fn validate_node_requirement(requirement: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_selector_requirement(
+    requirement: &Value,
+    check_values: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let (operator, values) = (text(requirement, "operator"), items(requirement, "values"));
     let values_path = path.child("values");
     match operator {
@@ -113,14 +118,14 @@ fn validate_node_requirement(requirement: &Value, check_values: bool, path: &Pat
             ));
         }
     }
-    label_name(errors, text(requirement, "key"), &path.child("key"));
+    label_name(text(requirement, "key"), &path.child("key"), errors);
     for (index, value) in values.iter().enumerate().filter(|_| check_values) {
         let value = value.as_str().unwrap_or_default();
-        push_invalid(errors, &values_path.index(index), value, names::label_value(value));
+        push_invalid(&values_path.index(index), value, names::label_value(value), errors);
     }
 }
 
-fn validate_node_field(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_field_selector_requirement(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (operator, values) = (text(requirement, "operator"), items(requirement, "values"));
     match operator {
         "In" | "NotIn" if values.len() != 1 => {
@@ -148,11 +153,11 @@ fn validate_node_field(requirement: &Value, path: &Path<'_>, errors: &mut ErrorL
     let path = path.child("values");
     for (index, value) in values.iter().enumerate() {
         let value = value.as_str().unwrap_or_default();
-        push_invalid(errors, &path.index(index), value, names::dns1123_subdomain(value));
+        push_invalid(&path.index(index), value, names::dns1123_subdomain(value), errors);
     }
 }
 
-fn validate_pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["labelSelector", "namespaceSelector"] {
         if let Some(selector) = term.get(field).and_then(Value::as_object) {
             errors.extend(validate_label_selector(selector, false, &path.child(field)));
@@ -161,22 +166,22 @@ fn validate_pod_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for namespace in items(term, "namespaces") {
         let namespace = namespace.as_str().unwrap_or_default();
         push_invalid(
-            errors,
             &path.child("namespace"),
             namespace,
             names::dns1123_label(namespace),
+            errors,
         );
     }
-    validate_match_keys(term, path, errors);
+    validate_match_label_keys_and_mismatch_label_keys(term, path, errors);
     let key = text(term, "topologyKey");
     if key.is_empty() {
         errors.push(Error::required(&path.child("topologyKey"), "can not be empty"));
     }
-    label_name(errors, key, &path.child("topologyKey"));
+    label_name(key, &path.child("topologyKey"), errors);
 }
 
 /// Label keys whose values are taken from the pod itself. By the time of this the selectors of pods have them too.
-fn validate_match_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_match_label_keys_and_mismatch_label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let keys = |field: &str| items(term, field).iter().map(|key| key.as_str().unwrap_or_default());
     let selector = term.get("labelSelector");
     for field in ["matchLabelKeys", "mismatchLabelKeys"] {
@@ -184,7 +189,7 @@ fn validate_match_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         if selector.is_some() {
             keys(field)
                 .enumerate()
-                .for_each(|(index, key)| label_name(errors, key, &at.index(index)));
+                .for_each(|(index, key)| label_name(key, &at.index(index), errors));
         } else if keys(field).next().is_some() {
             let detail = "must not be specified when labelSelector is not set";
             errors.push(Error::forbidden(&at, detail));
@@ -251,8 +256,8 @@ fn apply_to_term(term: &mut Value, labels: &Value) {
     }
 }
 
-/// How pods of a kind are spread.
-pub(super) fn validate_spread(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the spreading of pods (`validateTopologySpreadConstraints`).
+pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let constraints = items(spec, "topologySpreadConstraints");
     for (index, constraint) in constraints.iter().enumerate() {
         let at = path.index(index);
@@ -285,9 +290,9 @@ pub(super) fn validate_spread(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
             }
         }
         for field in ["nodeAffinityPolicy", "nodeTaintsPolicy"] {
-            one_of_if_set(errors, constraint, &at, field, &["Honor", "Ignore"]);
+            one_of_if_set(constraint, &at, field, &["Honor", "Ignore"], errors);
         }
-        validate_match_keys(constraint, &at, errors);
+        validate_match_label_keys_and_mismatch_label_keys(constraint, &at, errors);
         if let Some(selector) = constraint.get("labelSelector").and_then(Value::as_object) {
             errors.extend(validate_label_selector(selector, false, &at.child("labelSelector")));
         }
@@ -302,7 +307,7 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         let (effect, value) = (text(toleration, "effect"), text(toleration, "value"));
         let operator_path = at.child("operator");
         if !key.is_empty() {
-            label_name(errors, key, &at.child("key"));
+            label_name(key, &at.child("key"), errors);
         } else if operator != "Exists" {
             let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             errors.push(Error::invalid_str(&operator_path, operator, detail));
@@ -313,9 +318,9 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         }
         match operator {
             "Equal" | "" => {
-                let faults = names::label_value(value);
-                if !faults.is_empty() {
-                    errors.push(Error::invalid_str(&operator_path, value, &faults.join(";")));
+                let messages = names::label_value(value);
+                if !messages.is_empty() {
+                    errors.push(Error::invalid_str(&operator_path, value, &messages.join(";")));
                 }
             }
             "Exists" if !value.is_empty() => {
@@ -336,22 +341,22 @@ pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, error
         }
         if !effect.is_empty() {
             one_of_if_set(
-                errors,
                 toleration,
                 &at,
                 "effect",
                 &["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                errors,
             );
         }
     }
 }
 
-/// What keeps the scheduler from the pod.
-pub(super) fn validate_gates(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the gates that keep the scheduler from the pod (`validateSchedulingGates`).
+pub(super) fn validate_scheduling_gates(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, gate) in items(spec, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        push_invalid(errors, &path.index(index), name, names::qualified_name(name));
+        push_invalid(&path.index(index), name, names::qualified_name(name), errors);
         if !seen.insert(name) {
             errors.push(Error::duplicate(&path.index(index), &name.into()));
         }

@@ -34,13 +34,13 @@ pub fn allow_privileged(allowed: bool) {
     PRIVILEGED_ALLOWED.store(allowed, Ordering::Relaxed);
 }
 
-/// Whether privileged containers may run in this cluster.
+/// Returns true if privileged containers may run in this cluster.
 pub(super) fn is_privileged_allowed() -> bool {
     PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
 }
 
 /// A container's own context.
-pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_security_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let privileged = is_true(context, "privileged");
     if privileged && !is_privileged_allowed() {
         errors.push(Error::forbidden(
@@ -48,15 +48,15 @@ pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &P
             "disallowed by cluster policy",
         ));
     }
-    id_if_set(errors, context, path, "runAsUser");
-    id_if_set(errors, context, path, "runAsGroup");
-    one_of_if_set(errors, context, path, "procMount", &["Default", "Unmasked"]);
+    id_if_set(context, path, "runAsUser", errors);
+    id_if_set(context, path, "runAsGroup", errors);
+    one_of_if_set(context, path, "procMount", &["Default", "Unmasked"], errors);
     let host_users = spec.get("hostUsers").and_then(Value::as_bool).unwrap_or(true);
     if text(context, "procMount") == "Unmasked" && host_users {
         let detail = "`hostUsers` must be false to use `Unmasked`";
         errors.push(Error::invalid_str(&path.child("procMount"), "Unmasked", detail));
     }
-    validate_seccomp(context, path, errors);
+    validate_seccomp_profile_field(context, path, errors);
     if context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false)) {
         let mut contradiction = |detail: &str| {
             errors.push(Error::invalid_shown(
@@ -75,21 +75,21 @@ pub(super) fn validate_container_context(context: &Value, spec: &Value, path: &P
             contradiction("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    windows::validate_options(context, path, errors);
+    windows::validate_windows_security_context_options(context, path, errors);
     validate_app_armor(context, path, errors);
 }
 
 /// The pod's context.
-pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let context = spec.get("securityContext").unwrap_or(&none);
     for field in ["fsGroup", "runAsUser", "runAsGroup"] {
-        id_if_set(errors, context, path, field);
+        id_if_set(context, path, field, errors);
     }
     let groups = path.child("supplementalGroups");
     for (index, group) in items(context, "supplementalGroups").iter().enumerate() {
         let group = group.as_i64().unwrap_or(0);
-        push_invalid_number(errors, &groups.index(index), group, names::user_or_group_id(group));
+        push_invalid_number(&groups.index(index), group, names::user_or_group_id(group), errors);
     }
     if is_true(spec, "hostPID") && is_true(spec, "shareProcessNamespace") {
         let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
@@ -101,27 +101,27 @@ pub(super) fn validate_pod_context(spec: &Value, path: &Path<'_>, errors: &mut E
     }
     validate_sysctls(spec, context, &path.child("sysctls"), errors);
     one_of_if_set(
-        errors,
         context,
         path,
         "fsGroupChangePolicy",
         &["Always", "OnRootMismatch"],
-    );
-    validate_seccomp(context, path, errors);
-    windows::validate_options(context, path, errors);
-    validate_app_armor(context, path, errors);
-    one_of_if_set(errors, context, path, "supplementalGroupsPolicy", &["Merge", "Strict"]);
-    one_of_if_set(
         errors,
+    );
+    validate_seccomp_profile_field(context, path, errors);
+    windows::validate_windows_security_context_options(context, path, errors);
+    validate_app_armor(context, path, errors);
+    one_of_if_set(context, path, "supplementalGroupsPolicy", &["Merge", "Strict"], errors);
+    one_of_if_set(
         context,
         path,
         "seLinuxChangePolicy",
         &["MountOption", "Recursive"],
+        errors,
     );
 }
 
 /// Under the host's network a container's port is the host's.
-pub(super) fn validate_host_network(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_pod_host_network_deps(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_true(pod.spec, "hostNetwork") {
         return;
     }
@@ -170,7 +170,7 @@ fn validate_sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut
         let at = path.index(index);
         let name = text(sysctl, "name");
         let is_new = seen.insert(name);
-        if !require(errors, sysctl, &at, "name") {
+        if !require(sysctl, &at, "name", errors) {
             continue;
         }
         if !is_sysctl_name(name) {
@@ -223,12 +223,12 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_MAX_LENGTH && name.split(['.', '/']).all(is_part)
 }
 
-fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_seccomp_profile_field(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(profile) = context.get("seccompProfile") else {
         return;
     };
     let path = path.child("seccompProfile");
-    require_profile_type(errors, profile, &path, "seccompProfile");
+    require_profile_type(profile, &path, "seccompProfile", errors);
     let local = profile.get("localhostProfile").and_then(Value::as_str);
     let local_path = path.child("localhostProfile");
     match (text(profile, "type"), local) {
@@ -238,7 +238,7 @@ fn validate_seccomp(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
                 "must be set when seccomp type is Localhost",
             ));
         }
-        ("Localhost", Some(local)) => descending_path(errors, local, &local_path),
+        ("Localhost", Some(local)) => descending_path(local, &local_path, errors),
         (_, Some(_)) => {
             let (shown, detail) = (
                 layout::compact("Profile", profile),
@@ -254,12 +254,12 @@ fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     let Some(profile) = context.get("appArmorProfile") else {
         return;
     };
-    validate_app_armor_profile(profile, &path.child("appArmorProfile"), errors);
+    validate_app_armor_profile_field(profile, &path.child("appArmorProfile"), errors);
 }
 
 /// A profile by itself.
-pub(super) fn validate_app_armor_profile(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_profile_type(errors, profile, path, "appArmorProfile");
+pub(super) fn validate_app_armor_profile_field(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_profile_type(profile, path, "appArmorProfile", errors);
     let local = profile.get("localhostProfile").and_then(Value::as_str);
     let local_path = path.child("localhostProfile");
     match (text(profile, "type"), local) {
@@ -294,11 +294,11 @@ pub(super) fn validate_app_armor_profile(profile: &Value, path: &Path<'_>, error
     }
 }
 
-fn require_profile_type(errors: &mut ErrorList, profile: &Value, path: &Path<'_>, what: &str) {
+fn require_profile_type(profile: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     if text(profile, "type").is_empty() {
         let detail = format!("type is required when {what} is set");
         errors.push(Error::required(&path.child("type"), &detail));
     } else {
-        one_of_if_set(errors, profile, path, "type", &PROFILE_TYPES);
+        one_of_if_set(profile, path, "type", &PROFILE_TYPES, errors);
     }
 }

@@ -13,7 +13,7 @@ use super::check::{
     descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require, require_valid, valid_if_set,
 };
 use crate::{
-    core::persistentvolumeclaims::validate_claim_spec,
+    core::persistentvolumeclaims::validate_persistent_volume_claim_spec,
     values::{entries, items, text},
 };
 
@@ -28,7 +28,7 @@ const HOST_PATH_TYPES: [&str; 8] = [
     "Socket",
 ];
 const CACHING_MODES: [&str; 3] = ["None", "ReadOnly", "ReadWrite"];
-/// Fields of metadata and how faults name them: Go's names with a small beginning.
+/// Fields of metadata and how errors name them: Go's names with a small beginning.
 const NOT_FOR_TEMPLATES: [(&str, &str); 13] = [
     ("name", "name"),
     ("generateName", "generateName"),
@@ -66,7 +66,7 @@ fn required(kind: &str) -> &'static [&'static str] {
     }
 }
 
-/// The field that faults of a source are reported at.
+/// The field that errors of a source are reported at.
 pub(crate) fn source_path(kind: &str) -> &str {
     match kind {
         "gcePersistentDisk" => "persistentDisk",
@@ -74,21 +74,21 @@ pub(crate) fn source_path(kind: &str) -> &str {
     }
 }
 
-/// Faults of one source of a pod's or a persistent volume.
-pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates one source of a pod's or a persistent volume.
+pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
-        require(errors, source, path, field);
+        require(source, path, field, errors);
     }
     match kind {
         "emptyDir" if source.get("sizeLimit").is_some_and(|limit| quantity(limit).value() < 0) => {
             let detail = "SizeLimit field must be a valid resource quantity";
             errors.push(Error::forbidden(&path.child("sizeLimit"), detail));
         }
-        "hostPath" if require(errors, source, path, "path") => {
-            no_backsteps(errors, text(source, "path"), &path.child("path"));
-            one_of_if_set(errors, source, path, "type", &HOST_PATH_TYPES);
+        "hostPath" if require(source, path, "path", errors) => {
+            no_backsteps(text(source, "path"), &path.child("path"), errors);
+            one_of_if_set(source, path, "type", &HOST_PATH_TYPES, errors);
         }
-        "gitRepo" => descending_path(errors, text(source, "directory"), &path.child("directory")),
+        "gitRepo" => descending_path(text(source, "directory"), &path.child("directory"), errors),
         "gcePersistentDisk" | "awsElasticBlockStore" => {
             if let Some(part) = number(source, "partition").filter(|part| !(0..=255).contains(part)) {
                 let detail = "must be between 1 and 255, inclusive";
@@ -105,34 +105,34 @@ pub(crate) fn validate_source(kind: &str, source: &Value, path: &Path<'_>, error
                 ));
             }
         }
-        "flocker" => validate_flocker(source, path, errors),
+        "flocker" => validate_flocker_volume_source(source, path, errors),
         "rbd" | "cephfs" => {
             if items(source, "monitors").is_empty() {
                 errors.push(Error::required(&path.child("monitors"), ""));
             }
             if kind == "rbd" {
-                require(errors, source, path, "image");
+                require(source, path, "image", errors);
             }
         }
-        "fc" => validate_fc(source, path, errors),
+        "fc" => validate_fc_volume_source(source, path, errors),
         "azureDisk" => validate_azure_disk(source, path, errors),
-        "csi" => validate_csi(source, path, errors),
-        "ephemeral" => validate_ephemeral(source, path, errors),
+        "csi" => validate_csi_volume_source(source, path, errors),
+        "ephemeral" => validate_ephemeral_volume_source(source, path, errors),
         "cinder" => require_secret_name(source, path, errors),
-        "quobyte" => validate_quobyte(source, path, errors),
-        "flexVolume" => validate_flex_options(source, path, errors),
-        "storageos" => validate_storage_os(source, path, errors),
+        "quobyte" => validate_quobyte_volume_source(source, path, errors),
+        "flexVolume" => validate_flex_volume_source(source, path, errors),
+        "storageos" => validate_storage_os_volume_source(source, path, errors),
         _ => {}
     }
 }
 
 fn require_secret_name(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(secret) = source.get("secretRef") {
-        require(errors, secret, &path.child("secretRef"), "name");
+        require(secret, &path.child("secretRef"), "name", errors);
     }
 }
 
-fn validate_quobyte(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_quobyte_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let registry = text(source, "registry");
     let hosts = "must be a host:port pair or multiple pairs separated by commas";
     if registry.is_empty() {
@@ -144,7 +144,7 @@ fn validate_quobyte(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let odd = registry.split(',').filter(|pair| !is_host_port(pair));
         errors.extend(odd.map(|_| Error::invalid_str(&path.child("registry"), registry, hosts)));
     }
-    require(errors, source, path, "volume");
+    require(source, path, "volume", errors);
 }
 
 /// `host:port`, with an IPv6 address in brackets; neither part is looked at.
@@ -160,7 +160,7 @@ fn is_host_port(pair: &str) -> bool {
 }
 
 /// Kubernetes' own domains are reserved.
-fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_flex_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let options = path.child("options");
     for (key, _) in entries(source, "options") {
         let domain = key.split('/').next().unwrap_or_default().to_lowercase();
@@ -175,9 +175,9 @@ fn validate_flex_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-fn validate_storage_os(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require_valid(errors, source, path, "volumeName", names::dns1123_label);
-    valid_if_set(errors, source, path, "volumeNamespace", names::dns1123_label);
+fn validate_storage_os_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require_valid(source, path, "volumeName", names::dns1123_label, errors);
+    valid_if_set(source, path, "volumeNamespace", names::dns1123_label, errors);
     require_secret_name(source, path, errors);
 }
 
@@ -188,7 +188,7 @@ pub(super) fn validate_lun(source: &Value, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_flocker_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
         errors.push(Error::required(path, "one of datasetName and datasetUUID is required"));
@@ -206,7 +206,7 @@ fn validate_flocker(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_fc(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_fc_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (targets, ids) = (items(source, "targetWWNs"), items(source, "wwids"));
     let targets_path = path.child("targetWWNs");
     match (targets.is_empty(), ids.is_empty()) {
@@ -232,8 +232,8 @@ fn validate_fc(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    one_of_if_set(errors, source, path, "cachingMode", &CACHING_MODES);
-    one_of_if_set(errors, source, path, "kind", &DISK_KINDS);
+    one_of_if_set(source, path, "cachingMode", &CACHING_MODES, errors);
+    one_of_if_set(source, path, "kind", &DISK_KINDS, errors);
     let uri = text(source, "diskURI");
     let (given, managed) = (source.get("kind").is_some(), text(source, "kind") == "Managed");
     let path = path.child("diskURI");
@@ -253,19 +253,19 @@ fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-fn validate_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_driver_name(text(source, "driver"), &path.child("driver"), errors);
+fn validate_csi_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
     let Some(secret) = source.get("nodePublishSecretRef") else {
         return;
     };
     let name = text(secret, "name");
-    if require(errors, secret, &path.child("nodePublishSecretRef"), "name") {
-        push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+    if require(secret, &path.child("nodePublishSecretRef"), "name", errors) {
+        push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
     }
 }
 
 /// The name of a CSI driver.
-pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_csi_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -273,26 +273,26 @@ pub(crate) fn push_driver_name(driver: &str, path: &Path<'_>, errors: &mut Error
     if driver.len() > names::DNS1123_LABEL_MAX_LENGTH {
         errors.push(Error::too_long(path, names::DNS1123_LABEL_MAX_LENGTH));
     }
-    push_invalid(errors, path, driver, names::dns1123_subdomain(&driver.to_lowercase()));
+    push_invalid(path, driver, names::dns1123_subdomain(&driver.to_lowercase()), errors);
 }
 
 /// A claim that is made for the pod.
-fn validate_ephemeral(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = source.get("volumeClaimTemplate") else {
         errors.push(Error::required(&path, ""));
         return;
     };
-    validate_template_metadata(template, &path.child("metadata"), errors);
+    validate_template_object_meta(template, &path.child("metadata"), errors);
     let spec = template
         .get("spec")
         .cloned()
         .unwrap_or_else(|| Value::Object(Map::new()));
-    errors.extend(validate_claim_spec(&spec, &path.child("spec")));
+    errors.extend(validate_persistent_volume_claim_spec(&spec, &path.child("spec")));
 }
 
 /// Of the metadata of a claim that is to be made only labels and annotations may be given.
-fn validate_template_metadata(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else {
         return;
     };

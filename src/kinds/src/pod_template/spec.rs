@@ -22,7 +22,7 @@ const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_BYTES: usize = 2048;
 const MAX_HOSTNAME_OVERRIDE: usize = 64;
 
-/// Volumes without faults by their names.
+/// Volumes without errors by their names.
 pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// A pod's spec and what its containers may refer to.
@@ -35,8 +35,8 @@ pub(super) struct Pod<'a> {
     pub(super) grace_period: i64,
 }
 
-/// Faults of a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
-pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
+pub(crate) fn validate_pod_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let pod = Pod {
         spec,
         metadata,
@@ -48,36 +48,36 @@ pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<
             .collect(),
         grace_period: number(spec, "terminationGracePeriodSeconds").unwrap_or(0),
     };
-    validate_claims(&pod, &path.child("resourceClaims"), errors);
+    validate_pod_resource_claims(&pod, &path.child("resourceClaims"), errors);
     containers::validate_containers(&pod, &path.child("containers"), errors);
     containers::validate_init_containers(&pod, &path.child("initContainers"), errors);
     containers::validate_ephemeral_containers(&pod, &path.child("ephemeralContainers"), errors);
-    resources::validate_pod_level(spec, &path.child("resources"), errors);
-    security::validate_host_network(&pod, &path.child("containers"), errors);
-    require_one_of(errors, spec, path, "restartPolicy", &["Always", "OnFailure", "Never"]);
-    require_one_of(errors, spec, path, "dnsPolicy", &DNS_POLICIES);
+    resources::validate_pod_resource_requirements(spec, &path.child("resources"), errors);
+    security::validate_pod_host_network_deps(&pod, &path.child("containers"), errors);
+    require_one_of(spec, path, "restartPolicy", &["Always", "OnFailure", "Never"], errors);
+    require_one_of(spec, path, "dnsPolicy", &DNS_POLICIES, errors);
     errors.extend(validate_labels(
         spec.get("nodeSelector").and_then(Value::as_object),
         &path.child("nodeSelector"),
     ));
-    security::validate_pod_context(spec, &path.child("securityContext"), errors);
+    security::validate_pod_spec_security_context(spec, &path.child("securityContext"), errors);
     if let Some(affinity) = spec.get("affinity") {
         scheduling::validate_affinity(affinity, &path.child("affinity"), errors);
     }
-    validate_dns(spec, &path.child("dnsConfig"), errors);
+    validate_pod_dns_config(spec, &path.child("dnsConfig"), errors);
     for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
         let kind = text(gate, "conditionType");
         let gates = path.child("readinessGates");
         push_invalid(
-            errors,
             &gates.index(index).child("conditionType"),
             kind,
             names::qualified_name(kind),
+            errors,
         );
     }
-    scheduling::validate_gates(spec, &path.child("schedulingGates"), errors);
-    scheduling::validate_spread(spec, &path.child("topologySpreadConstraints"), errors);
-    windows::validate_host_process(spec, path, errors);
+    scheduling::validate_scheduling_gates(spec, &path.child("schedulingGates"), errors);
+    scheduling::validate_topology_spread_constraints(spec, &path.child("topologySpreadConstraints"), errors);
+    windows::validate_windows_host_process_pod(spec, path, errors);
     security::validate_host_users(spec, path, errors);
     validate_hostname_override(spec, path, errors);
     validate_names(spec, path, errors);
@@ -85,41 +85,41 @@ pub(crate) fn validate_spec(spec: &Value, metadata: Option<&Value>, path: &Path<
         resources::validate_overhead(overhead, &path.child("overhead"), errors);
     }
     systems::validate_os(spec, path, errors);
-    env::validate_file_volumes(spec, path, errors);
+    env::validate_file_key_ref_volumes(spec, path, errors);
 }
 
 fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    valid_if_set(errors, spec, path, "serviceAccountName", names::dns1123_subdomain);
-    valid_if_set(errors, spec, path, "nodeName", names::dns1123_subdomain);
+    valid_if_set(spec, path, "serviceAccountName", names::dns1123_subdomain, errors);
+    valid_if_set(spec, path, "nodeName", names::dns1123_subdomain, errors);
     if let Some(seconds) = number(spec, "activeDeadlineSeconds") {
-        let faults = names::in_range(seconds, 1, i64::from(i32::MAX));
-        push_invalid_number(errors, &path.child("activeDeadlineSeconds"), seconds, faults);
+        let messages = names::in_range(seconds, 1, i64::from(i32::MAX));
+        push_invalid_number(&path.child("activeDeadlineSeconds"), seconds, messages, errors);
     }
-    valid_if_set(errors, spec, path, "hostname", names::dns1123_label);
-    valid_if_set(errors, spec, path, "subdomain", names::dns1123_label);
+    valid_if_set(spec, path, "hostname", names::dns1123_label, errors);
+    valid_if_set(spec, path, "subdomain", names::dns1123_label, errors);
     scheduling::validate_tolerations(items(spec, "tolerations"), &path.child("tolerations"), errors);
     validate_host_aliases(spec, &path.child("hostAliases"), errors);
-    valid_if_set(errors, spec, path, "priorityClassName", names::dns1123_subdomain);
+    valid_if_set(spec, path, "priorityClassName", names::dns1123_subdomain, errors);
     if let Some(class) = spec.get("runtimeClassName").and_then(Value::as_str) {
         push_invalid(
-            errors,
             &path.child("runtimeClassName"),
             class,
             names::dns1123_subdomain(class),
+            errors,
         );
     }
     validate_preemption_policy(spec, path, errors);
 }
 
-/// What a pod does to pods of less priority, if it is said.
+/// Validates `preemptionPolicy`, if it is set.
 pub(crate) fn validate_preemption_policy(fields: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if fields.get("preemptionPolicy").is_some() {
         require_one_of(
-            errors,
             fields,
             path,
             "preemptionPolicy",
             &["PreemptLowerPriority", "Never"],
+            errors,
         );
     }
 }
@@ -138,10 +138,10 @@ fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
     if name.len() > MAX_HOSTNAME_OVERRIDE {
         errors.push(Error::too_long(&path, MAX_HOSTNAME_OVERRIDE));
     }
-    push_invalid(errors, &path, name, names::dns1123_subdomain(name));
+    push_invalid(&path, name, names::dns1123_subdomain(name), errors);
 }
 
-fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_resource_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, claim) in items(pod.spec, "resourceClaims").iter().enumerate() {
         if pod.metadata.is_some_and(is_mirror) {
@@ -151,9 +151,9 @@ fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         }
         let at = path.index(index);
         let name = text(claim, "name");
-        if super::check::require(errors, claim, &at, "name") {
+        if super::check::require(claim, &at, "name", errors) {
             if seen.insert(name) {
-                push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
+                push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
             } else {
                 errors.push(Error::duplicate(&at.child("name"), &name.into()));
             }
@@ -173,13 +173,13 @@ fn validate_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
         }
         for source in sources {
             if let Some(name) = claim.get(source).and_then(Value::as_str) {
-                push_invalid(errors, &at.child(source), name, names::dns1123_subdomain(name));
+                push_invalid(&at.child(source), name, names::dns1123_subdomain(name), errors);
             }
         }
     }
 }
 
-fn validate_dns(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (config, none) = (spec.get("dnsConfig"), text(spec, "dnsPolicy") == "None");
     let Some(config) = config else {
         if none {
@@ -203,7 +203,7 @@ fn validate_dns(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     for (index, server) in servers.iter().enumerate() {
         let server = server.as_str().unwrap_or_default();
-        push_invalid(errors, &servers_path.index(index), server, names::ip(server));
+        push_invalid(&servers_path.index(index), server, names::ip(server), errors);
     }
     validate_searches(items(config, "searches"), &path.child("searches"), errors);
     let options = path.child("options");
@@ -229,10 +229,10 @@ fn validate_searches(searches: &[Value], path: &Path<'_>, errors: &mut ErrorList
     for (index, search) in texts.into_iter().enumerate().filter(|(_, search)| *search != ".") {
         let search = search.strip_suffix('.').unwrap_or(search);
         push_invalid(
-            errors,
             &path.index(index),
             search,
             names::dns1123_subdomain_with_underscore(search),
+            errors,
         );
     }
 }
@@ -241,11 +241,11 @@ fn validate_host_aliases(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
         let at = path.index(index);
         let address = text(alias, "ip");
-        push_invalid(errors, &at.child("ip"), address, names::ip(address));
+        push_invalid(&at.child("ip"), address, names::ip(address), errors);
         let hostnames = at.child("hostnames");
         for (index, name) in items(alias, "hostnames").iter().enumerate() {
             let name = name.as_str().unwrap_or_default();
-            push_invalid(errors, &hostnames.index(index), name, names::dns1123_subdomain(name));
+            push_invalid(&hostnames.index(index), name, names::dns1123_subdomain(name), errors);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What pods of one operating system may not ask for.
+//! Fields that pods of one operating system may not set.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};

@@ -1,9 +1,9 @@
-//! What a user sees of templates.
+//! Tests of templates through their strategies.
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 
-use super::{default_pod, default_spec, layout, validate_template, warnings};
+use super::{default_pod, default_spec, layout, validate_pod_template_spec, warnings};
 
 /// A spec with the static defaults that the schema sets.
 fn spec(mut container: Value, mut rest: Value) -> Value {
@@ -26,14 +26,14 @@ fn spec(mut container: Value, mut rest: Value) -> Value {
     rest
 }
 
-fn faults(spec: Value) -> Vec<String> {
+fn errors(spec: Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_template(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
+    validate_pod_template_spec(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 
 #[test]
-fn faults_are_found_in_order() {
+fn errors_are_found_in_order() {
     let cases: [(Value, Value, &[&str]); 8] = [
         (
             json!({"ports": [{"containerPort": 80, "hostPort": 81, "protocol": "TCP"}, {"hostPort": 81, "protocol": "TCP"}]}),
@@ -112,7 +112,7 @@ fn faults_are_found_in_order() {
         ),
     ];
     for (container, rest, expected) in cases {
-        assert_eq!(faults(spec(container, rest)), expected);
+        assert_eq!(errors(spec(container, rest)), expected);
     }
 }
 

@@ -10,9 +10,9 @@ use super::{
     check::{non_reserved_path, number, push_invalid, require, require_one_of},
     containers::PULL_POLICIES,
     env,
-    iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi},
+    iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source},
     projected,
-    sources::{source_path, validate_source},
+    sources::{source_path, validate_volume_source},
     spec::Volumes,
 };
 use crate::values::{items, text};
@@ -53,7 +53,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Pushes all faults and says which volumes have none. The metadata is that of a pod.
+/// Pushes all errors and says which volumes have none. The metadata is that of a pod.
 pub(super) fn validate_volumes<'a>(
     spec: &'a Value,
     metadata: Option<&Value>,
@@ -69,12 +69,12 @@ pub(super) fn validate_volumes<'a>(
         validate_volume(volume, metadata.is_some(), &at, errors);
         if volume.get("ephemeral").is_some() && !pod_name.is_empty() && !name.is_empty() {
             let claim = format!("{pod_name}-{name}");
-            let faults = names::dns1123_subdomain(&claim).into_iter();
-            let faults = faults.map(|fault| format!("PVC name {}: {fault}", quote(&claim)));
-            push_invalid(errors, &at.child("name"), name, faults.collect());
+            let messages = names::dns1123_subdomain(&claim).into_iter();
+            let messages = messages.map(|error| format!("PVC name {}: {error}", quote(&claim)));
+            push_invalid(&at.child("name"), name, messages.collect(), errors);
         }
-        if require(errors, volume, &at, "name") {
-            push_invalid(errors, &at.child("name"), name, names::dns1123_label(name));
+        if require(volume, &at, "name", errors) {
+            push_invalid(&at.child("name"), name, names::dns1123_label(name), errors);
         }
         if volumes.contains_key(name) {
             errors.push(Error::duplicate(&at.child("name"), &name.into()));
@@ -128,29 +128,29 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
         let at = path.child(source_path(kind));
         match kind {
             "secret" => {
-                require(errors, source, &at, "secretName");
+                require(source, &at, "secretName", errors);
                 validate_files(source, &at, errors);
             }
             "configMap" => {
-                require(errors, source, &at, "name");
+                require(source, &at, "name", errors);
                 validate_files(source, &at, errors);
             }
             "downwardAPI" => {
                 validate_mode(source, "defaultMode", &at, errors);
-                // Faults of items are reported at the volume.
+                // Errors of items are reported at the volume.
                 items(source, "items")
                     .iter()
-                    .for_each(|file| env::validate_downward_file(file, &at, errors));
+                    .for_each(|file| env::validate_downward_api_volume_file(file, &at, errors));
             }
-            "projected" => projected::validate_projected(source, &at, errors),
+            "projected" => projected::validate_projected_volume_source(source, &at, errors),
             "image" => {
                 if is_pod {
-                    require(errors, source, &at, "reference");
+                    require(source, &at, "reference", errors);
                 }
-                require_one_of(errors, source, &at, "pullPolicy", &PULL_POLICIES);
+                require_one_of(source, &at, "pullPolicy", &PULL_POLICIES, errors);
             }
             "iscsi" => {
-                validate_iscsi(source, true, &at, errors);
+                validate_iscsi_volume_source(source, true, &at, errors);
                 let target = text(source, "targetPortal");
                 if source.get("initiatorName").is_some() && is_iscsi_name_too_long(text(volume, "name"), target) {
                     errors.push(Error::invalid_str(
@@ -160,7 +160,7 @@ fn validate_volume(volume: &Value, is_pod: bool, path: &Path<'_>, errors: &mut E
                     ));
                 }
             }
-            _ => validate_source(kind, source, &at, errors),
+            _ => validate_volume_source(kind, source, &at, errors),
         }
     }
     if !found {
@@ -178,9 +178,9 @@ fn validate_files(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 /// A key of a map that becomes a file.
 pub(super) fn validate_key_to_path(item: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    require(errors, item, path, "key");
-    if require(errors, item, path, "path") {
-        non_reserved_path(errors, text(item, "path"), &path.child("path"));
+    require(item, path, "key", errors);
+    if require(item, path, "path", errors) {
+        non_reserved_path(text(item, "path"), &path.child("path"), errors);
     }
     validate_mode(item, "mode", path, errors);
 }

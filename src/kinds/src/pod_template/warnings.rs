@@ -151,7 +151,7 @@ fn warn_of_nodes(spec: &Value, path: &str, warnings: &mut Vec<String>) {
     }
 }
 
-/// What is to be said of a label of nodes that is on its way out.
+/// The warning about a deprecated label of nodes.
 pub(crate) fn node_label_advice(key: &str) -> Option<&'static str> {
     let found = NODE_LABELS.iter().find(|(label, _)| *label == key);
     found.map(|(_, advice)| *advice)
@@ -167,8 +167,8 @@ fn warn_of_node_term(term: &Value, check_values: bool, path: &str, warnings: &mu
         }
         for (index, value) in items(expression, "values").iter().enumerate().filter(|_| check_values) {
             let value = value.as_str().unwrap_or_default();
-            let faults = names::label_value(value).into_iter();
-            warnings.extend(faults.map(|fault| format!("{at}.values[{index}]: {value} is invalid, {fault}")));
+            let errors = names::label_value(value).into_iter();
+            warnings.extend(errors.map(|error| format!("{at}.values[{index}]: {value} is invalid, {error}")));
         }
     }
 }

@@ -17,7 +17,7 @@ const MAX_USER: usize = 104;
 const MAX_NET_BIOS: usize = 15;
 
 /// `windowsOptions` of a security context, of a pod or of a container.
-pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_windows_security_context_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(options) = context.get("windowsOptions") else {
         return;
     };
@@ -25,7 +25,7 @@ pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Er
     let given = |field: &str| options.get(field).and_then(Value::as_str);
     if let Some(spec) = given("gmsaCredentialSpecName") {
         let path = path.child("gmsaCredentialSpecName");
-        push_invalid(errors, &path, spec, names::dns1123_subdomain(spec));
+        push_invalid(&path, spec, names::dns1123_subdomain(spec), errors);
     }
     if let Some(spec) = given("gmsaCredentialSpec") {
         let path = path.child("gmsaCredentialSpec");
@@ -38,13 +38,18 @@ pub(super) fn validate_options(context: &Value, path: &Path<'_>, errors: &mut Er
         }
     }
     if let Some(user) = given("runAsUserName") {
-        push_invalid(errors, &path.child("runAsUserName"), user, user_faults(user));
+        push_invalid(
+            &path.child("runAsUserName"),
+            user,
+            run_as_user_name_errors(user),
+            errors,
+        );
     }
 }
 
 /// `DOMAIN\\USER` or `USER`.
-fn user_faults(name: &str) -> Vec<String> {
-    let one = |fault: &str| vec![fault.to_owned()];
+fn run_as_user_name_errors(name: &str) -> Vec<String> {
+    let one = |error: &str| vec![error.to_owned()];
     if name.is_empty() {
         return one("runAsUserName cannot be an empty string");
     }
@@ -56,30 +61,30 @@ fn user_faults(name: &str) -> Vec<String> {
         [domain, user] => (Some(*domain), *user),
         _ => return one("runAsUserName cannot contain more than one backslash"),
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if domain.is_some_and(|domain| domain.len() >= MAX_DOMAIN) {
-        faults.push(format!(
+        errors.push(format!(
             "runAsUserName's Domain length must be under {MAX_DOMAIN} characters"
         ));
     }
     if domain.is_some_and(|domain| !is_net_bios(domain) && !is_dns(domain)) {
-        faults.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
+        errors.push("runAsUserName's Domain doesn't match the NetBios nor the DNS format".to_owned());
     }
     if user.is_empty() {
-        faults.push("runAsUserName's User cannot be empty".to_owned());
+        errors.push("runAsUserName's User cannot be empty".to_owned());
     } else if user.len() > MAX_USER {
-        faults.push(format!(
+        errors.push(format!(
             "runAsUserName's User length must not be longer than {MAX_USER} characters"
         ));
     }
     if !user.is_empty() && user.chars().all(|c| matches!(c, '.' | ' ')) {
-        faults.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
+        errors.push("runAsUserName's User cannot contain only periods or spaces".to_owned());
     }
     if user.contains(|c| "\"/\\:;|=,+*?<>@[]".contains(c)) {
         let listed = r#"runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]"#;
-        faults.push(listed.to_owned());
+        errors.push(listed.to_owned());
     }
-    faults
+    errors
 }
 
 fn is_net_bios(domain: &str) -> bool {
@@ -99,7 +104,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Pods whose containers are processes of the host: all of them or none, under the host's network.
-pub(super) fn validate_host_process(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_windows_host_process_pod(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let asked = |owner: &Value| {
         owner
             .pointer("/securityContext/windowsOptions/hostProcess")

@@ -1,4 +1,4 @@
-//! What evictions ask of a disruption budget.
+//! Disruption budgets as evictions use them.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn counter(budget: &Value, name: &str) -> i64 {
     integer_at(budget, &format!("/status/{name}")).unwrap_or(0)
 }
 
-/// Whether a pod that is not ready may go without a disruption being counted.
+/// Returns true if a pod that is not ready may go without a disruption being counted.
 pub(crate) fn may_lose_unhealthy(budget: &Value) -> bool {
     let (healthy, desired) = (counter(budget, "currentHealthy"), counter(budget, "desiredHealthy"));
     text_at(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)

@@ -5,10 +5,10 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::{push_int_or_percent_faults, push_negative_faults, push_percent_faults},
-    checks::push_selector,
+    apps::workload::{is_not_more_than_100_percent, validate_nonnegative_fields, validate_positive_int_or_percent},
+    checks::validate_optional_label_selector,
     columns::{self, column, described},
-    conditions::push_condition_faults,
+    conditions::validate_conditions,
     internal::{self, Field, LABEL_SELECTOR, Shape},
     kind::Kind,
     values::{integer_at, keep_field},
@@ -71,11 +71,11 @@ impl Strategy for Budgets {
         }
         for field in ["minAvailable", "maxUnavailable"] {
             if let Some(value) = spec.get(field) {
-                push_int_or_percent_faults(value, &path.child(field), &mut errors);
-                push_percent_faults(value, &path.child(field), &mut errors);
+                validate_positive_int_or_percent(value, &path.child(field), &mut errors);
+                is_not_more_than_100_percent(value, &path.child(field), &mut errors);
             }
         }
-        push_selector(&mut errors, spec.get("selector"), &path.child("selector"));
+        validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
         let supported = ["AlwaysAllow", "IfHealthyBudget"];
         let policy = spec.get("unhealthyPodEvictionPolicy").and_then(Value::as_str);
         if let Some(policy) = policy.filter(|policy| !supported.contains(policy)) {
@@ -97,9 +97,9 @@ impl Strategy for Budgets {
         let path = Path::new("status");
         let none = Value::Null;
         let status = new.get("status").unwrap_or(&none);
-        push_condition_faults(status, &path.child("conditions"), &mut errors);
+        validate_conditions(status, &path.child("conditions"), &mut errors);
         let counters = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
-        push_negative_faults(status, &path, &counters, &mut errors);
+        validate_nonnegative_fields(status, &path, &counters, &mut errors);
         errors
     }
 
@@ -122,9 +122,9 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults_of_spec_and_status() {
+    fn errors_of_spec_and_status() {
         let trial = Trial::new("policy", "poddisruptionbudgets", kind());
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (named("a", json!({})), &[]),
             (
                 named("a", json!({ "minAvailable": 1, "maxUnavailable": "10%", "selector": { "matchLabels": { "a": "b" } } })),
@@ -145,7 +145,7 @@ mod tests {
         let old = trial.create(named("a", json!({}))).expect("the budget is valid");
         let condition =
             json!({ "type": "a", "status": "X", "reason": "R", "lastTransitionTime": "2024-01-01T00:00:00Z" });
-        trial.expect_status_faults(&old, &[(
+        trial.expect_status_errors(&old, &[(
             json!({ "expectedPods": -1, "conditions": [condition] }),
             &[
                 r#"status.conditions[0].status: Unsupported value: "X": supported values: "False", "True", "Unknown""#,

@@ -109,10 +109,10 @@ impl Strategy for Bindings {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.push_role_ref(&mut errors, object.get("roleRef").unwrap_or(&Value::Null));
+        self.validate_role_ref(object.get("roleRef").unwrap_or(&Value::Null), &mut errors);
         let path = Path::new("subjects");
         for (index, subject) in items(object, "subjects").iter().enumerate() {
-            self.push_subject(&mut errors, subject, &path.index(index));
+            self.validate_role_binding_subject(subject, &path.index(index), &mut errors);
         }
         errors
     }
@@ -136,7 +136,7 @@ impl Strategy for Bindings {
 }
 
 impl Bindings {
-    fn push_role_ref(&self, errors: &mut ErrorList, role: &Value) {
+    fn validate_role_ref(&self, role: &Value, errors: &mut ErrorList) {
         let path = Path::new("roleRef");
         if text(role, "apiGroup") != GROUP {
             errors.push(Error::not_supported(
@@ -153,24 +153,24 @@ impl Bindings {
         if !kinds.contains(&text(role, "kind")) {
             errors.push(Error::not_supported(&path.child("kind"), text(role, "kind"), kinds));
         }
-        if let Some(name) = require(errors, role, &path, "name") {
-            push_invalid(errors, &path.child("name"), name, names::path_segment_name(name));
+        if let Some(name) = require(role, &path, "name", errors) {
+            push_invalid(&path.child("name"), name, names::path_segment_name(name), errors);
         }
     }
 
-    fn push_subject(&self, errors: &mut ErrorList, subject: &Value, path: &Path<'_>) {
-        let name = require(errors, subject, path, "name");
+    fn validate_role_binding_subject(&self, subject: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+        let name = require(subject, path, "name", errors);
         let group = text(subject, "apiGroup");
         match text(subject, "kind") {
             "ServiceAccount" => {
                 if let Some(name) = name {
-                    push_invalid(errors, &path.child("name"), name, names::dns1123_subdomain(name));
+                    push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
                 }
                 if !group.is_empty() {
                     errors.push(Error::not_supported(&path.child("apiGroup"), group, &[""]));
                 }
                 if !self.namespaced {
-                    require(errors, subject, path, "namespace");
+                    require(subject, path, "namespace", errors);
                 }
             }
             "User" | "Group" => {
@@ -210,9 +210,9 @@ mod tests {
     }
 
     #[test]
-    fn faults() {
+    fn errors() {
         let account = json!({ "kind": "ServiceAccount", "name": "a" });
-        Trial::new(GROUP, "rolebindings", role_binding()).expect_faults(&[
+        Trial::new(GROUP, "rolebindings", role_binding()).expect_errors(&[
             (binding("Role", account.clone()), &[]),
             (binding("Zed", json!({ "kind": "Robot", "name": "" })), &[
                 r#"roleRef.kind: Unsupported value: "Zed": supported values: "Role", "ClusterRole""#,
@@ -220,7 +220,7 @@ mod tests {
                 r#"subjects[0].kind: Unsupported value: "Robot": supported values: "ServiceAccount", "User", "Group""#,
             ]),
         ]);
-        Trial::new(GROUP, "clusterrolebindings", cluster_role_binding()).expect_faults(&[
+        Trial::new(GROUP, "clusterrolebindings", cluster_role_binding()).expect_errors(&[
             (
                 binding("ClusterRole", account),
                 &["subjects[0].namespace: Required value"],
@@ -242,13 +242,13 @@ mod tests {
         let old = trial
             .create(binding("Role", json!({ "kind": "User", "name": "u" })))
             .expect("a valid binding");
-        let fault = format!(
+        let error = format!(
             r#"roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"Role","Name":"q"}}: cannot change roleRef"#
         );
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
-                (json!({ "roleRef": { "name": "q" } }), &[&fault]),
+                (json!({ "roleRef": { "name": "q" } }), &[&error]),
                 (json!({ "subjects": [] }), &[]),
             ],
         );

@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use crate::{checks::push_selector, kind::Kind, values::items};
+use crate::{checks::validate_optional_label_selector, kind::Kind, values::items};
 
 /// Roles: what is allowed in a namespace.
 pub(crate) fn role() -> Kind {
@@ -35,10 +35,10 @@ impl Strategy for Roles {
         let mut errors = ErrorList::new();
         let path = Path::new("rules");
         for (index, rule) in items(object, "rules").iter().enumerate() {
-            push_rule(&mut errors, rule, self.namespaced, &path.index(index));
+            validate_policy_rule(rule, self.namespaced, &path.index(index), &mut errors);
         }
         if let Some(aggregation) = object.get("aggregationRule").filter(|_| !self.namespaced) {
-            push_aggregation(&mut errors, aggregation);
+            validate_aggregation_rule(aggregation, &mut errors);
         }
         errors
     }
@@ -48,7 +48,7 @@ impl Strategy for Roles {
     }
 }
 
-fn push_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, path: &Path<'_>) {
+fn validate_policy_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let is_empty = |field: &str| items(rule, field).is_empty();
     let mut require = |field: &str, detail: &str| {
         if is_empty(field) {
@@ -74,7 +74,7 @@ fn push_rule(errors: &mut ErrorList, rule: &Value, namespaced: bool, path: &Path
     }
 }
 
-fn push_aggregation(errors: &mut ErrorList, aggregation: &Value) {
+fn validate_aggregation_rule(aggregation: &Value, errors: &mut ErrorList) {
     let path = Path::new("aggregationRule.clusterRoleSelectors");
     let selectors = items(aggregation, "clusterRoleSelectors");
     if selectors.is_empty() {
@@ -83,7 +83,7 @@ fn push_aggregation(errors: &mut ErrorList, aggregation: &Value) {
     }
     for (index, selector) in selectors.iter().enumerate() {
         let at = path.index(index);
-        push_selector(errors, Some(selector), &at);
+        validate_optional_label_selector(Some(selector), &at, errors);
         if compile_label_selector(selector.as_object()).is_err() {
             errors.push(Error::invalid(&at, &Value::Null, "invalid label selector."));
         }
@@ -102,7 +102,7 @@ mod tests {
         let body = |rule: Value| json!({ "metadata": {}, "rules": [rule] });
         let url = json!({ "verbs": ["get"], "nonResourceURLs": ["/x"] });
         let role = Trial::new("rbac.authorization.k8s.io", "roles", role());
-        role.expect_faults(&[
+        role.expect_errors(&[
             (body(json!({ "verbs": ["get"], "apiGroups": [""], "resources": ["pods"] })), &[]),
             (body(json!({ "verbs": [], "apiGroups": [""] })), &[
                 "rules[0].verbs: Required value: verbs must contain at least one value",
@@ -112,7 +112,7 @@ mod tests {
                 "rules[0].nonResourceURLs: Invalid value: [\"/x\"]: namespaced rules cannot apply to non-resource URLs",
             ]),
         ]);
-        Trial::new("rbac.authorization.k8s.io", "clusterroles", cluster_role()).expect_faults(&[
+        Trial::new("rbac.authorization.k8s.io", "clusterroles", cluster_role()).expect_errors(&[
             (body(url), &[]),
             (json!({ "metadata": {}, "aggregationRule": {} }), &[
                 "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",

@@ -1,4 +1,4 @@
-//! What a scheduler and drivers write into a claim's status (`validateResourceClaimStatusUpdate`).
+//! Validation of a claim's status, which schedulers and drivers write (`validateResourceClaimStatusUpdate`).
 
 use std::{collections::HashSet, fmt};
 
@@ -10,17 +10,17 @@ use trireme_machinery::{
 
 use super::{
     claim::{MAX_CONFIGURATIONS, RequestNames},
-    lists::{by, push_items, push_label, push_set},
-    names::{push_pool, push_share},
-    selectors::{MAX_PARAMETERS_BYTES, push_configuration, push_raw},
+    lists::{by, validate_label_value, validate_set, validate_slice},
+    names::{validate_pool_name, validate_uid},
+    selectors::{MAX_PARAMETERS_BYTES, validate_device_configuration, validate_raw_extension},
     shapes::ALLOCATION,
-    taints::{push_binding_conditions, push_tolerations},
+    taints::{validate_device_binding_parameters, validate_device_tolerations},
 };
 use crate::{
     checks::require,
-    conditions::push_condition_faults,
+    conditions::validate_conditions,
     internal::{self, Shape},
-    pod_template::push_driver_name,
+    pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
     values::{items, text},
 };
@@ -64,28 +64,28 @@ impl fmt::Display for SharedDeviceId {
     }
 }
 
-/// Faults of a new status beside the old one.
-pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
+/// Validates a new status beside the old one.
+pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
     let null = Value::Null;
     let status = new.get("status").unwrap_or(&null);
     let old_status = old.get("status").unwrap_or(&null);
-    push_set(
-        &mut errors,
+    validate_set(
         status,
         &path,
         ("reservedFor", MAX_CONSUMERS),
         by("uid"),
-        |errors, consumer, at| {
+        |consumer, at, errors| {
             for field in ["resource", "name", "uid"] {
-                require(errors, consumer, at, field);
+                require(consumer, at, field, errors);
             }
         },
+        &mut errors,
     );
     let allocation = status.get("allocation");
-    push_devices(&mut errors, status, allocation, &path);
-    push_reservations(&mut errors, new, status, old_status, &path.child("reservedFor"));
+    validate_device_statuses(status, allocation, &path, &mut errors);
+    validate_resource_claim_user_references(new, status, old_status, &path.child("reservedFor"), &mut errors);
     let at = path.child("allocation");
     match (allocation, old_status.get("allocation")) {
         (Some(allocation), Some(before)) if allocation != before => {
@@ -94,14 +94,20 @@ pub(super) fn status_faults(new: &Value, old: &Value) -> ErrorList {
         }
         (Some(allocation), None) => {
             let devices = new.pointer("/spec/devices").unwrap_or(&null);
-            push_allocation(&mut errors, allocation, &at, &RequestNames::of(devices));
+            validate_allocation_result(allocation, &at, &RequestNames::of(devices), &mut errors);
         }
         _ => {}
     }
     errors
 }
 
-fn push_reservations(errors: &mut ErrorList, new: &Value, status: &Value, old_status: &Value, path: &Path<'_>) {
+fn validate_resource_claim_user_references(
+    new: &Value,
+    status: &Value,
+    old_status: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let consumers = items(status, "reservedFor");
     if consumers.is_empty() {
         return;
@@ -119,52 +125,64 @@ fn push_reservations(errors: &mut ErrorList, new: &Value, status: &Value, old_st
     }
 }
 
-fn push_allocation(errors: &mut ErrorList, allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
+fn validate_allocation_result(allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.child("devices");
-    push_items(errors, devices, &at, ("results", MAX_RESULTS), |errors, result, at| {
-        names.push_reference(errors, text(result, "request"), &at.child("request"));
-        push_device(errors, result, at);
-        push_binding_conditions(errors, result, at);
-        push_tolerations(errors, result, at);
-        push_share_id(errors, result, at);
-    });
+    validate_slice(
+        devices,
+        &at,
+        ("results", MAX_RESULTS),
+        |result, at, errors| {
+            names.validate_request_name_ref(text(result, "request"), &at.child("request"), errors);
+            validate_device_request_allocation_result(result, at, errors);
+            validate_device_binding_parameters(result, at, errors);
+            validate_device_tolerations(result, at, errors);
+            validate_share_id(result, at, errors);
+        },
+        errors,
+    );
     let most = 2 * MAX_CONFIGURATIONS;
-    push_items(errors, devices, &at, ("config", most), |errors, config, at| {
-        match require(errors, config, at, "source") {
-            None | Some("FromClaim" | "FromClass") => {}
-            Some(other) => {
-                let at = at.child("source");
-                errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
+    validate_slice(
+        devices,
+        &at,
+        ("config", most),
+        |config, at, errors| {
+            match require(config, at, "source", errors) {
+                None | Some("FromClaim" | "FromClass") => {}
+                Some(other) => {
+                    let at = at.child("source");
+                    errors.push(Error::not_supported(&at, other, &["FromClaim", "FromClass"]));
+                }
             }
-        }
-        names.push_references(errors, config, at);
-        push_configuration(errors, config, at, false);
-    });
+            names.validate_request_name_refs(config, at, errors);
+            validate_device_configuration(config, at, false, errors);
+        },
+        errors,
+    );
     if let Some(selector) = allocation.get("nodeSelector") {
         validate_node_selector(selector, &path.child("nodeSelector"), errors);
     }
 }
 
-fn push_device(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
-    push_driver_name(text(device, "driver"), &path.child("driver"), errors);
-    push_pool(errors, text(device, "pool"), &path.child("pool"));
-    push_label(errors, text(device, "device"), &path.child("device"));
+fn validate_device_request_allocation_result(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(device, "driver"), &path.child("driver"), errors);
+    validate_pool_name(text(device, "pool"), &path.child("pool"), errors);
+    validate_label_value(text(device, "device"), &path.child("device"), errors);
 }
 
-fn push_share_id(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+fn validate_share_id(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(share) = device.get("shareID").and_then(Value::as_str) {
-        push_share(errors, share, &path.child("shareID"));
+        validate_uid(share, &path.child("shareID"), errors);
     }
 }
 
-fn push_devices(errors: &mut ErrorList, status: &Value, allocation: Option<&Value>, path: &Path<'_>) {
+fn validate_device_statuses(status: &Value, allocation: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let results = allocation.and_then(|allocation| allocation.get("devices"));
     let results = items(results.unwrap_or(&Value::Null), "results");
     let allocated: HashSet<SharedDeviceId> = results.iter().map(SharedDeviceId::of).collect();
     let at = path.child("devices");
     for (index, device) in items(status, "devices").iter().enumerate() {
-        push_device_status(errors, device, &at.index(index), &allocated);
+        validate_device_status(device, &at.index(index), &allocated, errors);
     }
     let mut seen = HashSet::new();
     for (index, device) in items(status, "devices").iter().enumerate() {
@@ -176,9 +194,14 @@ fn push_devices(errors: &mut ErrorList, status: &Value, allocation: Option<&Valu
     }
 }
 
-fn push_device_status(errors: &mut ErrorList, device: &Value, path: &Path<'_>, allocated: &HashSet<SharedDeviceId>) {
-    push_device(errors, device, path);
-    push_share_id(errors, device, path);
+fn validate_device_status(
+    device: &Value,
+    path: &Path<'_>,
+    allocated: &HashSet<SharedDeviceId>,
+    errors: &mut ErrorList,
+) {
+    validate_device_request_allocation_result(device, path, errors);
+    validate_share_id(device, path, errors);
     let id = SharedDeviceId::of(device);
     if !allocated.contains(&id) {
         let detail = "must be an allocated device in the claim";
@@ -188,16 +211,16 @@ fn push_device_status(errors: &mut ErrorList, device: &Value, path: &Path<'_>, a
     if conditions > MAX_CONDITIONS {
         errors.push(Error::too_many(&at, conditions, MAX_CONDITIONS));
     }
-    push_condition_faults(device, &at, errors);
+    validate_conditions(device, &at, errors);
     if let Some(data) = device.get("data") {
-        push_raw(errors, Some(data), &path.child("data"), MAX_PARAMETERS_BYTES);
+        validate_raw_extension(Some(data), &path.child("data"), MAX_PARAMETERS_BYTES, errors);
     }
     if let Some(network) = device.get("networkData") {
-        push_network(errors, network, &path.child("networkData"));
+        validate_network_device_data(network, &path.child("networkData"), errors);
     }
 }
 
-fn push_network(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
+fn validate_network_device_data(network: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (name, max) in [
         ("interfaceName", MAX_INTERFACE_BYTES),
         ("hardwareAddress", MAX_HARDWARE_BYTES),
@@ -206,22 +229,22 @@ fn push_network(errors: &mut ErrorList, network: &Value, path: &Path<'_>) {
             errors.push(Error::too_long(&path.child(name), max));
         }
     }
-    push_set(
-        errors,
+    validate_set(
         network,
         path,
         ("ips", MAX_ADDRESSES),
         Value::clone,
-        |errors, address, at| {
+        |address, at, errors| {
             let address = address.as_str().unwrap_or_default();
-            let fault = match parse_cidr_sloppy(address) {
+            let error = match parse_cidr_sloppy(address) {
                 None => "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)".to_owned(),
                 Some((ip, bits)) if format!("{ip}/{bits}") != address => {
                     format!("must be in canonical form (\"{ip}/{bits}\")")
                 }
                 Some(_) => return,
             };
-            errors.push(Error::invalid_str(at, address, &fault));
+            errors.push(Error::invalid_str(at, address, &error));
         },
+        errors,
     );
 }

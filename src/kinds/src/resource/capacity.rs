@@ -1,4 +1,4 @@
-//! What may be asked for of a capacity that several claims share (`validateRequestPolicy`).
+//! Request policies of a capacity that several claims share (`validateRequestPolicy`).
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use crate::{checks::quantity, values::items};
 
 const MAX_OPTIONS: usize = 10;
 
-/// Faults of the policy of a capacity of this `value`.
-pub(super) fn push_request_policy(errors: &mut ErrorList, value: Option<&Value>, policy: &Value, path: &Path<'_>) {
+/// Validates the policy of a capacity of this `value`.
+pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let most = quantity(value.unwrap_or(&Value::Null));
     let (options, range) = (items(policy, "validValues"), policy.get("validRange"));
     let list = match (options.is_empty(), range) {
@@ -32,12 +32,18 @@ pub(super) fn push_request_policy(errors: &mut ErrorList, value: Option<&Value>,
         return;
     };
     match range {
-        None => push_options(errors, default, &most, options, &path.child(list)),
-        Some(range) => Range { range, default, most }.push_faults(errors, &path.child(list)),
+        None => validate_request_policy_valid_values(default, &most, options, &path.child(list), errors),
+        Some(range) => Range { range, default, most }.validate_request_policy_range(&path.child(list), errors),
     }
 }
 
-fn push_options(errors: &mut ErrorList, default: &Value, most: &Quantity, options: &[Value], path: &Path<'_>) {
+fn validate_request_policy_valid_values(
+    default: &Value,
+    most: &Quantity,
+    options: &[Value],
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for (index, pair) in options.windows(2).enumerate() {
         if let [lower, higher] = pair
             && quantity(lower) > quantity(higher)
@@ -80,7 +86,7 @@ struct Range<'a> {
 }
 
 impl Range<'_> {
-    fn push_faults(&self, errors: &mut ErrorList, path: &Path<'_>) {
+    fn validate_request_policy_range(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(least) = self.range.get("min") else {
             errors.push(Error::required(
                 &path.child("min"),
@@ -107,10 +113,10 @@ impl Range<'_> {
             let detail = format!("default is more than max: {}", shown(highest));
             refuse(default > max, "default", self.default, detail);
         }
-        self.push_step_faults(errors, least, path);
+        self.validate_request_policy_range_step(least, path, errors);
     }
 
-    fn push_step_faults(&self, errors: &mut ErrorList, least: &Value, path: &Path<'_>) {
+    fn validate_request_policy_range_step(&self, least: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(step) = self.range.get("step") else { return };
         let at = path.child("step");
         let (size, min) = (quantity(step), quantity(least));

@@ -1,4 +1,4 @@
-//! What a claim, or a template of one, asks for (`validateDeviceClaim`), and the defaults of it.
+//! The requests of a claim, or a template of one (`validateDeviceClaim`), and the defaults of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,10 +9,10 @@ use trireme_machinery::{
 };
 
 use super::{
-    lists::{by, push_items, push_label, push_set},
-    names::push_fully_qualified,
-    selectors::{push_configuration, push_selectors},
-    taints::push_tolerations,
+    lists::{by, validate_label_value, validate_set, validate_slice},
+    names::validate_fully_qualified_name,
+    selectors::{validate_device_configuration, validate_selector_slice},
+    taints::validate_device_tolerations,
 };
 use crate::{
     checks::{number, push_invalid, require},
@@ -53,35 +53,35 @@ fn default_count(request: &mut Value) {
     }
 }
 
-/// Faults of a claim's `spec`.
-pub(super) fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+/// Validates a claim's `spec`.
+pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
     let names = RequestNames::of(devices);
-    push_set(
-        errors,
+    validate_set(
         devices,
         &path,
         ("requests", MAX_REQUESTS),
         by("name"),
-        push_request,
-    );
-    push_items(
+        validate_device_request,
         errors,
+    );
+    validate_slice(
         devices,
         &path,
         ("constraints", MAX_CONSTRAINTS),
-        |errors, constraint, at| push_constraint(errors, constraint, at, &names),
-    );
-    push_items(
+        |constraint, at, errors| validate_device_constraint(constraint, at, &names, errors),
         errors,
+    );
+    validate_slice(
         devices,
         &path,
         ("config", MAX_CONFIGURATIONS),
-        |errors, config, at| {
-            names.push_references(errors, config, at);
-            push_configuration(errors, config, at, false);
+        |config, at, errors| {
+            names.validate_request_name_refs(config, at, errors);
+            validate_device_configuration(config, at, false, errors);
         },
+        errors,
     );
 }
 
@@ -105,35 +105,35 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Faults of a name of a request, or of one of its alternatives.
-    pub(super) fn push_reference(&self, errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+    /// Validates a name of a request, or of one of its alternatives.
+    pub(super) fn validate_request_name_ref(&self, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         if name.split('/').count() > 2 {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
             return;
         }
         for part in name.split('/') {
-            push_label(errors, part, path);
+            validate_label_value(part, path, errors);
         }
         if !self.has(name) {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
         }
     }
 
-    /// Faults of the list `requests`.
-    pub(super) fn push_references(&self, errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
-        push_set(
-            errors,
+    /// Validates the list `requests`.
+    pub(super) fn validate_request_name_refs(&self, holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+        validate_set(
             holder,
             path,
             ("requests", MAX_REQUESTS),
             Value::clone,
-            |errors, name, at| self.push_reference(errors, name.as_str().unwrap_or_default(), at),
+            |name, at, errors| self.validate_request_name_ref(name.as_str().unwrap_or_default(), at, errors),
+            errors,
         );
     }
 }
 
-fn push_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
-    push_label(errors, text(request, "name"), &path.child("name"));
+fn validate_device_request(request: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_label_value(text(request, "name"), &path.child("name"), errors);
     let alternatives = !items(request, "firstAvailable").is_empty();
     match (request.get("exactly"), alternatives) {
         (None, false) => {
@@ -144,33 +144,33 @@ fn push_request(errors: &mut ErrorList, request: &Value, path: &Path<'_>) {
             let detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set";
             errors.push(Error::invalid(path, &Value::Null, detail));
         }
-        (Some(exactly), false) => push_wanted(errors, exactly, &path.child("exactly")),
-        (None, true) => push_set(
-            errors,
+        (Some(exactly), false) => validate_device_request_common(exactly, &path.child("exactly"), errors),
+        (None, true) => validate_set(
             request,
             path,
             ("firstAvailable", MAX_ALTERNATIVES),
             by("name"),
-            |errors, alternative, at| {
-                push_label(errors, text(alternative, "name"), &at.child("name"));
-                push_wanted(errors, alternative, at);
+            |alternative, at, errors| {
+                validate_label_value(text(alternative, "name"), &at.child("name"), errors);
+                validate_device_request_common(alternative, at, errors);
             },
+            errors,
         ),
     }
 }
 
-/// What a request and an alternative of one have in common.
-fn push_wanted(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
-    if let Some(class) = require(errors, wanted, path, "deviceClassName") {
+/// Validates the fields that a request and its alternatives share (`validateDeviceRequest`, `validateDeviceSubRequest`).
+fn validate_device_request_common(wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(class) = require(wanted, path, "deviceClassName", errors) {
         let at = path.child("deviceClassName");
-        push_invalid(errors, &at, class, names::dns1123_subdomain(class));
+        push_invalid(&at, class, names::dns1123_subdomain(class), errors);
     }
-    push_selectors(errors, wanted, path, false);
-    push_count(errors, wanted, path);
-    push_tolerations(errors, wanted, path);
+    validate_selector_slice(wanted, path, false, errors);
+    validate_device_allocation_mode(wanted, path, errors);
+    validate_device_tolerations(wanted, path, errors);
 }
 
-fn push_count(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
+fn validate_device_allocation_mode(wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (at, count) = (path.child("count"), number(wanted, "count").unwrap_or(0));
     match text(wanted, "allocationMode") {
         "All" if count != 0 => {
@@ -189,13 +189,13 @@ fn push_count(errors: &mut ErrorList, wanted: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_constraint(errors: &mut ErrorList, constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>) {
-    names.push_references(errors, constraint, path);
+fn validate_device_constraint(constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
+    names.validate_request_name_refs(constraint, path, errors);
     let attribute = ["matchAttribute", "distinctAttribute"]
         .into_iter()
         .find_map(|name| Some((name, constraint.get(name)?.as_str()?)));
     match attribute {
-        Some((name, attribute)) => push_fully_qualified(errors, attribute, &path.child(name)),
+        Some((name, attribute)) => validate_fully_qualified_name(attribute, &path.child(name), errors),
         None => {
             // The words are upstream's, though no field is set.
             let detail =

@@ -6,8 +6,8 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     claim::MAX_CONFIGURATIONS,
-    lists::push_items,
-    selectors::{push_configuration, push_selectors},
+    lists::validate_slice,
+    selectors::{validate_device_configuration, validate_selector_slice},
 };
 use crate::{columns, core::is_extended_resource_name, kind::Kind};
 
@@ -20,11 +20,11 @@ struct DeviceClasses;
 
 impl Strategy for DeviceClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        faults(object, &Value::Null)
+        validate_device_class(object, &Value::Null)
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        faults(new, old)
+        validate_device_class(new, old)
     }
 
     fn has_generation(&self) -> bool {
@@ -36,20 +36,20 @@ impl Strategy for DeviceClasses {
     }
 }
 
-/// Faults of a class; what is as it was in the `old` one is not compiled again.
-fn faults(new: &Value, old: &Value) -> ErrorList {
+/// Validates a class; what is as it was in the `old` one is not compiled again.
+fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let spec = new.get("spec").unwrap_or(&Value::Null);
     let is_stored = |name: &str| old.get("spec").is_some_and(|old| old.get(name) == spec.get(name));
-    push_selectors(&mut errors, spec, &path, is_stored("selectors"));
+    validate_selector_slice(spec, &path, is_stored("selectors"), &mut errors);
     let stored = is_stored("config");
-    push_items(
-        &mut errors,
+    validate_slice(
         spec,
         &path,
         ("config", MAX_CONFIGURATIONS),
-        |errors, config, at| push_configuration(errors, config, at, stored),
+        |config, at, errors| validate_device_configuration(config, at, stored, errors),
+        &mut errors,
     );
     if let Some(name) = spec.get("extendedResourceName").and_then(Value::as_str)
         && !is_extended_resource_name(name)

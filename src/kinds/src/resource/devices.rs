@@ -7,10 +7,10 @@ use trireme_machinery::{
 };
 
 use super::{
-    capacity::push_request_policy,
-    lists::{by, push_counters, push_items, push_label, push_set, shown_key},
-    names::{MAX_DOMAIN_BYTES, MAX_ID_BYTES, push_qualified},
-    taints::{MAX_TAINTS, push_binding_conditions, push_taint},
+    capacity::validate_request_policy,
+    lists::{by, shown_key, validate_counters, validate_label_value, validate_set, validate_slice},
+    names::{MAX_DOMAIN_BYTES, MAX_ID_BYTES, validate_qualified_name},
+    taints::{MAX_TAINTS, validate_device_binding_parameters, validate_device_taint},
 };
 use crate::{
     checks::{push_invalid, require},
@@ -41,8 +41,8 @@ const ATTRIBUTE: Shape = Shape::Struct(&[
     ("VersionValues", "versions", Shape::Plain),
 ]);
 
-/// Faults of the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
-pub(super) fn push_devices(errors: &mut ErrorList, spec: &Value, old: &Value, path: &Path<'_>) {
+/// Validates the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
+pub(super) fn validate_devices(spec: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let is_demanding = items(spec, "devices")
         .iter()
         .any(|device| !items(device, "taints").is_empty() || !items(device, "consumesCounters").is_empty());
@@ -51,25 +51,25 @@ pub(super) fn push_devices(errors: &mut ErrorList, spec: &Value, old: &Value, pa
         false => MAX_DEVICES,
     };
     let selects_itself = is_true_at(spec, "/perDeviceNodeSelection");
-    push_set(
-        errors,
+    validate_set(
         spec,
         path,
         ("devices", most),
         by("name"),
-        |errors, device, at| {
+        |device, at, errors| {
             let before = items(old, "devices")
                 .iter()
                 .find(|before| text(before, "name") == text(device, "name"));
-            push_device(errors, device, before, at);
-            push_nodes(errors, device, at, selects_itself);
-            push_binding_conditions(errors, device, at);
+            validate_device(device, before, at, errors);
+            validate_device_nodes(device, at, selects_itself, errors);
+            validate_device_binding_parameters(device, at, errors);
         },
+        errors,
     );
 }
 
-fn push_device(errors: &mut ErrorList, device: &Value, before: Option<&Value>, path: &Path<'_>) {
-    push_label(errors, text(device, "name"), &path.child("name"));
+fn validate_device(device: &Value, before: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_label_value(text(device, "name"), &path.child("name"), errors);
     let count = entries(device, "attributes").count() + entries(device, "capacity").count();
     if count > MAX_ATTRIBUTES {
         let detail = format!("the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}");
@@ -83,35 +83,35 @@ fn push_device(errors: &mut ErrorList, device: &Value, before: Option<&Value>, p
     }
     let at = path.child("attributes");
     for (name, attribute) in entries(device, "attributes") {
-        push_qualified(errors, name, &at);
-        push_attribute(errors, attribute, &at.key(&shown_key(name, MAX_KEY_BYTES)));
+        validate_qualified_name(name, &at, errors);
+        validate_device_attribute(attribute, &at.key(&shown_key(name, MAX_KEY_BYTES)), errors);
     }
     let is_new = |name: &str| before.is_none_or(|before| before.get(name) != device.get(name));
     if is_new("capacity") {
-        push_capacities(errors, device, &path.child("capacity"));
+        validate_device_capacities(device, &path.child("capacity"), errors);
     }
     if is_new("taints") {
-        push_items(errors, device, path, ("taints", MAX_TAINTS), push_taint);
+        validate_slice(device, path, ("taints", MAX_TAINTS), validate_device_taint, errors);
     }
-    push_set(
-        errors,
+    validate_set(
         device,
         path,
         ("consumesCounters", MAX_CONSUMED_SETS),
         by("counterSet"),
-        |errors, consumed, at| {
-            if let Some(set) = require(errors, consumed, at, "counterSet") {
-                push_label(errors, set, &at.child("counterSet"));
+        |consumed, at, errors| {
+            if let Some(set) = require(consumed, at, "counterSet", errors) {
+                validate_label_value(set, &at.child("counterSet"), errors);
             }
-            push_counters(errors, consumed, at, MAX_CONSUMED_COUNTERS);
+            validate_counters(consumed, at, MAX_CONSUMED_COUNTERS, errors);
         },
+        errors,
     );
 }
 
-fn push_capacities(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+fn validate_device_capacities(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let is_shared = is_true_at(device, "/allowMultipleAllocations");
     for (name, capacity) in entries(device, "capacity") {
-        push_qualified(errors, name, path);
+        validate_qualified_name(name, path, errors);
         let Some(policy) = capacity.get("requestPolicy") else {
             continue;
         };
@@ -119,21 +119,21 @@ fn push_capacities(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
         let at = path.key(&shown);
         let at = at.child("requestPolicy");
         if is_shared {
-            push_request_policy(errors, capacity.get("value"), policy, &at);
+            validate_request_policy(capacity.get("value"), policy, &at, errors);
         } else {
             errors.push(Error::forbidden(&at, "allowMultipleAllocations must be true"));
         }
     }
 }
 
-fn push_attribute(errors: &mut ErrorList, attribute: &Value, path: &Path<'_>) {
+fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(value) = attribute.get("string").and_then(Value::as_str)
         && value.len() > MAX_VALUE_BYTES
     {
         errors.push(Error::too_long(&path.child("string"), MAX_VALUE_BYTES));
     }
     if let Some(version) = attribute.get("version").and_then(Value::as_str) {
-        push_version(errors, version, &path.child("version"));
+        validate_device_attribute_version_value(version, &path.child("version"), errors);
     }
     let detail = "exactly one value must be specified";
     match attribute.as_object().map_or(0, serde_json::Map::len) {
@@ -146,7 +146,7 @@ fn push_attribute(errors: &mut ErrorList, attribute: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_version(errors: &mut ErrorList, version: &str, path: &Path<'_>) {
+fn validate_device_attribute_version_value(version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_semantic_version(version) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";
         errors.push(Error::invalid_str(path, version, detail));
@@ -180,8 +180,8 @@ fn is_semantic_version(version: &str) -> bool {
         && build.is_none_or(|build| build.split('.').all(is_word))
 }
 
-/// Whom the device is for, if each device of the slice says that for itself.
-fn push_nodes(errors: &mut ErrorList, device: &Value, path: &Path<'_>, selects_itself: bool) {
+/// Validates the node selection of a device, which it has if each device of the slice selects for itself.
+fn validate_device_nodes(device: &Value, path: &Path<'_>, selects_itself: bool, errors: &mut ErrorList) {
     const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
     if !selects_itself {
         if FIELDS.iter().any(|name| device.get(name).is_some()) {
@@ -196,7 +196,7 @@ fn push_nodes(errors: &mut ErrorList, device: &Value, path: &Path<'_>, selects_i
         Some("") => errors.push(Error::invalid_str(&path.child("nodeName"), "", "must not be empty")),
         Some(name) => {
             set.push("`nodeName`");
-            push_invalid(errors, &path.child("nodeName"), name, names::dns1123_subdomain(name));
+            push_invalid(&path.child("nodeName"), name, names::dns1123_subdomain(name), errors);
         }
     }
     if let Some(selector) = device.get("nodeSelector") {

@@ -12,12 +12,12 @@ use trireme_machinery::{
 use crate::{checks::push_invalid, values::entries, values::items};
 
 /// Checks a list field's items unless there are too many of them.
-pub(super) fn push_items(
-    errors: &mut ErrorList,
+pub(super) fn validate_slice(
     holder: &Value,
     path: &Path<'_>,
     (name, max): (&str, usize),
-    mut check: impl FnMut(&mut ErrorList, &Value, &Path<'_>),
+    mut check: impl FnMut(&Value, &Path<'_>, &mut ErrorList),
+    errors: &mut ErrorList,
 ) {
     let (list, at) = (items(holder, name), path.child(name));
     if list.len() > max {
@@ -25,20 +25,20 @@ pub(super) fn push_items(
         return;
     }
     for (index, item) in list.iter().enumerate() {
-        check(errors, item, &at.index(index));
+        check(item, &at.index(index), errors);
     }
 }
 
-/// As [`push_items`], of items that must differ by a key.
-pub(super) fn push_set(
-    errors: &mut ErrorList,
+/// As [`validate_slice`], of items that must differ by a key.
+pub(super) fn validate_set(
     holder: &Value,
     path: &Path<'_>,
     (name, max): (&str, usize),
     key: impl Fn(&Value) -> Value,
-    check: impl FnMut(&mut ErrorList, &Value, &Path<'_>),
+    check: impl FnMut(&Value, &Path<'_>, &mut ErrorList),
+    errors: &mut ErrorList,
 ) {
-    push_items(errors, holder, path, (name, max), check);
+    validate_slice(holder, path, (name, max), check, errors);
     let (list, at) = (items(holder, name), path.child(name));
     if list.len() > max {
         return;
@@ -57,8 +57,8 @@ pub(super) fn by(name: &'static str) -> impl Fn(&Value) -> Value {
     move |item| item.get(name).cloned().unwrap_or_else(|| "".into())
 }
 
-/// Faults of a map of counters: at most so many, each named by a label.
-pub(super) fn push_counters(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, max: usize) {
+/// Validates a map of counters: at most so many, each named by a label.
+pub(super) fn validate_counters(holder: &Value, path: &Path<'_>, max: usize, errors: &mut ErrorList) {
     let at = path.child("counters");
     let names: Vec<&str> = entries(holder, "counters").map(|(name, _)| name).collect();
     if names.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn push_counters(errors: &mut ErrorList, holder: &Value, path: &Path<
         return;
     }
     for name in names {
-        push_invalid(errors, &at, name, dns1123_label(name));
+        push_invalid(&at, name, dns1123_label(name), errors);
     }
 }
 
@@ -87,6 +87,6 @@ pub(super) fn shown_key(key: &str, max: usize) -> String {
 }
 
 /// A text field that must be a label, empty included.
-pub(super) fn push_label(errors: &mut ErrorList, value: &str, path: &Path<'_>) {
-    push_invalid(errors, path, value, dns1123_label(value));
+pub(super) fn validate_label_value(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    push_invalid(path, value, dns1123_label(value), errors);
 }

@@ -5,7 +5,7 @@ use trireme_machinery::{
     names,
 };
 
-use crate::{checks::push_invalid, pod_template::push_driver_name};
+use crate::{checks::push_invalid, pod_template::validate_csi_driver_name};
 
 /// The longest domain of a qualified name, in bytes.
 pub(super) const MAX_DOMAIN_BYTES: usize = 63;
@@ -14,7 +14,7 @@ pub(super) const MAX_ID_BYTES: usize = 32;
 const MAX_POOL_BYTES: usize = 253;
 
 /// The name of a pool: subdomains joined by slashes.
-pub(super) fn push_pool(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+pub(super) fn validate_pool_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         errors.push(Error::required(path, ""));
         return;
@@ -23,25 +23,25 @@ pub(super) fn push_pool(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
         errors.push(Error::too_long(path, MAX_POOL_BYTES));
     }
     for part in name.split('/') {
-        push_invalid(errors, path, part, names::dns1123_subdomain(part));
+        push_invalid(path, part, names::dns1123_subdomain(part), errors);
     }
 }
 
 /// An identifier, after its domain and a slash if it has one.
-pub(super) fn push_qualified(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
+pub(super) fn validate_qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut parts = name.split('/');
     match (parts.next(), parts.next(), parts.next()) {
-        (Some(id), None, _) => push_identifier(errors, id, path),
+        (Some(id), None, _) => validate_c_identifier(id, path, errors),
         (Some(domain), Some(id), None) => {
             if domain.is_empty() {
                 errors.push(Error::invalid_str(path, "", "the domain must not be empty"));
             } else {
-                push_driver_name(domain, path, errors);
+                validate_csi_driver_name(domain, path, errors);
             }
             if id.is_empty() {
                 errors.push(Error::invalid_str(path, "", "the name must not be empty"));
             } else {
-                push_identifier(errors, id, path);
+                validate_c_identifier(id, path, errors);
             }
         }
         // Upstream takes names with more slashes.
@@ -50,23 +50,23 @@ pub(super) fn push_qualified(errors: &mut ErrorList, name: &str, path: &Path<'_>
 }
 
 /// An identifier with its domain.
-pub(super) fn push_fully_qualified(errors: &mut ErrorList, name: &str, path: &Path<'_>) {
-    push_qualified(errors, name, path);
+pub(super) fn validate_fully_qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_qualified_name(name, path, errors);
     if !name.contains('/') {
         let detail = "a fully qualified name must be a domain and a name separated by a slash";
         errors.push(Error::invalid_str(path, name, detail));
     }
 }
 
-fn push_identifier(errors: &mut ErrorList, id: &str, path: &Path<'_>) {
+fn validate_c_identifier(id: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if id.len() > MAX_ID_BYTES {
         errors.push(Error::too_long(path, MAX_ID_BYTES));
     }
-    push_invalid(errors, path, id, names::c_identifier(id));
+    push_invalid(path, id, names::c_identifier(id), errors);
 }
 
 /// The uid of a share.
-pub(super) fn push_share(errors: &mut ErrorList, uid: &str, path: &Path<'_>) {
+pub(super) fn validate_uid(uid: &str, path: &Path<'_>, errors: &mut ErrorList) {
     const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
     if let Err(why) = check_uuid(uid) {
         errors.push(Error::invalid_str(path, uid, &format!("error validating uid: {why}")));

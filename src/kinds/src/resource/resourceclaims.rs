@@ -8,7 +8,7 @@ use trireme_registry::{Strategy, WriteContext};
 
 use super::{
     allocation::{self, DeviceId},
-    claim::{default_spec, push_spec},
+    claim::{default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl Strategy for ResourceClaims {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        push_spec(&mut errors, spec, &Path::new("spec"));
+        validate_resource_claim_spec(spec, &Path::new("spec"), &mut errors);
         errors
     }
 
@@ -82,7 +82,7 @@ impl Strategy for ResourceClaims {
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        allocation::status_faults(new, old)
+        allocation::validate_resource_claim_status_update(new, old)
     }
 
     fn returns_deleted_object(&self) -> bool {
@@ -90,7 +90,7 @@ impl Strategy for ResourceClaims {
     }
 }
 
-/// What is said of devices goes with their allocation.
+/// Drops the statuses of devices whose allocation is gone.
 fn drop_deallocated(new: &mut Value, old: &Value) {
     let allocated = |object: &Value| -> HashSet<DeviceId> {
         let results = object.pointer("/status/allocation/devices").unwrap_or(&Value::Null);

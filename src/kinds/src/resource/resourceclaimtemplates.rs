@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    claim::{default_spec, push_spec},
+    claim::{default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
 };
 use crate::{
@@ -34,11 +34,11 @@ impl Strategy for ResourceClaimTemplates {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        push_template_metadata(&mut errors, spec, &path.child("metadata"));
-        push_spec(
-            &mut errors,
+        validate_template_object_meta(spec, &path.child("metadata"), &mut errors);
+        validate_resource_claim_spec(
             spec.get("spec").unwrap_or(&Value::Null),
             &path.child("spec"),
+            &mut errors,
         );
         errors
     }
@@ -58,7 +58,7 @@ impl Strategy for ResourceClaimTemplates {
 }
 
 /// A claim's labels and annotations can be given, nothing else of its metadata.
-fn push_template_metadata(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_template_object_meta(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata = spec.get("metadata").and_then(Value::as_object);
     let part = |name: &str| metadata.and_then(|fields| fields.get(name)).and_then(Value::as_object);
     errors.extend(validate_annotations(part("annotations"), &path.child("annotations")));

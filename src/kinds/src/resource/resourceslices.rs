@@ -10,17 +10,17 @@ use trireme_machinery::{
 use trireme_registry::{SelectableField, Strategy, WriteContext};
 
 use super::{
-    devices::push_devices,
-    lists::{by, push_counters, push_label, push_set},
-    names::push_pool,
+    devices::validate_devices,
+    lists::{by, validate_counters, validate_label_value, validate_set},
+    names::validate_pool_name,
     shapes::NODE_SELECTOR_TERMS,
 };
 use crate::{
-    checks::{number, push_immutable, push_invalid, require},
+    checks::{number, push_invalid, require, validate_immutable_fields},
     columns::{self, column, documented},
     internal,
     kind::{Kind, selectable},
-    pod_template::push_driver_name,
+    pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
     values::{is_true_at, items, remove, text, text_at},
 };
@@ -59,7 +59,7 @@ impl Strategy for ResourceSlices {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        faults(object, None)
+        validate_resource_slice(object, None)
     }
 
     fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, _old: &Value) {
@@ -67,7 +67,7 @@ impl Strategy for ResourceSlices {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        faults(new, Some(old))
+        validate_resource_slice(new, Some(old))
     }
 
     fn refuse_field(&self, kind: &GroupVersionKind, field: &str) -> Option<String> {
@@ -116,49 +116,49 @@ fn date_taints(device: &mut Value, now: Timestamp) {
     }
 }
 
-fn faults(new: &Value, old: Option<&Value>) -> ErrorList {
+fn validate_resource_slice(new: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
     let spec = new.get("spec").unwrap_or(&Value::Null);
-    push_driver_name(text(spec, "driver"), &path.child("driver"), &mut errors);
-    push_pool_faults(
-        &mut errors,
+    validate_csi_driver_name(text(spec, "driver"), &path.child("driver"), &mut errors);
+    validate_resource_pool(
         spec.get("pool").unwrap_or(&Value::Null),
         &path.child("pool"),
+        &mut errors,
     );
     if let Some(old) = old {
-        push_immutable(
-            &mut errors,
+        validate_immutable_fields(
             new,
             old,
             &["spec.pool.name", "spec.driver", "spec.nodeName"],
+            &mut errors,
         );
     }
-    push_nodes(&mut errors, spec, &path);
+    validate_slice_nodes(spec, &path, &mut errors);
     if spec.get("sharedCounters").is_some() && spec.get("devices").is_some() {
         let detail = "only one of `sharedCounters` or `devices` is allowed";
         errors.push(Error::invalid_str(&path, "", detail));
     }
     let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
-    push_devices(&mut errors, spec, old_spec, &path);
-    push_set(
-        &mut errors,
+    validate_devices(spec, old_spec, &path, &mut errors);
+    validate_set(
         spec,
         &path,
         ("sharedCounters", MAX_COUNTER_SETS),
         by("name"),
-        |errors, set, at| {
-            if let Some(name) = require(errors, set, at, "name") {
-                push_label(errors, name, &at.child("name"));
+        |set, at, errors| {
+            if let Some(name) = require(set, at, "name", errors) {
+                validate_label_value(name, &at.child("name"), errors);
             }
-            push_counters(errors, set, at, MAX_COUNTERS);
+            validate_counters(set, at, MAX_COUNTERS, errors);
         },
+        &mut errors,
     );
     errors
 }
 
-fn push_pool_faults(errors: &mut ErrorList, pool: &Value, path: &Path<'_>) {
-    push_pool(errors, text(pool, "name"), &path.child("name"));
+fn validate_resource_pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_pool_name(text(pool, "name"), &path.child("name"), errors);
     let count = number(pool, "resourceSliceCount").unwrap_or(0);
     if count <= 0 {
         let at = path.child("resourceSliceCount");
@@ -170,8 +170,8 @@ fn push_pool_faults(errors: &mut ErrorList, pool: &Value, path: &Path<'_>) {
     }
 }
 
-/// Whom the devices are for: a node, some, all, or what each device says.
-fn push_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+/// Validates the node selection of a slice: one node, some, all, or one for each device.
+fn validate_slice_nodes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut set = Vec::new();
     if let Some(name) = spec.get("nodeName").and_then(Value::as_str) {
         let at = path.child("nodeName");
@@ -180,12 +180,12 @@ fn push_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
             errors.push(Error::invalid_str(&at, name, detail));
         } else {
             set.push("`nodeName`");
-            push_invalid(errors, &at, name, trireme_machinery::names::dns1123_subdomain(name));
+            push_invalid(&at, name, trireme_machinery::names::dns1123_subdomain(name), errors);
         }
     }
     if let Some(selector) = spec.get("nodeSelector") {
         set.push("`nodeSelector`");
-        push_node_selector(errors, selector, &path.child("nodeSelector"));
+        validate_slice_node_selector(selector, &path.child("nodeSelector"), errors);
     }
     for (name, shown) in [
         ("allNodes", "`allNodes`"),
@@ -212,7 +212,7 @@ fn push_nodes(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
 }
 
 /// Selectors of several slices are merged, which takes each to be one term.
-fn push_node_selector(errors: &mut ErrorList, selector: &Value, path: &Path<'_>) {
+fn validate_slice_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_node_selector(selector, path, errors);
     if items(selector, "nodeSelectorTerms").len() != 1 {
         let shown = internal::compact(selector.get("nodeSelectorTerms"), NODE_SELECTOR_TERMS);

@@ -3,13 +3,11 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use trireme_machinery::{
-    cel::{self, Environment},
-    field::{Error, ErrorList, Path},
-};
+use trireme_cel::{self as cel, Environment};
+use trireme_machinery::field::{Error, ErrorList, Path};
 
-use super::lists::push_items;
-use crate::{pod_template::push_driver_name, values::text};
+use super::lists::validate_slice;
+use crate::{pod_template::validate_csi_driver_name, values::text};
 
 static DEVICE: LazyLock<Environment> = LazyLock::new(Environment::device);
 
@@ -18,35 +16,35 @@ const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 /// The most bytes of a driver's parameters.
 pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 
-/// Faults of the selectors of a class or request. Expressions that are `stored` already are taken as they are.
-pub(super) fn push_selectors(errors: &mut ErrorList, holder: &Value, path: &Path<'_>, stored: bool) {
-    push_items(
-        errors,
+/// Validates the selectors of a class or request. Expressions that are `stored` already are taken as they are.
+pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
+    validate_slice(
         holder,
         path,
         ("selectors", MAX_SELECTORS),
-        |errors, selector, at| {
+        |selector, at, errors| {
             let Some(cel) = selector.get("cel") else {
                 errors.push(Error::required(&at.child("cel"), ""));
                 return;
             };
             if !stored {
-                push_expression(errors, text(cel, "expression"), &at.child("cel.expression"));
+                validate_cel_selector(text(cel, "expression"), &at.child("cel.expression"), errors);
             }
         },
+        errors,
     );
 }
 
-fn push_expression(errors: &mut ErrorList, expression: &str, path: &Path<'_>) {
+fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if expression.len() > MAX_EXPRESSION_BYTES {
         errors.push(Error::too_long(path, MAX_EXPRESSION_BYTES));
         return;
     }
     match cel::compile(&DEVICE, expression) {
-        Err(fault) => errors.push(Error::invalid_str(
+        Err(error) => errors.push(Error::invalid_str(
             path,
             expression,
-            &format!("compilation failed: {fault}"),
+            &format!("compilation failed: {error}"),
         )),
         Ok(output) if output.is_bool_or_unknown() => {}
         Ok(output) => {
@@ -56,20 +54,20 @@ fn push_expression(errors: &mut ErrorList, expression: &str, path: &Path<'_>) {
     }
 }
 
-/// Faults of a configuration, of which there is one sort: a driver's own parameters.
-pub(super) fn push_configuration(errors: &mut ErrorList, config: &Value, path: &Path<'_>, stored: bool) {
+/// Validates a configuration, of which there is one sort: a driver's own parameters.
+pub(super) fn validate_device_configuration(config: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
     let at = path.child("opaque");
     let Some(opaque) = config.get("opaque") else {
         errors.push(Error::required(&at, ""));
         return;
     };
-    push_driver_name(text(opaque, "driver"), &at.child("driver"), errors);
+    validate_csi_driver_name(text(opaque, "driver"), &at.child("driver"), errors);
     let max = if stored { usize::MAX } else { MAX_PARAMETERS_BYTES };
-    push_raw(errors, opaque.get("parameters"), &at.child("parameters"), max);
+    validate_raw_extension(opaque.get("parameters"), &at.child("parameters"), max, errors);
 }
 
-/// Faults of what only a driver can read: an object of at most so many bytes.
-pub(super) fn push_raw(errors: &mut ErrorList, raw: Option<&Value>, path: &Path<'_>, max_bytes: usize) {
+/// Validates what only a driver can read: an object of at most so many bytes.
+pub(super) fn validate_raw_extension(raw: Option<&Value>, path: &Path<'_>, max_bytes: usize, errors: &mut ErrorList) {
     match raw {
         None | Some(Value::Null) => errors.push(Error::required(path, "")),
         Some(raw) if raw.to_string().len() > max_bytes => errors.push(Error::too_long(path, max_bytes)),

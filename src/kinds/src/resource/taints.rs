@@ -8,22 +8,22 @@ use trireme_machinery::{
     names,
 };
 
-use super::lists::push_items;
+use super::lists::validate_slice;
 use crate::{
     checks::push_invalid,
     values::{items, text},
 };
 
-/// How many taints a device, and tolerations a request may have.
+/// The number of taints a device, and tolerations a request may have.
 pub(super) const MAX_TAINTS: usize = 16;
 const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Faults of a device's taint.
-pub(super) fn push_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>) {
+/// Validates a device's taint.
+pub(super) fn validate_device_taint(taint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (key, value) = (text(taint, "key"), text(taint, "value"));
-    push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
-    push_invalid(errors, &path.child("value"), value, names::label_value(value));
+    push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
+    push_invalid(&path.child("value"), value, names::label_value(value), errors);
     match text(taint, "effect") {
         "" => errors.push(Error::required(&path.child("effect"), "")),
         effect if EFFECTS.contains(&effect) => {}
@@ -31,15 +31,21 @@ pub(super) fn push_taint(errors: &mut ErrorList, taint: &Value, path: &Path<'_>)
     }
 }
 
-/// Faults of the tolerations of a request or result.
-pub(super) fn push_tolerations(errors: &mut ErrorList, holder: &Value, path: &Path<'_>) {
-    push_items(errors, holder, path, ("tolerations", MAX_TAINTS), push_toleration);
+/// Validates the tolerations of a request or result.
+pub(super) fn validate_device_tolerations(holder: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_slice(
+        holder,
+        path,
+        ("tolerations", MAX_TAINTS),
+        validate_device_toleration,
+        errors,
+    );
 }
 
-fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) {
+fn validate_device_toleration(toleration: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (key, value) = (text(toleration, "key"), text(toleration, "value"));
     if !key.is_empty() {
-        push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+        push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
     }
     match text(toleration, "operator") {
         "Exists" if value.is_empty() => {}
@@ -48,7 +54,7 @@ fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) 
             value,
             "must be empty for operator `Exists`",
         )),
-        "Equal" => push_invalid(errors, &path.child("value"), value, names::label_value(value)),
+        "Equal" => push_invalid(&path.child("value"), value, names::label_value(value), errors),
         "" => errors.push(Error::required(&path.child("operator"), "")),
         other => errors.push(Error::not_supported(
             &path.child("operator"),
@@ -62,19 +68,19 @@ fn push_toleration(errors: &mut ErrorList, toleration: &Value, path: &Path<'_>) 
     }
 }
 
-/// Faults of the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
-pub(super) fn push_binding_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>) {
+/// Validates the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
+pub(super) fn validate_device_binding_parameters(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
     for name in FIELDS {
-        push_items(
-            errors,
+        validate_slice(
             device,
             path,
             (name, MAX_BINDING_CONDITIONS),
-            |errors, item, at| {
+            |item, at, errors| {
                 let condition = item.as_str().unwrap_or_default();
-                push_invalid(errors, at, condition, names::qualified_name(condition));
+                push_invalid(at, condition, names::qualified_name(condition), errors);
             },
+            errors,
         );
     }
     let wanted: HashSet<&str> = items(device, FIELDS[0]).iter().filter_map(Value::as_str).collect();
@@ -91,12 +97,12 @@ pub(super) fn push_binding_conditions(errors: &mut ErrorList, device: &Value, pa
             }
         }
     }
-    push_missing_conditions(errors, device, path, FIELDS);
-    push_missing_conditions(errors, device, path, [FIELDS[1], FIELDS[0]]);
+    validate_paired_conditions(device, path, FIELDS, errors);
+    validate_paired_conditions(device, path, [FIELDS[1], FIELDS[0]], errors);
 }
 
 /// The one list of conditions needs the other.
-fn push_missing_conditions(errors: &mut ErrorList, device: &Value, path: &Path<'_>, [missing, used]: [&str; 2]) {
+fn validate_paired_conditions(device: &Value, path: &Path<'_>, [missing, used]: [&str; 2], errors: &mut ErrorList) {
     if items(device, missing).is_empty() && !items(device, used).is_empty() {
         let shown = device.get(missing).cloned().unwrap_or(json!(null));
         let detail = format!("{missing} are required to use {used}");

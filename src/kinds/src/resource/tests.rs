@@ -35,17 +35,17 @@ fn a_request_is_of_one_device_unless_it_says_otherwise() {
 fn selectors_are_compiled() {
     let selected = |expression: &str| exactly(json!({ "selectors": [{ "cel": { "expression": expression } }] }));
     let at = "spec.devices.requests[0].exactly.selectors[0].cel.expression";
-    let faults = |expression: &str| claims().faults(selected(expression));
-    assert!(faults("device.driver == 'd' && device.attributes['d'].model == 'm'").is_empty());
-    assert!(faults("device.attributes['d'].ok").is_empty());
+    let errors = |expression: &str| claims().errors(selected(expression));
+    assert!(errors("device.driver == 'd' && device.attributes['d'].model == 'm'").is_empty());
+    assert!(errors("device.attributes['d'].ok").is_empty());
     let not_bool = format!("{at}: Invalid value: \"1\": must evaluate to bool or the unknown type, not int");
-    assert_eq!(faults("1"), [not_bool]);
+    assert_eq!(errors("1"), [not_bool]);
     let undeclared = format!(
         "{at}: Invalid value: \"object.x\": compilation failed: ERROR: <input>:1:1: undeclared reference to 'object' (in container '')\n | object.x\n | ^"
     );
-    assert_eq!(faults("object.x"), [undeclared]);
+    assert_eq!(errors("object.x"), [undeclared]);
     let too_long = format!("{at}: Too long: may not be more than 10240 bytes");
-    assert_eq!(faults(&"a".repeat(10_241)), [too_long]);
+    assert_eq!(errors(&"a".repeat(10_241)), [too_long]);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn requests_and_what_refers_to_them_are_checked() {
         }}),
     );
     let known = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
-    let faults = claims().faults(body);
+    let errors = claims().errors(body);
     let starts = [
         "spec.devices.requests[1].exactly.tolerations[0].value: Invalid value: \"a b\": a valid label must be an empty string",
         &format!("spec.devices.constraints[0].requests[1]: Invalid value: \"f/x\": {known}"),
@@ -74,9 +74,9 @@ fn requests_and_what_refers_to_them_are_checked() {
         "spec.devices.constraints[1].distinctAttribute: Invalid value: \"1x\": a valid C identifier",
         "spec.devices.config[0].opaque.parameters: Invalid value: \"<value omitted>\": must be a valid JSON object",
     ];
-    assert_eq!(faults.len(), starts.len(), "{faults:#?}");
-    for (fault, start) in faults.iter().zip(starts) {
-        assert!(fault.starts_with(start), "{fault}\n{start}");
+    assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+    for (error, start) in errors.iter().zip(starts) {
+        assert!(error.starts_with(start), "{error}\n{start}");
     }
 }
 
@@ -87,13 +87,13 @@ fn a_claim_stays_and_its_status_is_apart() {
         .create(merged(&exactly(json!({})), &json!({ "status": { "reservedFor": [] } })))
         .expect("a valid claim");
     assert_eq!(old["status"], json!({}));
-    let fault =
+    let error =
         r#"spec: Invalid value: {"Devices":{"Requests":null,"Constraints":null,"Config":null}}: field is immutable"#;
-    trial.expect_patch_faults(
+    trial.expect_patch_errors(
         &old,
         &[
             (json!({ "metadata": { "labels": { "a": "b" } } }), &[]),
-            (json!({ "spec": { "devices": { "requests": null } } }), &[fault]),
+            (json!({ "spec": { "devices": { "requests": null } } }), &[error]),
         ],
     );
 }
@@ -113,7 +113,7 @@ fn allocation(more: Value) -> Value {
 fn an_allocation_is_checked_and_stays() {
     let trial = claims();
     let old = trial.create(exactly(json!({}))).expect("a valid claim");
-    trial.expect_status_faults(&old, &[
+    trial.expect_status_errors(&old, &[
         (json!({ "allocation": allocation(json!({})) }), &[]),
         (json!({ "allocation": allocation(json!({ "request": "x", "shareID": "1" })) }), &[
             "status.allocation.devices.results[0].request: Invalid value: \"x\": must be the name of a request in the claim or the name of a request and a subrequest separated by '/'",
@@ -141,9 +141,9 @@ fn an_allocation_is_checked_and_stays() {
     let status =
         json!({ "allocation": allocation(json!({})), "devices": [{ "driver": "d", "pool": "p", "device": "a" }] });
     let allocated = trial.status(&old, status).expect("a valid status");
-    let fault = r#"status.allocation: Invalid value: {"Devices":{"Results":[{"Request":"r","Driver":"d","Pool":"p","Device":"b","AdminAccess":null,"Tolerations":null,"BindingConditions":null,"BindingFailureConditions":null,"ShareID":null,"ConsumedCapacity":null}],"Config":null},"NodeSelector":null,"AllocationTimestamp":null}: field is immutable"#;
+    let error = r#"status.allocation: Invalid value: {"Devices":{"Results":[{"Request":"r","Driver":"d","Pool":"p","Device":"b","AdminAccess":null,"Tolerations":null,"BindingConditions":null,"BindingFailureConditions":null,"ShareID":null,"ConsumedCapacity":null}],"Config":null},"NodeSelector":null,"AllocationTimestamp":null}: field is immutable"#;
     let other = json!({ "allocation": allocation(json!({ "device": "b" })) });
-    trial.expect_status_faults(&allocated, &[(other, &[fault])]);
+    trial.expect_status_errors(&allocated, &[(other, &[error])]);
     let freed = trial
         .status(&allocated, json!({ "devices": allocated["status"]["devices"] }))
         .expect("an allocation can be given up");
@@ -162,16 +162,16 @@ fn a_template_gives_labels_and_annotations_only() {
         "t",
         json!({ "metadata": { "name": "x", "labels": { "a": "b" } }, "spec": inner }),
     );
-    trial.expect_faults(&[(body, &["spec.metadata.name: Forbidden: cannot be set"])]);
+    trial.expect_errors(&[(body, &["spec.metadata.name: Forbidden: cannot be set"])]);
     let old = trial
         .create(named("t", json!({ "spec": inner })))
         .expect("a valid template");
     assert_eq!(old["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"], 1);
     let shown = r#"{"labels":{"q":"r"},"Spec":{"Devices":{"Requests":[{"Name":"r","Exactly":{"DeviceClassName":"c","Selectors":null,"AllocationMode":"ExactCount","Count":1,"AdminAccess":null,"Tolerations":null,"Capacity":null},"FirstAvailable":null}],"Constraints":null,"Config":null}}}"#;
-    let fault = format!("spec: Invalid value: {shown}: field is immutable");
-    trial.expect_patch_faults(
+    let error = format!("spec: Invalid value: {shown}: field is immutable");
+    trial.expect_patch_errors(
         &old,
-        &[(json!({ "spec": { "metadata": { "labels": { "q": "r" } } } }), &[&fault])],
+        &[(json!({ "spec": { "metadata": { "labels": { "q": "r" } } } }), &[&error])],
     );
 }
 
@@ -179,7 +179,7 @@ fn a_template_gives_labels_and_annotations_only() {
 fn a_class_is_compiled_again_only_when_it_changes() {
     let trial = Trial::new(GROUP, "deviceclasses", deviceclasses::kind());
     let class = |spec: Value| named("c", spec);
-    trial.expect_faults(&[
+    trial.expect_errors(&[
         (class(json!({ "extendedResourceName": "ex.com/gpu" })), &[]),
         (
             class(json!({ "extendedResourceName": "cpu" })),
@@ -211,7 +211,7 @@ fn device(more: Value) -> Value {
 #[test]
 fn a_slice_is_for_one_sort_of_nodes() {
     let one_of = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required";
-    slices().expect_faults(&[
+    slices().expect_errors(&[
         (slice(json!({})), &[]),
         (slice(json!({ "allNodes": null })), &[&format!("spec: Required value: {one_of}")]),
         (slice(json!({ "nodeName": "n" })), &[
@@ -231,7 +231,7 @@ fn a_slice_is_for_one_sort_of_nodes() {
 
 #[test]
 fn devices_are_checked() {
-    slices().expect_faults(&[
+    slices().expect_errors(&[
         (device(json!({ "attributes": { "a": { "int": 1 }, "d.com/b": { "version": "1.2.3-a+b" } } })), &[]),
         (device(json!({ "attributes": { "a": {}, "b": { "version": "1.2" }, "c": { "int": 1, "bool": true } } })), &[
             "spec.devices[0].attributes[a]: Invalid value: \"\": exactly one value must be specified",
@@ -266,7 +266,7 @@ fn attributes_are_counted() {
     let attributes: serde_json::Map<String, Value> = (0..49)
         .map(|number| (format!("a{number}"), json!({ "int": number })))
         .collect();
-    slices().expect_faults(&[(
+    slices().expect_errors(&[(
         device(json!({ "attributes": attributes })),
         &[
             "spec.devices[0]: Invalid value: 49: the total number of attributes and capacities must not exceed 32",
@@ -282,31 +282,31 @@ fn shared_capacity_has_a_policy() {
         device(json!({ "allowMultipleAllocations": true, "capacity": capacity }))
     };
     let at = "spec.devices[0].capacity[mem].requestPolicy";
-    let fault = |text: &str| format!("{at}{text}");
-    slices().expect_faults(&[
+    let error = |text: &str| format!("{at}{text}");
+    slices().expect_errors(&[
         (shared(json!({ "default": "2", "validValues": ["1", "2"] })), &[]),
         (
             shared(json!({ "default": "3", "validValues": ["4", "2"] })),
             &[
-                &fault(".validValues[1]: Invalid value: \"2\": values must be sorted in ascending order"),
-                &fault(".validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy"),
+                &error(".validValues[1]: Invalid value: \"2\": values must be sorted in ascending order"),
+                &error(".validValues: Invalid value: \"3\": default value is not valid according to the requestPolicy"),
             ],
         ),
         (
             shared(json!({ "validRange": {} })),
-            &[&fault(".default: Required value: required when validRange is defined")],
+            &[&error(".default: Required value: required when validRange is defined")],
         ),
         (
             shared(json!({ "default": "3", "validRange": { "min": "2", "max": "11", "step": "2" } })),
             &[
-                &fault(".validRange.max: Invalid value: \"11\": max is larger than capacity value: 10"),
-                &fault(".validRange.step: Invalid value: \"3\": value is not a multiple of a given step (2) from (2)"),
-                &fault(".validRange.step: Invalid value: \"11\": value is not a multiple of a given step (2) from (2)"),
+                &error(".validRange.max: Invalid value: \"11\": max is larger than capacity value: 10"),
+                &error(".validRange.step: Invalid value: \"3\": value is not a multiple of a given step (2) from (2)"),
+                &error(".validRange.step: Invalid value: \"11\": value is not a multiple of a given step (2) from (2)"),
             ],
         ),
         (
             device(json!({ "capacity": { "mem": { "value": "1", "requestPolicy": {} } } })),
-            &[&fault(": Forbidden: allowMultipleAllocations must be true")],
+            &[&error(": Forbidden: allowMultipleAllocations must be true")],
         ),
     ]);
 }
@@ -320,7 +320,7 @@ fn a_slice_keeps_its_driver_and_dates_its_taints() {
     let made = &old["spec"]["devices"][0];
     assert_eq!(made["taints"][0]["timeAdded"], "1970-01-01T00:00:00Z");
     assert_eq!(made["attributes"]["a"], json!({ "int": 1 }), "lists are off by default");
-    trial.expect_patch_faults(
+    trial.expect_patch_errors(
         &old,
         &[(
             json!({ "spec": { "driver": "e" } }),

@@ -5,7 +5,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{number, push_immutable},
+    checks::{number, validate_immutable_fields},
     columns::{self, column, documented},
     kind::Kind,
     pod_template::validate_preemption_policy,
@@ -51,7 +51,7 @@ impl Strategy for PriorityClasses {
         let name = text_at(object, "/metadata/name");
         let value = number(object, "value").unwrap_or(0);
         if name.starts_with("system-") {
-            if let Some(why) = system_fault(name, value, is_true_at(object, "/globalDefault")) {
+            if let Some(why) = system_priority_class_error(name, value, is_true_at(object, "/globalDefault")) {
                 let detail = format!(
                     "priority class names with 'system-' prefix are reserved for system use only. error: {why}"
                 );
@@ -73,7 +73,7 @@ impl Strategy for PriorityClasses {
                 "may not be changed in an update.",
             ));
         }
-        push_immutable(&mut errors, new, old, &["preemptionPolicy"]);
+        validate_immutable_fields(new, old, &["preemptionPolicy"], &mut errors);
         errors
     }
 
@@ -91,7 +91,7 @@ impl Strategy for PriorityClasses {
     }
 }
 
-fn system_fault(name: &str, value: i64, is_default: bool) -> Option<String> {
+fn system_priority_class_error(name: &str, value: i64, is_default: bool) -> Option<String> {
     let Some((_, expected)) = OF_SYSTEM.iter().find(|(known, _)| *known == name) else {
         return Some(format!("{name} is not a known system priority class"));
     };
@@ -112,7 +112,7 @@ mod tests {
     fn high_values_and_system_names_are_reserved() {
         let class = |name: &str, value: i64| json!({ "metadata": { "name": name }, "value": value });
         let trial = Trial::new("scheduling.k8s.io", "priorityclasses", kind());
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (class("a", 1_000_000_000), &[]),
             (class("a", 1_000_000_001), &["value: Forbidden: maximum allowed value of a user defined priority is 1000000000"]),
             (class("system-node-critical", 2_000_001_000), &[]),
@@ -121,7 +121,7 @@ mod tests {
             ]),
         ]);
         let old = trial.create(class("a", 1)).expect("a valid class");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "description": "d" }), &[]),

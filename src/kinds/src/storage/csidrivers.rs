@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{number, push_immutable, push_unsupported},
+    checks::{number, validate_immutable_fields, validate_supported},
     columns::{self, column, documented},
     kind::Kind,
     values::{integer_at, is_true_at, items, remove, set_default, struct_mut, text},
@@ -62,10 +62,10 @@ impl Strategy for CsiDrivers {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec(
-            &mut errors,
+        validate_csi_driver_spec(
             object.get("spec").unwrap_or(&Value::Null),
             &Path::new("spec"),
+            &mut errors,
         );
         errors
     }
@@ -87,7 +87,7 @@ impl Strategy for CsiDrivers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_spec(&mut errors, new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"));
+        validate_csi_driver_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
         let pointer = "/spec/attachRequired";
         // The name of the field in messages is not that of the field.
         let path = Path::new("spec.attachedRequired");
@@ -96,7 +96,7 @@ impl Strategy for CsiDrivers {
             old.pointer(pointer),
             &path,
         ));
-        push_immutable(&mut errors, new, old, &["spec.volumeLifecycleModes"]);
+        validate_immutable_fields(new, old, &["spec.volumeLifecycleModes"], &mut errors);
         errors
     }
 
@@ -125,20 +125,20 @@ fn drop_gated(object: &mut Value) {
     }
 }
 
-fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_csi_driver_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
         if spec.get(field).is_none() {
             errors.push(Error::required(&path.child(field), ""));
         }
     }
-    push_unsupported(
-        errors,
+    validate_supported(
         spec,
         path,
         "fsGroupPolicy",
         &["File", "None", "ReadWriteOnceWithFSType"],
+        errors,
     );
-    push_token_requests(errors, spec, path);
+    validate_token_requests(spec, path, errors);
     let modes_path = path.child("volumeLifecycleModes");
     for mode in items(spec, "volumeLifecycleModes").iter().filter_map(Value::as_str) {
         if !["Persistent", "Ephemeral"].contains(&mode) {
@@ -168,7 +168,7 @@ fn push_spec(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_token_requests(errors: &mut ErrorList, spec: &Value, path: &Path<'_>) {
+fn validate_token_requests(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let list_path = path.child("tokenRequests");
     let requests = items(spec, "tokenRequests");
     for (index, request) in requests.iter().enumerate() {
@@ -205,8 +205,8 @@ mod tests {
     use crate::testing::{Trial, named};
 
     #[test]
-    fn faults() {
-        Trial::new("storage.k8s.io", "csidrivers", kind()).expect_faults(&[
+    fn errors() {
+        Trial::new("storage.k8s.io", "csidrivers", kind()).expect_errors(&[
             (named("d", json!({})), &[]),
             (named("d", json!({ "fsGroupPolicy": "Z", "volumeLifecycleModes": ["X"] })), &[
                 r#"spec.fsGroupPolicy: Unsupported value: "Z": supported values: "File", "None", "ReadWriteOnceWithFSType""#,
@@ -250,7 +250,7 @@ mod tests {
         let trial = Trial::new("storage.k8s.io", "csidrivers", kind());
         let driver = trial.create(named("d", json!({}))).expect("a valid driver");
         assert_eq!(driver["spec"]["volumeLifecycleModes"], json!(["Persistent"]));
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &driver,
             &[
                 (

@@ -8,11 +8,11 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_invalid, push_negative},
+    checks::{push_invalid, validate_nonnegative_field},
     columns::{self, column, described},
     internal::{self, Field, Shape},
     kind::Kind,
-    pod_template::push_driver_name,
+    pod_template::validate_csi_driver_name,
     values::{items, text},
 };
 
@@ -48,7 +48,7 @@ impl Strategy for CsiNodes {
         for (index, driver) in drivers(object).iter().enumerate() {
             let at = path.index(index);
             let earlier = drivers(object).get(..index).unwrap_or_default();
-            push_driver(&mut errors, driver, earlier, &at);
+            validate_csi_node_driver(driver, earlier, &at, &mut errors);
         }
         errors
     }
@@ -95,8 +95,8 @@ fn without_count(driver: &Value) -> Value {
     driver
 }
 
-fn push_driver(errors: &mut ErrorList, driver: &Value, earlier: &[Value], path: &Path<'_>) {
-    push_driver_name(text(driver, "name"), &path.child("name"), errors);
+fn validate_csi_node_driver(driver: &Value, earlier: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(driver, "name"), &path.child("name"), errors);
     let id = text(driver, "nodeID");
     let id_path = path.child("nodeID");
     if id.is_empty() {
@@ -110,7 +110,7 @@ fn push_driver(errors: &mut ErrorList, driver: &Value, earlier: &[Value], path: 
         ));
     }
     if let Some(allocatable) = driver.get("allocatable") {
-        push_negative(errors, allocatable, &path.child("allocatable"), "count");
+        validate_nonnegative_field(allocatable, &path.child("allocatable"), "count", errors);
     }
     let name = text(driver, "name");
     if earlier.iter().any(|earlier| text(earlier, "name") == name) {
@@ -126,7 +126,7 @@ fn push_driver(errors: &mut ErrorList, driver: &Value, earlier: &[Value], path: 
         if is_duplicate {
             errors.push(Error::duplicate(path, &key.into()));
         }
-        push_invalid(errors, path, key, names::qualified_name(key));
+        push_invalid(path, key, names::qualified_name(key), errors);
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     fn drivers_are_checked_and_stay() {
         let trial = Trial::new("storage.k8s.io", "csinodes", kind());
         let keyed = |keys: &[&str]| json!({ "name": "d", "nodeID": "1", "topologyKeys": keys });
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (
                 named("n", json!({ "drivers": [{ "name": "", "nodeID": "" }] })),
                 &[
@@ -161,11 +161,11 @@ mod tests {
             .create(named("n", json!({ "drivers": [{ "name": "d", "nodeID": "1" }] })))
             .expect("a valid node");
         let drivers = |drivers: Value| json!({ "spec": { "drivers": drivers } });
-        let fault = r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"2","TopologyKeys":null,"Allocatable":null}: field is immutable"#;
-        trial.expect_patch_faults(
+        let error = r#"spec.drivers: Invalid value: {"Name":"d","NodeID":"2","TopologyKeys":null,"Allocatable":null}: field is immutable"#;
+        trial.expect_patch_errors(
             &old,
             &[
-                (drivers(json!([{ "name": "d", "nodeID": "2" }])), &[fault]),
+                (drivers(json!([{ "name": "d", "nodeID": "2" }])), &[error]),
                 (
                     drivers(json!([{ "name": "d", "nodeID": "1", "allocatable": { "count": 3 } }])),
                     &[],

@@ -5,7 +5,9 @@ use trireme_machinery::field::{ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_class_name, push_immutable, push_negative_quantity, push_selector},
+    checks::{
+        validate_class_name, validate_immutable_fields, validate_nonnegative_quantity, validate_optional_label_selector,
+    },
     kind::Kind,
     pod_template::node_label_advice,
     values::{entries, items, text},
@@ -21,22 +23,22 @@ struct CsiStorageCapacities;
 impl Strategy for CsiStorageCapacities {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_selector(&mut errors, object.get("nodeTopology"), &Path::new("nodeTopology"));
-        push_class_name(
-            &mut errors,
+        validate_optional_label_selector(object.get("nodeTopology"), &Path::new("nodeTopology"), &mut errors);
+        validate_class_name(
             text(object, "storageClassName"),
             &Path::new("storageClassName"),
+            &mut errors,
         );
         // The largest size of a volume is not looked at, in Kubernetes as here.
         if let Some(capacity) = object.get("capacity") {
-            push_negative_quantity(&mut errors, capacity, &Path::new("capacity"));
+            validate_nonnegative_quantity(capacity, &Path::new("capacity"), &mut errors);
         }
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_immutable(&mut errors, new, old, &["nodeTopology", "storageClassName"]);
+        validate_immutable_fields(new, old, &["nodeTopology", "storageClassName"], &mut errors);
         errors
     }
 
@@ -76,14 +78,14 @@ mod tests {
     fn a_capacity_is_of_one_class_at_one_place() {
         let trial = Trial::new("storage.k8s.io", "csistoragecapacities", kind());
         let body = json!({ "metadata": {}, "storageClassName": "s", "capacity": "-1" });
-        trial.expect_faults(&[(
+        trial.expect_errors(&[(
             body,
             &["capacity: Invalid value: \"-1\": must be greater than or equal to 0"],
         )]);
         let old = trial
             .create(json!({ "metadata": {}, "storageClassName": "s" }))
             .expect("a valid capacity");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "capacity": "1Gi" }), &[]),

@@ -8,7 +8,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    checks::{push_immutable, push_invalid, push_unsupported},
+    checks::{push_invalid, validate_immutable_fields, validate_supported},
     columns::{self, column, documented},
     kind::Kind,
     pod_template::node_label_advice,
@@ -60,30 +60,30 @@ struct StorageClasses;
 impl Strategy for StorageClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_provisioner(&mut errors, text(object, "provisioner"), &Path::new("provisioner"));
-        push_parameter_faults(&mut errors, object, &Path::new("parameters"));
+        validate_provisioner(text(object, "provisioner"), &Path::new("provisioner"), &mut errors);
+        validate_parameters(object, &Path::new("parameters"), &mut errors);
         if !text(object, "reclaimPolicy").is_empty() {
-            push_unsupported(
-                &mut errors,
+            validate_supported(
                 object,
                 &Path::root(),
                 "reclaimPolicy",
                 &["Delete", "Retain"],
+                &mut errors,
             );
         }
         let modes = ["Immediate", "WaitForFirstConsumer"];
-        push_unsupported(&mut errors, object, &Path::root(), "volumeBindingMode", &modes);
-        push_topologies(&mut errors, object);
+        validate_supported(object, &Path::root(), "volumeBindingMode", &modes, &mut errors);
+        validate_allowed_topologies(object, &mut errors);
         errors
     }
 
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
-        push_immutable(
-            &mut errors,
+        validate_immutable_fields(
             new,
             old,
             &["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"],
+            &mut errors,
         );
         errors
     }
@@ -107,22 +107,22 @@ impl Strategy for StorageClasses {
     }
 }
 
-/// Who provisions: a qualified name in any case.
-pub(super) fn push_provisioner(errors: &mut ErrorList, provisioner: &str, path: &Path<'_>) {
+/// Validates the provisioner: a qualified name in any case (`validateProvisioner`).
+pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if provisioner.is_empty() {
         errors.push(Error::required(path, ""));
     } else {
         push_invalid(
-            errors,
             path,
             provisioner,
             names::qualified_name(&provisioner.to_lowercase()),
+            errors,
         );
     }
 }
 
 /// Parameters: not too many, not too long, none without a name.
-pub(super) fn push_parameter_faults(errors: &mut ErrorList, object: &Value, path: &Path<'_>) {
+pub(super) fn validate_parameters(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if entries(object, "parameters").count() > MAX_PARAMETERS {
         errors.push(Error::too_long(path, MAX_PARAMETERS));
         return;
@@ -139,7 +139,7 @@ pub(super) fn push_parameter_faults(errors: &mut ErrorList, object: &Value, path
     }
 }
 
-fn push_topologies(errors: &mut ErrorList, object: &Value) {
+fn validate_allowed_topologies(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("allowedTopologies");
     let terms = items(object, "allowedTopologies");
     for (at, term) in terms.iter().enumerate() {
@@ -148,7 +148,7 @@ fn push_topologies(errors: &mut ErrorList, object: &Value) {
         let expressions = items(term, "matchLabelExpressions");
         for (index, expression) in expressions.iter().enumerate() {
             let expression_path = expressions_path.index(index);
-            push_requirement(errors, expression, &expression_path);
+            validate_topology_selector_label_requirement(expression, &expression_path, errors);
             let key = text(expression, "key");
             if expressions
                 .iter()
@@ -167,7 +167,7 @@ fn push_topologies(errors: &mut ErrorList, object: &Value) {
     }
 }
 
-fn push_requirement(errors: &mut ErrorList, expression: &Value, path: &Path<'_>) {
+fn validate_topology_selector_label_requirement(expression: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     let values = items(expression, "values");
     if values.is_empty() {
@@ -179,7 +179,7 @@ fn push_requirement(errors: &mut ErrorList, expression: &Value, path: &Path<'_>)
         }
     }
     let key = text(expression, "key");
-    push_invalid(errors, &path.child("key"), key, names::qualified_name(key));
+    push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
 }
 
 /// A term without regard to the order in which it is written.
@@ -203,9 +203,9 @@ mod tests {
     use crate::testing::Trial;
 
     #[test]
-    fn faults() {
+    fn errors() {
         let topology = json!({ "matchLabelExpressions": [{ "key": "zone", "values": ["a", "a"] }] });
-        Trial::new("storage.k8s.io", "storageclasses", kind()).expect_faults(&[
+        Trial::new("storage.k8s.io", "storageclasses", kind()).expect_errors(&[
             (json!({ "metadata": {}, "provisioner": "Ex.com/P" }), &[]),
             (json!({ "metadata": {}, "provisioner": "", "reclaimPolicy": "Z", "volumeBindingMode": "Z" }), &[
                 "provisioner: Required value",
@@ -229,7 +229,7 @@ mod tests {
         let old = trial
             .create(json!({ "metadata": {}, "provisioner": "p" }))
             .expect("a valid class");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (json!({ "mountOptions": ["ro"], "allowVolumeExpansion": true }), &[]),

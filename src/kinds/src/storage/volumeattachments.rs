@@ -5,12 +5,12 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::{
-    checks::{number, push_class_name, require},
+    checks::{number, require, validate_class_name},
     columns::{self, column, documented},
     core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
     internal::{self, Field, Shape},
     kind::Kind,
-    pod_template::push_driver_name,
+    pod_template::validate_csi_driver_name,
     values::{entries, is_true_at, keep_field, keep_metadata, text, text_at},
 };
 
@@ -65,8 +65,8 @@ impl Strategy for VolumeAttachments {
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let mut errors = faults(object);
-        push_name_faults(&mut errors, object.get("spec").unwrap_or(&Value::Null));
+        let mut errors = validate_volume_attachment(object);
+        validate_attached_names(object.get("spec").unwrap_or(&Value::Null), &mut errors);
         errors
     }
 
@@ -76,8 +76,8 @@ impl Strategy for VolumeAttachments {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         // Kubernetes validates the object by itself and again as a change, and tells of both.
-        let mut errors = faults(new);
-        errors.extend(faults(new));
+        let mut errors = validate_volume_attachment(new);
+        errors.extend(validate_volume_attachment(new));
         if new.get("spec") != old.get("spec") {
             let shown = internal::compact(new.get("spec"), Shape::Struct(INTERNAL_SPEC));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
@@ -107,29 +107,29 @@ impl Strategy for VolumeAttachments {
     }
 }
 
-/// What is wrong with an attachment, old or new.
-fn faults(object: &Value) -> ErrorList {
+/// Validates an attachment, old or new (`ValidateVolumeAttachment`).
+fn validate_volume_attachment(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let none = Value::Null;
     let path = Path::new("spec");
     let spec = object.get("spec").unwrap_or(&none);
-    require(&mut errors, spec, &path, "attacher");
-    push_source(&mut errors, spec.get("source").unwrap_or(&none), &path.child("source"));
+    require(spec, &path, "attacher", &mut errors);
+    validate_volume_attachment_source(spec.get("source").unwrap_or(&none), &path.child("source"), &mut errors);
     let node = text(spec, "nodeName");
-    push_class_name(&mut errors, node, &path.child("nodeName"));
-    push_status(&mut errors, object.get("status").unwrap_or(&none), &Path::new("status"));
+    validate_class_name(node, &path.child("nodeName"), &mut errors);
+    validate_volume_attachment_status(object.get("status").unwrap_or(&none), &Path::new("status"), &mut errors);
     errors
 }
 
 /// New attachments must name what could be a driver and a volume.
-fn push_name_faults(errors: &mut ErrorList, spec: &Value) {
-    push_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
+fn validate_attached_names(spec: &Value, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(spec, "attacher"), &Path::new("spec.attacher"), errors);
     if let Some(volume) = spec.pointer("/source/persistentVolumeName").and_then(Value::as_str) {
-        push_class_name(errors, volume, &Path::new("spec.source.persistentVolumeName"));
+        validate_class_name(volume, &Path::new("spec.source.persistentVolumeName"), errors);
     }
 }
 
-fn push_source(errors: &mut ErrorList, source: &Value, path: &Path<'_>) {
+fn validate_volume_attachment_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (source.get("persistentVolumeName"), source.get("inlineVolumeSpec")) {
         (None, None) => {
             errors.push(Error::required(path, ONE_SOURCE));
@@ -148,7 +148,7 @@ fn push_source(errors: &mut ErrorList, source: &Value, path: &Path<'_>) {
     }
 }
 
-fn push_status(errors: &mut ErrorList, status: &Value, path: &Path<'_>) {
+fn validate_volume_attachment_status(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata_path = path.child("attachmentMetadata");
     let mut bytes = 0;
     for (key, value) in entries(status, "attachmentMetadata") {
@@ -183,7 +183,7 @@ mod tests {
         let trial = Trial::new("storage.k8s.io", "volumeattachments", kind());
         let volume =
             |name: &str| json!({ "attacher": "d", "nodeName": "n", "source": { "persistentVolumeName": name } });
-        trial.expect_faults(&[
+        trial.expect_errors(&[
             (
                 named("a", json!({ "attacher": "", "nodeName": "n", "source": {} })),
                 &[
@@ -204,12 +204,12 @@ mod tests {
         ]);
         let old = trial.create(named("a", volume("v"))).expect("a valid attachment");
         assert_eq!(old["status"], json!({ "attached": false }));
-        let fault = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
-        trial.expect_patch_faults(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[fault])]);
+        let failure = r#"spec: Invalid value: {"Attacher":"d","Source":{"PersistentVolumeName":"v","InlineVolumeSpec":null},"NodeName":"z"}: field is immutable"#;
+        trial.expect_patch_errors(&old, &[(json!({ "spec": { "nodeName": "z" } }), &[failure])]);
         let error = |error: Value| json!({ "attached": false, "attachError": error });
         let too_long = "status.attachError.message: Too long: may not be more than 1024 bytes";
         let code = "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive";
-        trial.expect_status_faults(
+        trial.expect_status_errors(
             &old,
             &[
                 (error(json!({ "message": "a".repeat(1024), "errorCode": 0 })), &[]),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
-use super::storageclasses::{push_parameter_faults, push_provisioner};
+use super::storageclasses::{validate_parameters, validate_provisioner};
 use crate::{
     columns::{self, column, documented},
     kind::Kind,
@@ -29,12 +29,12 @@ struct VolumeAttributesClasses;
 impl Strategy for VolumeAttributesClasses {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_provisioner(&mut errors, text(object, "driverName"), &Path::new("driverName"));
+        validate_provisioner(text(object, "driverName"), &Path::new("driverName"), &mut errors);
         let path = Path::new("parameters");
         if entries(object, "parameters").next().is_none() {
             errors.push(Error::required(&path, "must contain at least one key/value pair"));
         }
-        push_parameter_faults(&mut errors, object, &path);
+        validate_parameters(object, &path, &mut errors);
         errors
     }
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_class_has_a_driver_and_parameters_that_stay() {
         let trial = Trial::new("storage.k8s.io", "volumeattributesclasses", kind());
-        trial.expect_faults(&[(
+        trial.expect_errors(&[(
             json!({ "metadata": {}, "driverName": "" }),
             &[
                 "driverName: Required value",
@@ -73,7 +73,7 @@ mod tests {
         )]);
         let class = json!({ "metadata": {}, "driverName": "d", "parameters": { "a": "b" } });
         let old = trial.create(class).expect("a valid class");
-        trial.expect_patch_faults(
+        trial.expect_patch_errors(
             &old,
             &[
                 (

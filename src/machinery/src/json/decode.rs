@@ -17,7 +17,7 @@ enum Frame {
     Object(Object, String),
 }
 
-/// What the next token may be.
+/// The tokens that may come next.
 enum State {
     /// A value, or the end of the list that was just opened.
     FirstItem,

@@ -15,12 +15,12 @@ use serde_json::Value;
 
 pub use encode::{encode, encode_into, encode_str};
 pub(crate) use number::{double, go_float, number};
-pub use strict::{StrictFault, strict_faults};
+pub use strict::{StrictError, strict_errors};
 
-/// How deeply objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
+/// The depth to which objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
 /// recursive walk over a decoded tree may rely on it.
 pub const MAX_DEPTH: usize = 1_000;
-/// How many duplicate keys are reported; further ones are still resolved, the last one wins.
+/// The number of duplicate keys are reported; further ones are still resolved, the last one wins.
 pub const MAX_DUPLICATES: usize = 100;
 
 /// A decoded document.
@@ -59,7 +59,7 @@ pub fn decode(input: &[u8]) -> Result<Decoded, JsonError> {
     decode::Decoder::new(input).run()
 }
 
-/// How deeply a value nests: 0 for what is no list or object.
+/// The depth to which a value nests: 0 for what is no list or object.
 pub(crate) fn depth(value: &Value) -> usize {
     let deepest = match value {
         Value::Array(items) => items.iter().map(depth).max(),

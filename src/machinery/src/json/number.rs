@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use super::{JsonError, decode::unexpected};
 
-/// How many bytes the number at the start of the input has, and whether it is written as an integer.
+/// The number of bytes the number at the start of the input has, and whether it is written as an integer.
 pub(super) fn scan(input: &[u8]) -> Result<(usize, bool), JsonError> {
     let byte = |at: usize| input.get(at).copied();
     let digits = |mut at: usize| {

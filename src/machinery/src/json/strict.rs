@@ -1,22 +1,22 @@
 //! Duplicate and unknown fields in the order in which Go's strict decoder comes upon them.
 //!
 //! A decoded object has lost the order of its keys, so the document is looked at a second time. Only what lies on the
-//! way to a fault is followed, and that happens for faulty documents alone.
+//! way to an error is followed, and that happens for invalid documents alone.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt};
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// What strict decoding finds in a document that can be decoded.
+/// An error of strict decoding, in a document that can be decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StrictFault {
+pub enum StrictError {
     /// The path of a key that an object has twice.
     Duplicate(String),
     /// The path of a field that the type does not have.
     Unknown(String),
 }
 
-impl StrictFault {
+impl StrictError {
     fn path(&self) -> &str {
         match self {
             Self::Duplicate(path) | Self::Unknown(path) => path,
@@ -24,7 +24,7 @@ impl StrictFault {
     }
 }
 
-impl fmt::Display for StrictFault {
+impl fmt::Display for StrictError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Duplicate(path) => write!(out, "duplicate field \"{path}\""),
@@ -33,40 +33,40 @@ impl fmt::Display for StrictFault {
     }
 }
 
-/// The faults of a JSON document in its own order. As in Go nothing is told of what is within an unknown field, nor that
+/// The errors of a JSON document in its own order. As in Go nothing is told of what is within an unknown field, nor that
 /// there are two of it.
-pub fn strict_faults(input: &[u8], duplicates: Vec<String>, unknown: Vec<String>) -> Vec<StrictFault> {
-    let duplicates = duplicates.into_iter().map(StrictFault::Duplicate);
+pub fn strict_errors(input: &[u8], duplicates: Vec<String>, unknown: Vec<String>) -> Vec<StrictError> {
+    let duplicates = duplicates.into_iter().map(StrictError::Duplicate);
     if unknown.is_empty() {
         return duplicates.collect();
     }
-    let faults: Vec<StrictFault> = duplicates
-        .chain(unknown.into_iter().map(StrictFault::Unknown))
+    let errors: Vec<StrictError> = duplicates
+        .chain(unknown.into_iter().map(StrictError::Unknown))
         .collect();
-    let mut found = Vec::with_capacity(faults.len());
-    let below = faults.iter().map(StrictFault::path).enumerate().collect();
+    let mut found = Vec::with_capacity(errors.len());
+    let below = errors.iter().map(StrictError::path).enumerate().collect();
     let walk = Walk {
-        faults: &faults,
+        errors: &errors,
         below,
         found: &mut found,
     };
     match walk.deserialize(&mut serde_json::Deserializer::from_slice(input)) {
-        Ok(()) => found.iter().filter_map(|index| faults.get(*index)).cloned().collect(),
+        Ok(()) => found.iter().filter_map(|index| errors.get(*index)).cloned().collect(),
         // What serde cannot read but we can, such as a lone surrogate: no order is better than no answer.
-        Err(_) => faults,
+        Err(_) => errors,
     }
 }
 
 /// A value with what of it is sought.
 struct Walk<'a, 'f> {
-    faults: &'f [StrictFault],
-    /// Faults at or below this value, with their paths from here.
+    errors: &'f [StrictError],
+    /// Errors at or below this value, with their paths from here.
     below: Vec<(usize, &'f str)>,
     found: &'a mut Vec<usize>,
 }
 
 impl<'f> Walk<'_, 'f> {
-    /// The faults within the field `key`, with their paths from there.
+    /// The errors within the field `key`, with their paths from there.
     fn within(&self, key: &str) -> Vec<(usize, &'f str)> {
         let rest = |&(index, path): &(usize, &'f str)| {
             let rest = path.strip_prefix(key)?;
@@ -81,14 +81,14 @@ impl<'f> Walk<'_, 'f> {
     /// The same of a list's item.
     fn within_item(&self, index: usize) -> Vec<(usize, &'f str)> {
         let position = format!("[{index}]");
-        let rest = |&(fault, path): &(usize, &'f str)| {
+        let rest = |&(error, path): &(usize, &'f str)| {
             let rest = path.strip_prefix(&position)?;
-            Some((fault, rest.strip_prefix('.').unwrap_or(rest)))
+            Some((error, rest.strip_prefix('.').unwrap_or(rest)))
         };
         self.below.iter().filter_map(rest).collect()
     }
 
-    /// Notes the faults that are this very key; says whether the field is unknown.
+    /// Notes the errors that are this very key; says whether the field is unknown.
     fn meet(&mut self, key: &str, seen: &mut BTreeSet<usize>) -> bool {
         let here: Vec<usize> = self
             .below
@@ -96,7 +96,7 @@ impl<'f> Walk<'_, 'f> {
             .filter(|(_, path)| *path == key)
             .map(|(index, _)| *index)
             .collect();
-        let is_unknown = |index: &usize| matches!(self.faults.get(*index), Some(StrictFault::Unknown(_)));
+        let is_unknown = |index: &usize| matches!(self.errors.get(*index), Some(StrictError::Unknown(_)));
         if let Some(unknown) = here.iter().copied().find(is_unknown) {
             self.note(unknown);
             return true;
@@ -143,7 +143,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
                 self.within(&key)
             };
             fields.next_value_seed(Walk {
-                faults: self.faults,
+                errors: self.errors,
                 below,
                 found: &mut *self.found,
             })?;
@@ -155,7 +155,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
         let mut index = 0;
         while items
             .next_element_seed(Walk {
-                faults: self.faults,
+                errors: self.errors,
                 below: self.within_item(index),
                 found: &mut *self.found,
             })?
@@ -197,20 +197,20 @@ mod tests {
 
     fn texts(input: &str, duplicates: &[&str], unknown: &[&str]) -> Vec<String> {
         let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let faults = strict_faults(input.as_bytes(), owned(duplicates), owned(unknown));
-        faults.iter().map(ToString::to_string).collect()
+        let errors = strict_errors(input.as_bytes(), owned(duplicates), owned(unknown));
+        errors.iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn faults_come_as_they_stand_in_the_document() {
+    fn errors_come_as_they_stand_in_the_document() {
         let document = r#"{"z":1,"spec":{"b":1,"b":2,"items":[{},{"y":1,"name":"n","name":"m"}],"a":1},"c":0,"z":2}"#;
-        let faults = texts(
+        let errors = texts(
             document,
             &["spec.b", "spec.items[1].name"],
             &["c", "spec.a", "spec.items[1].y", "z"],
         );
         assert_eq!(
-            faults,
+            errors,
             [
                 "unknown field \"z\"",
                 "duplicate field \"spec.b\"",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_that_cannot_be_walked_keeps_its_faults() {
+    fn a_document_that_cannot_be_walked_keeps_its_errors() {
         assert_eq!(
             texts("{\"\\ud800\":0,\"a\":1,\"b\":1}", &[], &["b", "a"]),
             ["unknown field \"b\"", "unknown field \"a\""]

@@ -1,4 +1,4 @@
-//! What the decoder accepts, refuses and replaces.
+//! Tests of the input that the decoder accepts, refuses and replaces.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn error(input: &str) -> String {
 }
 
 #[test]
-fn faults_are_told_in_the_words_of_go() {
+fn errors_are_told_in_the_words_of_go() {
     let cases = r#"
         { => unexpected end of JSON input
         [1, => unexpected end of JSON input

@@ -36,10 +36,10 @@ pub(super) fn read(input: &[u8]) -> Result<(String, usize), JsonError> {
     }
 }
 
-/// What is looked at together; one step of vector instructions, or two.
+/// Bytes that are scanned together: one step of vector instructions, or two.
 const CHUNK: usize = 32;
 
-/// How many bytes stand for themselves.
+/// The number of leading bytes that stand for themselves.
 pub(super) fn plain_length(input: &[u8]) -> usize {
     let special = |b: u8| (b == b'"') | (b == b'\\') | (b < b' ');
     // Without an early end within a chunk, which would keep the compiler from using vector instructions.

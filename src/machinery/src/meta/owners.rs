@@ -51,12 +51,12 @@ impl<'a> OwnerReference<'a> {
         self.text("uid")
     }
 
-    /// Whether this owner is the managing controller.
+    /// Returns true if this owner is the managing controller.
     pub fn is_controller(self) -> bool {
         self.flag("controller").unwrap_or_default()
     }
 
-    /// Whether the owner's foreground deletion waits for this object.
+    /// Returns true if the owner's foreground deletion waits for this object.
     pub fn blocks_owner_deletion(self) -> bool {
         self.flag("blockOwnerDeletion").unwrap_or_default()
     }

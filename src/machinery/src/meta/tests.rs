@@ -1,4 +1,4 @@
-//! What metadata is refused, and how it is changed.
+//! Tests of the validation and the changes of metadata.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use crate::{
     names,
 };
 
-fn texts(faults: &ErrorList) -> Vec<String> {
-    faults.iter().map(ToString::to_string).collect()
+fn texts(errors: &ErrorList) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
 }
 
-/// Asserts that the faults begin with these texts, one each.
-fn assert_faults(faults: &ErrorList, expected: &[&str]) {
-    let texts = texts(faults);
+/// Asserts that the errors begin with these texts, one each.
+fn assert_errors(errors: &ErrorList, expected: &[&str]) {
+    let texts = texts(errors);
     let fits = texts.len() == expected.len() && texts.iter().zip(expected).all(|(t, e)| t.starts_with(e));
     assert!(fits, "{texts:#?}\nshould be\n{expected:#?}");
 }
@@ -22,7 +22,7 @@ fn assert_faults(faults: &ErrorList, expected: &[&str]) {
 fn check(metadata: Value, expected: &[&str]) {
     let object = json!({ "metadata": metadata });
     let name_check = names::name_is_dns_subdomain;
-    assert_faults(
+    assert_errors(
         &validate_builtin_object_meta(object.meta(), true, name_check, &Path::new("metadata")),
         expected,
     );
@@ -61,7 +61,7 @@ fn names_and_namespaces_are_checked() {
         ],
     );
     let node = json!({"metadata": {"name": "a", "namespace": "n"}});
-    assert_faults(
+    assert_errors(
         &validate_object_meta(node.meta(), false, names::name_is_dns_subdomain, &Path::new("metadata")),
         &["metadata.namespace: Forbidden: not allowed on this type"],
     );
@@ -148,13 +148,13 @@ fn updates_keep_the_identity() {
         "deletionGracePeriodSeconds": 0, "finalizers": ["a/b"],
     }});
     let same = validate_builtin_object_meta_update(old.meta(), old.meta(), &Path::new("metadata"));
-    assert_faults(&same, &[]);
+    assert_errors(&same, &[]);
 
     let new = json!({"metadata": {
         "name": "b", "namespace": "m", "uid": "v", "generation": 2, "deletionGracePeriodSeconds": 4,
         "finalizers": ["z", "a/b", "ex.test/new"], "labels": {"": ""},
     }});
-    assert_faults(
+    assert_errors(
         &validate_builtin_object_meta_update(new.meta(), old.meta(), &Path::new("metadata")),
         &[
             "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new \

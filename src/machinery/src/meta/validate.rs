@@ -1,4 +1,4 @@
-//! What metadata must be, with the texts and in the order of `k8s.io/apimachinery/pkg/api/validation`.
+//! Validation of metadata, with the texts and in the order of `k8s.io/apimachinery/pkg/api/validation`.
 
 use super::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Meta, OwnerReference};
 use crate::{
@@ -8,37 +8,37 @@ use crate::{
     selector::validate_labels,
 };
 
-/// How many bytes an object's annotations may have, keys and values together.
+/// The number of bytes an object's annotations may have, keys and values together.
 pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const FIELD_MANAGER_MAX_BYTES: usize = 128;
 const SUBRESOURCE_MAX_BYTES: usize = 256;
 
 /// Checks the metadata of a new object, or of an updated one by itself.
 pub fn validate_object_meta(meta: Meta<'_>, namespaced: bool, name_check: NameCheck, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let generate_name = meta.generate_name();
     if !generate_name.is_empty() {
         let texts = name_check(generate_name, true);
-        faults.extend(invalid(&path.child("generateName"), generate_name, &texts));
+        errors.extend(invalid(&path.child("generateName"), generate_name, &texts));
     }
     let name_path = path.child("name");
     if meta.name().is_empty() {
-        faults.push(Error::required(&name_path, "name or generateName is required"));
+        errors.push(Error::required(&name_path, "name or generateName is required"));
     } else {
-        faults.extend(invalid(&name_path, meta.name(), &name_check(meta.name(), false)));
+        errors.extend(invalid(&name_path, meta.name(), &name_check(meta.name(), false)));
     }
-    faults.extend(namespace_faults(meta.namespace(), namespaced, path));
+    errors.extend(validate_namespace(meta.namespace(), namespaced, path));
     if meta.generation() < 0 {
         let at = path.child("generation");
         let shown = meta.generation().to_string();
-        faults.push(Error::invalid_shown(&at, shown, "must be greater than or equal to 0"));
+        errors.push(Error::invalid_shown(&at, shown, "must be greater than or equal to 0"));
     }
-    faults.extend(validate_labels(meta.labels(), &path.child("labels")));
-    faults.extend(validate_annotations(meta.annotations(), &path.child("annotations")));
-    faults.extend(validate_owner_references(meta, &path.child("ownerReferences")));
-    faults.extend(validate_finalizers(meta, &path.child("finalizers")));
-    faults.extend(validate_managed_fields(meta, &path.child("managedFields")));
-    faults
+    errors.extend(validate_labels(meta.labels(), &path.child("labels")));
+    errors.extend(validate_annotations(meta.annotations(), &path.child("annotations")));
+    errors.extend(validate_owner_references(meta, &path.child("ownerReferences")));
+    errors.extend(validate_finalizers(meta, &path.child("finalizers")));
+    errors.extend(validate_managed_fields(meta, &path.child("managedFields")));
+    errors
 }
 
 /// As [`validate_object_meta`], and finalizers without a domain must be standard ones: what all built-in kinds
@@ -49,16 +49,16 @@ pub fn validate_builtin_object_meta(
     name_check: NameCheck,
     path: &Path<'_>,
 ) -> ErrorList {
-    let mut faults = validate_object_meta(meta, namespaced, name_check, path);
-    faults.extend(builtin_finalizer_faults(meta, path));
-    faults
+    let mut errors = validate_object_meta(meta, namespaced, name_check, path);
+    errors.extend(validate_builtin_finalizers(meta, path));
+    errors
 }
 
 fn invalid<'a>(path: &'a Path<'_>, value: &'a str, texts: &'a [String]) -> impl Iterator<Item = Error> + 'a {
     texts.iter().map(move |text| Error::invalid_str(path, value, text))
 }
 
-fn namespace_faults(namespace: &str, namespaced: bool, path: &Path<'_>) -> ErrorList {
+fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>) -> ErrorList {
     let at = path.child("namespace");
     match (namespaced, namespace) {
         (true, "") => vec![Error::required(&at, "")],
@@ -70,25 +70,25 @@ fn namespace_faults(namespace: &str, namespaced: bool, path: &Path<'_>) -> Error
 
 /// Checks the keys of annotations, in any case, and their total size.
 pub fn validate_annotations(annotations: Option<&Object>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let mut size = 0;
     for (key, value) in annotations.into_iter().flatten() {
         let texts = names::qualified_name(&key.to_lowercase());
-        faults.extend(invalid(path, key, &texts));
+        errors.extend(invalid(path, key, &texts));
         size += key.len() + value.as_str().map_or(0, str::len);
     }
     if size > ANNOTATIONS_MAX_BYTES {
-        faults.push(Error::too_long(path, ANNOTATIONS_MAX_BYTES));
+        errors.push(Error::too_long(path, ANNOTATIONS_MAX_BYTES));
     }
-    faults
+    errors
 }
 
 /// Checks that owners are fully named, may own, and that one at most is the controller.
 pub fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let mut controller: Option<String> = None;
     for owner in meta.owner_references() {
-        faults.extend(owner_faults(owner, path));
+        errors.extend(validate_owner_reference(owner, path));
         if !owner.is_controller() {
             continue;
         }
@@ -100,18 +100,18 @@ pub fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
-                faults.push(Error::invalid_shown(path, format!("[{}]", all.join(",")), &detail));
+                errors.push(Error::invalid_shown(path, format!("[{}]", all.join(",")), &detail));
             }
         }
     }
-    faults
+    errors
 }
 
-fn owner_faults(owner: OwnerReference<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+fn validate_owner_reference(owner: OwnerReference<'_>, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
     if owner.group_version().is_none() {
         let at = path.child("apiVersion");
-        faults.push(Error::invalid_str(
+        errors.push(Error::invalid_str(
             &at,
             owner.api_version(),
             "version must not be empty",
@@ -119,15 +119,15 @@ fn owner_faults(owner: OwnerReference<'_>, path: &Path<'_>) -> ErrorList {
     }
     for (field, text) in [("kind", owner.kind()), ("name", owner.name()), ("uid", owner.uid())] {
         if text.is_empty() {
-            faults.push(Error::invalid_str(&path.child(field), "", "must not be empty"));
+            errors.push(Error::invalid_str(&path.child(field), "", "must not be empty"));
         }
     }
     // Events come and go by themselves; an owner that expires would take its dependents along.
     if owner.api_version() == "v1" && owner.kind() == "Event" {
         let detail = "/v1, Kind=Event is disallowed from being an owner";
-        faults.push(Error::invalid_shown(path, owner.shown(), detail));
+        errors.push(Error::invalid_shown(path, owner.shown(), detail));
     }
-    faults
+    errors
 }
 
 /// Checks one finalizer's name.
@@ -137,73 +137,73 @@ pub fn validate_finalizer_name(name: &str, path: &Path<'_>) -> ErrorList {
 
 /// Checks the finalizers' names, and that the two garbage collection modes are not both asked for.
 pub fn validate_finalizers(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults: ErrorList = meta
+    let mut errors: ErrorList = meta
         .finalizers()
         .flat_map(|f| validate_finalizer_name(f, path))
         .collect();
     if meta.has_finalizer(FINALIZER_ORPHAN) && meta.has_finalizer(FINALIZER_FOREGROUND) {
         let all: Vec<String> = meta.finalizers().map(quote).collect();
         let detail = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
-        faults.push(Error::invalid_shown(path, format!("[{}]", all.join(",")), &detail));
+        errors.push(Error::invalid_shown(path, format!("[{}]", all.join(",")), &detail));
     }
-    faults
+    errors
 }
 
-/// Whether a finalizer without a domain is one that Kubernetes itself knows.
+/// Returns true if a finalizer without a domain is one that Kubernetes itself knows.
 pub fn is_standard_finalizer(name: &str) -> bool {
     matches!(name, "kubernetes" | FINALIZER_ORPHAN | FINALIZER_FOREGROUND)
 }
 
-pub(super) fn builtin_finalizer_faults(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
+pub(super) fn validate_builtin_finalizers(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     let finalizers = path.child("finalizers");
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     for (index, name) in meta.finalizers().enumerate() {
         if !name.contains('/') && !is_standard_finalizer(name) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(Error::invalid_str(&finalizers.index(index), name, detail));
+            errors.push(Error::invalid_str(&finalizers.index(index), name, detail));
         }
     }
-    faults
+    errors
 }
 
 /// Checks `managedFields` entry by entry.
 pub fn validate_managed_fields(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     for (index, entry) in meta.managed_fields().enumerate() {
         let at = path.index(index);
         let text = |field: &str| entry.get(field).and_then(|v| v.as_str()).unwrap_or_default();
         let operation = text("operation");
         if !matches!(operation, "Apply" | "Update") {
             let detail = "must be `Apply` or `Update`";
-            faults.push(Error::invalid_str(&at.child("operation"), operation, detail));
+            errors.push(Error::invalid_str(&at.child("operation"), operation, detail));
         }
         let fields_type = text("fieldsType");
         if !matches!(fields_type, "" | "FieldsV1") {
-            faults.push(Error::invalid_str(
+            errors.push(Error::invalid_str(
                 &at.child("fieldsType"),
                 fields_type,
                 "must be `FieldsV1`",
             ));
         }
-        faults.extend(validate_field_manager(text("manager"), &at.child("manager")));
+        errors.extend(validate_field_manager(text("manager"), &at.child("manager")));
         if text("subresource").len() > SUBRESOURCE_MAX_BYTES {
-            faults.push(Error::too_long(&at.child("subresource"), SUBRESOURCE_MAX_BYTES));
+            errors.push(Error::too_long(&at.child("subresource"), SUBRESOURCE_MAX_BYTES));
         }
     }
-    faults
+    errors
 }
 
 /// Checks a field manager's name: not too long, and printable.
 pub fn validate_field_manager(manager: &str, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     if manager.len() > FIELD_MANAGER_MAX_BYTES {
-        faults.push(Error::too_long(path, FIELD_MANAGER_MAX_BYTES));
+        errors.push(Error::too_long(path, FIELD_MANAGER_MAX_BYTES));
     }
     for (at, c) in manager.char_indices() {
         if c.is_control() || (c.is_whitespace() && c != ' ') {
             let detail = format!("invalid character U+{:04X} (at position {at})", u32::from(c));
-            faults.push(Error::invalid_str(path, manager, &detail));
+            errors.push(Error::invalid_str(path, manager, &detail));
         }
     }
-    faults
+    errors
 }

@@ -1,11 +1,11 @@
-//! What an update may change in metadata, with the texts and in the order of
+//! Validation of changes of metadata, with the texts and in the order of
 //! `k8s.io/apimachinery/pkg/api/validation`.
 
 use serde_json::Value;
 
 use super::{
     Meta,
-    validate::{builtin_finalizer_faults, validate_annotations, validate_managed_fields, validate_owner_references},
+    validate::{validate_annotations, validate_builtin_finalizers, validate_managed_fields, validate_owner_references},
 };
 use crate::{
     field::{Error, ErrorList, Path, quote},
@@ -16,39 +16,39 @@ use crate::{
 /// [`validate_object_meta`](super::validate_object_meta) on the new object, as Kubernetes does; that labels and
 /// annotations are then reported twice is what its clients see.
 pub fn validate_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     if old.is_terminating() {
-        faults.extend(validate_new_finalizers(new, old, &path.child("finalizers")));
+        errors.extend(validate_new_finalizers(new, old, &path.child("finalizers")));
     }
     if new.resource_version().is_empty() {
         let at = path.child("resourceVersion");
-        faults.push(Error::invalid_str(&at, "", "must be specified for an update"));
+        errors.push(Error::invalid_str(&at, "", "must be specified for an update"));
     }
     if new.generation() < old.generation() {
         let at = path.child("generation");
         let shown = new.generation().to_string();
-        faults.push(Error::invalid_shown(&at, shown, "must not be decremented"));
+        errors.push(Error::invalid_shown(&at, shown, "must not be decremented"));
     }
     for field in ["name", "namespace", "uid"] {
         let (is, was) = (Value::from(new.text(field)), Value::from(old.text(field)));
-        faults.extend(validate_immutable_field(Some(&is), Some(&was), &path.child(field)));
+        errors.extend(validate_immutable_field(Some(&is), Some(&was), &path.child(field)));
     }
     for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         let (is, was) = (new.fields().get(field), old.fields().get(field));
-        faults.extend(validate_immutable_field(is, was, &path.child(field)));
+        errors.extend(validate_immutable_field(is, was, &path.child(field)));
     }
-    faults.extend(validate_labels(new.labels(), &path.child("labels")));
-    faults.extend(validate_annotations(new.annotations(), &path.child("annotations")));
-    faults.extend(validate_owner_references(new, &path.child("ownerReferences")));
-    faults.extend(validate_managed_fields(new, &path.child("managedFields")));
-    faults
+    errors.extend(validate_labels(new.labels(), &path.child("labels")));
+    errors.extend(validate_annotations(new.annotations(), &path.child("annotations")));
+    errors.extend(validate_owner_references(new, &path.child("ownerReferences")));
+    errors.extend(validate_managed_fields(new, &path.child("managedFields")));
+    errors
 }
 
 /// As [`validate_object_meta_update`], with the finalizer rule of built-in kinds.
 pub fn validate_builtin_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> ErrorList {
-    let mut faults = validate_object_meta_update(new, old, path);
-    faults.extend(builtin_finalizer_faults(new, path));
-    faults
+    let mut errors = validate_object_meta_update(new, old, path);
+    errors.extend(validate_builtin_finalizers(new, path));
+    errors
 }
 
 /// Refuses a changed value: `field is immutable`. Absent and null are the same.

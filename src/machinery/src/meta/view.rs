@@ -148,7 +148,7 @@ impl<'a> Meta<'a> {
         self.0.get("deletionTimestamp")?.as_str()
     }
 
-    /// Whether the object is being deleted.
+    /// Returns true if the object is being deleted.
     pub fn is_terminating(self) -> bool {
         self.deletion_timestamp().is_some()
     }
@@ -188,7 +188,7 @@ impl<'a> Meta<'a> {
         self.items("finalizers").filter_map(Value::as_str)
     }
 
-    /// Whether the object has this finalizer.
+    /// Returns true if the object has this finalizer.
     pub fn has_finalizer(self, name: &str) -> bool {
         self.finalizers().any(|f| f == name)
     }

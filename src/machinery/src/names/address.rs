@@ -65,9 +65,9 @@ pub fn ip(value: &str) -> Vec<String> {
 
 /// An address in a newer field: strict and canonical.
 pub fn canonical_ip(value: &str) -> Vec<String> {
-    let faults = ip(value);
-    if !faults.is_empty() {
-        return faults;
+    let errors = ip(value);
+    if !errors.is_empty() {
+        return errors;
     }
     not_canonical(value, parse_ip_sloppy(value).map(|a| a.to_string()))
 }
@@ -99,9 +99,9 @@ pub fn cidr(value: &str) -> Vec<String> {
 
 /// A block in a newer field: strict and canonical.
 pub fn canonical_cidr(value: &str) -> Vec<String> {
-    let faults = cidr(value);
-    if !faults.is_empty() {
-        return faults;
+    let errors = cidr(value);
+    if !errors.is_empty() {
+        return errors;
     }
     not_canonical(
         value,
@@ -122,12 +122,12 @@ fn masked(address: IpAddr, length: u8) -> IpAddr {
     }
 }
 
-/// Whether an address that is already stored may stay.
+/// Returns true if an address that is already stored may stay.
 pub fn is_legacy_ip(value: &str) -> bool {
     parse_ip_sloppy(value).is_some()
 }
 
-/// Whether a block that is already stored may stay.
+/// Returns true if a block that is already stored may stay.
 pub fn is_legacy_cidr(value: &str) -> bool {
     parse_cidr_sloppy(value).is_some()
 }

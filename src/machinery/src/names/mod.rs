@@ -1,7 +1,7 @@
 //! Which names Kubernetes accepts, and what it says of those that it does not.
 //!
-//! Every check returns the faults as texts, none if the value is good. The texts and the order of the
-//! faults are those of `k8s.io/apimachinery/pkg/util/validation`; callers wrap them in
+//! Every check returns the errors as texts, none if the value is good. The texts and the order of the
+//! errors are those of `k8s.io/apimachinery/pkg/util/validation`; callers wrap them in
 //! [`crate::field::Error::invalid_str`]. Patterns are matched by hand, not by a regular expression engine:
 //! names are checked on every write.
 
@@ -33,8 +33,8 @@ const KEY_RULE: &str =
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 const KEY_EXAMPLES: &[&str] = &["MyName", "my.name", "123-abc"];
 
-/// A fault text that ends in the pattern, as Kubernetes composes it.
-fn pattern_fault(rule: &str, format: &str, examples: &[&str]) -> String {
+/// A error text that ends in the pattern, as Kubernetes composes it.
+fn regex_error(rule: &str, format: &str, examples: &[&str]) -> String {
     if examples.is_empty() {
         return format!("{rule} (regex used for validation is '{format}')");
     }
@@ -59,151 +59,147 @@ fn out_of_range(low: i64, high: i64) -> String {
 
 /// A lower case DNS label (RFC 1123): `my-name`.
 pub fn dns1123_label(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_LABEL_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_LABEL_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_LABEL_MAX_LENGTH));
     }
     if !is_label(value) {
-        faults.push(if is_subdomain(value) {
+        errors.push(if is_subdomain(value) {
             "must not contain dots".to_owned()
         } else {
             let rule = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
                         and must start and end with an alphanumeric character";
-            pattern_fault(rule, LABEL_FORMAT, &["my-name", "123-abc"])
+            regex_error(rule, LABEL_FORMAT, &["my-name", "123-abc"])
         });
     }
-    faults
+    errors
 }
 
 /// A lower case DNS name (RFC 1123): `example.com`.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
     }
     if !is_subdomain(value) {
-        faults.push(subdomain_fault());
+        errors.push(subdomain_error());
     }
-    faults
+    errors
 }
 
-fn subdomain_fault() -> String {
+fn subdomain_error() -> String {
     let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
                 and must start and end with an alphanumeric character";
-    pattern_fault(rule, SUBDOMAIN_FORMAT, &["example.com"])
+    regex_error(rule, SUBDOMAIN_FORMAT, &["example.com"])
 }
 
 /// A DNS name that may have underscores, as SRV names in search domains have.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
     }
     if !value.split('.').all(pattern::is_underscore_label) {
         let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or \
                     '.', and must start and end with an alphanumeric character";
         let format = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
-        faults.push(pattern_fault(rule, format, &["example.com"]));
+        errors.push(regex_error(rule, format, &["example.com"]));
     }
-    faults
+    errors
 }
 
 /// A DNS label that begins with a letter (RFC 1035): `my-name`.
 pub fn dns1035_label(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_LABEL_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_LABEL_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_LABEL_MAX_LENGTH));
     }
     if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
         let rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
                     alphabetic character, and end with an alphanumeric character";
         let format = "[a-z]([-a-z0-9]*[a-z0-9])?";
-        faults.push(pattern_fault(rule, format, &["my-name", "abc-123"]));
+        errors.push(regex_error(rule, format, &["my-name", "abc-123"]));
     }
-    faults
+    errors
 }
 
 /// A DNS name with a leading wildcard: `*.example.com`.
 pub fn wildcard_dns1123_subdomain(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
     }
     if !value.strip_prefix("*.").is_some_and(is_subdomain) {
         let rule = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
                     must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric \
                     character";
-        faults.push(pattern_fault(
+        errors.push(regex_error(
             rule,
             &format!(r"\*\.{SUBDOMAIN_FORMAT}"),
             &["*.example.com"],
         ));
     }
-    faults
+    errors
 }
 
 /// A DNS name of two or more labels; a trailing dot is allowed.
 pub fn fully_qualified_domain_name(value: &str) -> Vec<String> {
     let name = value.strip_suffix('.').unwrap_or(value);
-    let faults = dns1123_subdomain(name);
-    if !faults.is_empty() {
-        return vec![faults.join(",")];
+    let errors = dns1123_subdomain(name);
+    if !errors.is_empty() {
+        return vec![errors.join(",")];
     }
     if !name.contains('.') {
         return vec!["should be a domain with at least two segments separated by dots".to_owned()];
     }
     name.split('.')
         .map(dns1123_label)
-        .filter(|faults| !faults.is_empty())
-        .map(|faults| faults.join(","))
+        .filter(|errors| !errors.is_empty())
+        .map(|errors| errors.join(","))
         .collect()
 }
 
 /// A label or annotation key, a condition type, a resource name: `name` or `example.com/name`.
 pub fn qualified_name(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let name = match value.split_once('/') {
         None => value,
         Some((_, rest)) if rest.contains('/') => {
-            let fault = pattern_fault(&format!("a valid label key {KEY_RULE}"), KEY_FORMAT, KEY_EXAMPLES);
+            let error = regex_error(&format!("a valid label key {KEY_RULE}"), KEY_FORMAT, KEY_EXAMPLES);
             return vec![format!(
-                "{fault} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "{error} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
         Some(("", name)) => {
-            faults.push("prefix part must be non-empty".to_owned());
+            errors.push("prefix part must be non-empty".to_owned());
             name
         }
         Some((prefix, name)) => {
             if prefix.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
-                faults.push(format!("prefix part {}", too_many_bytes(DNS1123_SUBDOMAIN_MAX_LENGTH)));
+                errors.push(format!("prefix part {}", too_many_bytes(DNS1123_SUBDOMAIN_MAX_LENGTH)));
             }
             if !is_subdomain(prefix) {
-                faults.push(format!("prefix part {}", subdomain_fault()));
+                errors.push(format!("prefix part {}", subdomain_error()));
             }
             name
         }
     };
     if name.is_empty() {
-        faults.push("name part must be non-empty".to_owned());
+        errors.push("name part must be non-empty".to_owned());
     } else if name.len() > LABEL_MAX_LENGTH {
-        faults.push(format!("name part {}", too_many_bytes(LABEL_MAX_LENGTH)));
+        errors.push(format!("name part {}", too_many_bytes(LABEL_MAX_LENGTH)));
     }
     if !pattern::is_key(name) {
-        faults.push(pattern_fault(
-            &format!("name part {KEY_RULE}"),
-            KEY_FORMAT,
-            KEY_EXAMPLES,
-        ));
+        errors.push(regex_error(&format!("name part {KEY_RULE}"), KEY_FORMAT, KEY_EXAMPLES));
     }
-    faults
+    errors
 }
 
 /// A key that must have a domain: `example.com/name`.
 pub fn domain_prefixed_key(value: &str) -> Vec<String> {
-    let faults = qualified_name(value);
-    if !faults.is_empty() {
-        return faults;
+    let errors = qualified_name(value);
+    if !errors.is_empty() {
+        return errors;
     }
     match value.split_once('/') {
         None => vec![r#"must be a domain-prefixed key (such as "acme.io/foo")"#.to_owned()],
@@ -215,9 +211,9 @@ pub fn domain_prefixed_key(value: &str) -> Vec<String> {
 pub fn domain_prefixed_path(value: &str) -> Vec<String> {
     match value.split_once('/') {
         Some((domain, path)) if !domain.is_empty() && !path.is_empty() => {
-            let mut faults = dns1123_subdomain(domain);
-            faults.extend(http_path(path));
-            faults
+            let mut errors = dns1123_subdomain(domain);
+            errors.extend(http_path(path));
+            errors
         }
         _ => vec![r#"must be a domain-prefixed path (such as "acme.io/foo")"#.to_owned()],
     }
@@ -232,37 +228,37 @@ pub fn http_path(value: &str) -> Vec<String> {
     {
         return Vec::new();
     }
-    vec![pattern_fault("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", &[])]
+    vec![regex_error("Invalid path", r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", &[])]
 }
 
 /// A label's value; empty is good.
 pub fn label_value(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > LABEL_MAX_LENGTH {
-        faults.push(too_many_bytes(LABEL_MAX_LENGTH));
+        errors.push(too_many_bytes(LABEL_MAX_LENGTH));
     }
     if !value.is_empty() && !pattern::is_key(value) {
         let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
                     and must start and end with an alphanumeric character";
         let examples = ["MyValue", "my_value", "12345"];
-        faults.push(pattern_fault(rule, &format!("({KEY_FORMAT})?"), &examples));
+        errors.push(regex_error(rule, &format!("({KEY_FORMAT})?"), &examples));
     }
-    faults
+    errors
 }
 
 /// A key of a ConfigMap or Secret, which may become a file's name.
 pub fn config_map_key(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > DNS1123_SUBDOMAIN_MAX_LENGTH {
-        faults.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
+        errors.push(too_many_characters(DNS1123_SUBDOMAIN_MAX_LENGTH));
     }
     if value.is_empty() || !all(value, |b| b.is_ascii_alphanumeric() || b"-._".contains(&b)) {
         let rule = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'";
         let examples = ["key.name", "KEY_NAME", "key-name"];
-        faults.push(pattern_fault(rule, "[-._a-zA-Z0-9]+", &examples));
+        errors.push(regex_error(rule, "[-._a-zA-Z0-9]+", &examples));
     }
-    faults.extend(directory_prefix(value));
-    faults
+    errors.extend(directory_prefix(value));
+    errors
 }
 
 fn directory_prefix(value: &str) -> Option<String> {
@@ -275,29 +271,29 @@ fn directory_prefix(value: &str) -> Option<String> {
 
 /// The name of an environment variable in a container.
 pub fn env_var_name(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.is_empty() {
-        faults.push("environment variable name must be non-empty".to_owned());
+        errors.push("environment variable name must be non-empty".to_owned());
     }
     if !all(value, |b| (b == b' ' || b.is_ascii_graphic()) && b != b'=') {
         let rule = "a valid environment variable name must consist only of printable ASCII characters other than '='";
-        faults.push(rule.to_owned());
+        errors.push(rule.to_owned());
     }
-    faults
+    errors
 }
 
 /// The name of an environment variable as shells know it.
 pub fn strict_env_var_name(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
     if value.is_empty() || value.starts_with(|c: char| c.is_ascii_digit()) || !all(value, good) {
         let rule = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or \
                     '.', and must not start with a digit";
         let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        faults.push(pattern_fault(rule, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
+        errors.push(regex_error(rule, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples));
     }
-    faults.extend(directory_prefix(value));
-    faults
+    errors.extend(directory_prefix(value));
+    errors
 }
 
 /// An identifier of the C language.
@@ -308,7 +304,7 @@ pub fn c_identifier(value: &str) -> Vec<String> {
     }
     let rule = "a valid C identifier must start with alphabetic character or '_', followed by a string of \
                 alphanumeric characters or '_'";
-    vec![pattern_fault(
+    vec![regex_error(
         rule,
         "[A-Za-z_][A-Za-z0-9_]*",
         &["my_name", "MY_NAME", "MyName"],
@@ -325,7 +321,7 @@ pub fn condition_reason(value: &str) -> Vec<String> {
     let rule = "a condition reason must start with alphabetic character, optionally followed by a string of \
                 alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'";
     let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
-    vec![pattern_fault(rule, "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", &examples)]
+    vec![regex_error(rule, "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", &examples)]
 }
 
 /// The name of an HTTP header.
@@ -334,7 +330,7 @@ pub fn http_header_name(value: &str) -> Vec<String> {
         return Vec::new();
     }
     let rule = "a valid HTTP header must consist of alphanumeric characters or '-'";
-    vec![pattern_fault(rule, "[-A-Za-z0-9]+", &["X-Header-Name"])]
+    vec![regex_error(rule, "[-A-Za-z0-9]+", &["X-Header-Name"])]
 }
 
 /// A percentage: `50%`.
@@ -344,28 +340,28 @@ pub fn percent(value: &str) -> Vec<String> {
         return Vec::new();
     }
     let rule = "a valid percent string must be a numeric string followed by an ending '%'";
-    vec![pattern_fault(rule, "[0-9]+%", &["1%", "93%"])]
+    vec![regex_error(rule, "[0-9]+%", &["1%", "93%"])]
 }
 
 /// The name of a port (an IANA service name).
 pub fn port_name(value: &str) -> Vec<String> {
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if value.len() > 15 {
-        faults.push(too_many_characters(15));
+        errors.push(too_many_characters(15));
     }
     if value.is_empty() || !all(value, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') {
-        faults.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
+        errors.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
     }
     if !value.bytes().any(|b| b.is_ascii_lowercase()) {
-        faults.push("must contain at least one letter (a-z)".to_owned());
+        errors.push("must contain at least one letter (a-z)".to_owned());
     }
     if value.contains("--") {
-        faults.push("must not contain consecutive hyphens".to_owned());
+        errors.push("must not contain consecutive hyphens".to_owned());
     }
     if value.starts_with('-') || value.ends_with('-') {
-        faults.push("must not begin or end with a hyphen".to_owned());
+        errors.push("must not begin or end with a hyphen".to_owned());
     }
-    faults
+    errors
 }
 
 /// The number of a port.

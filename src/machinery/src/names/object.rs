@@ -5,7 +5,7 @@ use super::{dns1035_label, dns1123_label, dns1123_subdomain};
 /// A check of an object's name. The flag says that the value is a `generateName`, which only begins a name.
 pub type NameCheck = fn(&str, bool) -> Vec<String>;
 
-/// What a generated name may look like: a trailing dash is fine, since more follows.
+/// The rule for the prefix of a generated name: a trailing dash is fine, since more follows.
 fn completed(name: &str, prefix: bool) -> std::borrow::Cow<'_, str> {
     match name.strip_suffix('-') {
         Some(stem) if prefix && !stem.is_empty() => {
@@ -42,7 +42,7 @@ pub fn name_is_path_segment(name: &str, prefix: bool) -> Vec<String> {
     }
 }
 
-/// Whether the name can be one segment of a URL's path.
+/// Returns true if the name can be one segment of a URL's path.
 pub fn path_segment_name(name: &str) -> Vec<String> {
     if name == "." || name == ".." {
         return vec![format!("may not be '{name}'")];
@@ -50,7 +50,7 @@ pub fn path_segment_name(name: &str) -> Vec<String> {
     path_segment_prefix(name)
 }
 
-/// Whether the name can begin one segment of a URL's path.
+/// Returns true if the name can begin one segment of a URL's path.
 pub fn path_segment_prefix(name: &str) -> Vec<String> {
     ["/", "%"]
         .into_iter()

@@ -1,11 +1,11 @@
 //! The shapes that names are made of.
 
-/// Whether every byte is good.
+/// Returns true if every byte is good.
 pub(super) fn all(text: &str, good: impl Fn(u8) -> bool) -> bool {
     text.bytes().all(good)
 }
 
-/// Whether the last byte is a letter or digit.
+/// Returns true if the last byte is a letter or digit.
 pub(super) fn ends_alphanumeric(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphanumeric())
 }

@@ -1,8 +1,8 @@
-//! What names are refused, case by case.
+//! Tests of the names that are refused, case by case.
 
 use super::*;
 
-/// `check name` per line, then `|` and a part of each expected fault, joined by `|`; none for good names.
+/// `check name` per line, then `|` and a part of each expected error, joined by `|`; none for good names.
 fn run(cases: &str, check: fn(&str, &str) -> Vec<String>) {
     for line in cases.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut parts = line.split(" | ");
@@ -16,9 +16,9 @@ fn run(cases: &str, check: fn(&str, &str) -> Vec<String>) {
             .replace("{64}", &"x".repeat(64))
             .replace("{254}", &"x".repeat(254));
         let expected: Vec<&str> = parts.collect();
-        let faults = check(name, &value);
-        let fits = faults.len() == expected.len() && faults.iter().zip(&expected).all(|(f, e)| f.contains(e));
-        assert!(fits, "{line}\n{faults:#?}");
+        let errors = check(name, &value);
+        let fits = errors.len() == expected.len() && errors.iter().zip(&expected).all(|(f, e)| f.contains(e));
+        assert!(fits, "{line}\n{errors:#?}");
     }
 }
 
@@ -53,7 +53,7 @@ fn check(name: &str, value: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_and_their_faults() {
+fn names_and_their_errors() {
     run(
         r#"
         label a-1
@@ -121,7 +121,7 @@ fn names_and_their_faults() {
 }
 
 #[test]
-fn addresses_and_their_faults() {
+fn addresses_and_their_errors() {
     run(
         r#"
         ip 10.9.8.7

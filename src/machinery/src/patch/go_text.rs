@@ -11,7 +11,7 @@ pub fn go_map(value: &Value) -> String {
     out
 }
 
-/// What Go calls the type of a value decoded into an `interface{}`.
+/// Go's name for the type of a value decoded into an `interface{}`.
 pub(crate) fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",

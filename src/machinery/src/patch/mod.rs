@@ -18,17 +18,17 @@ use crate::{ApiError, ErrorDetails, Reason};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct PatchError {
-    /// What sort of fault it is.
+    /// The sort of the error.
     pub kind: PatchErrorKind,
-    /// What is wrong.
+    /// The error's text.
     pub message: String,
 }
 
-/// What a client is told of a fault in a patch.
+/// The answer to a client for an error in a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchErrorKind {
     /// The patch cannot be read, or breaks a rule of its format: 400 with the message. Where kube-apiserver lets a
-    /// fault of the patch through as a bare 500, such as an item without its merge key, it is this too.
+    /// error of the patch through as a bare 500, such as an item without its merge key, it is this too.
     BadRequest,
     /// The patch does not fit the object: a 422 that does not show the message.
     Unprocessable,
@@ -39,7 +39,7 @@ pub enum PatchErrorKind {
 }
 
 impl PatchError {
-    /// A fault of the given kind.
+    /// A error of the given kind.
     pub fn new(kind: PatchErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -52,7 +52,7 @@ impl PatchError {
     }
 }
 
-/// What the client is told.
+/// The message to the client.
 impl From<PatchError> for ApiError {
     fn from(error: PatchError) -> Self {
         match error.kind {

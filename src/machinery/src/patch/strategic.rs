@@ -47,7 +47,7 @@ struct Merger<'t> {
     table: &'t TypeTable,
 }
 
-/// What the schema says of a key.
+/// The schema of a key.
 struct Known<'t> {
     shape: Option<&'t Shape>,
     patch: &'t Patch,
@@ -163,7 +163,7 @@ fn retain_keys(original: &mut Object, patch: &mut Object) -> Result<(), PatchErr
     Ok(())
 }
 
-/// What a value of the patch is where the original has nothing: nulls and directives mean nothing there.
+/// Returns a value of the patch as it is where the original has none: nulls and directives mean nothing there.
 fn as_new(mut value: Value) -> Option<Value> {
     discard_nulls(&mut value);
     without_directives(value)

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     ProtobufError,
-    message::{Messages, Place},
+    message::{Messages, OwnedField},
     wire::Reader,
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 /// The value of a field whose shape is `Any`.
 pub(super) fn value(
     messages: &Messages<'_>,
-    place: Place<'_>,
+    place: OwnedField<'_>,
     bytes: &[u8],
     depth: usize,
 ) -> Result<Value, ProtobufError> {
@@ -49,7 +49,7 @@ fn raw(bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     Ok(value)
 }
 
-/// How deeply a value nests.
+/// The depth to which a value nests.
 fn height(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(height).max().unwrap_or_default(),

@@ -21,12 +21,12 @@ pub(super) struct Messages<'t> {
 
 /// A field with the struct that it is of.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'t> {
+pub(super) struct OwnedField<'t> {
     pub(super) owner: &'t TypeDef,
     pub(super) field: &'t Field,
 }
 
-/// What a tag stands for.
+/// The meaning of a tag.
 enum Meaning<'t> {
     Field(&'t Field),
     /// A struct that Go embeds and JSON shows inline, by the path of its tags.
@@ -59,7 +59,7 @@ impl Messages<'_> {
         let mut reader = Reader::new(bytes);
         while let Some(entry) = reader.next()? {
             match meaning(owner, path, entry.tag) {
-                Some(Meaning::Field(field)) => self.field(Place { owner, field }, &entry, object, depth)?,
+                Some(Meaning::Field(field)) => self.field(OwnedField { owner, field }, &entry, object, depth)?,
                 Some(Meaning::Embedded(path)) => {
                     self.fields(owner, path, entry.bytes(owner.short_name())?, object, depth)?;
                 }
@@ -71,7 +71,7 @@ impl Messages<'_> {
 
     fn field(
         &self,
-        place: Place<'_>,
+        place: OwnedField<'_>,
         entry: &Entry<'_>,
         object: &mut Object,
         depth: usize,
@@ -108,7 +108,7 @@ impl Messages<'_> {
     /// An item of a list, or several packed ones.
     fn items(
         &self,
-        place: Place<'_>,
+        place: OwnedField<'_>,
         item: &Shape,
         entry: &Entry<'_>,
         items: &mut Vec<Value>,
@@ -133,7 +133,7 @@ impl Messages<'_> {
     /// `{key=1, value=2}`; a value that is left out is null here, which the schema engine reads as zero.
     fn map_entry(
         &self,
-        place: Place<'_>,
+        place: OwnedField<'_>,
         shape: &Shape,
         bytes: &[u8],
         depth: usize,
@@ -152,7 +152,13 @@ impl Messages<'_> {
 
     /// A value within a field, list or map that is the `depth`th to enclose others. Calls itself by way of messages, so
     /// that it does little itself and takes little stack.
-    fn value(&self, place: Place<'_>, shape: &Shape, entry: &Entry<'_>, depth: usize) -> Result<Value, ProtobufError> {
+    fn value(
+        &self,
+        place: OwnedField<'_>,
+        shape: &Shape,
+        entry: &Entry<'_>,
+        depth: usize,
+    ) -> Result<Value, ProtobufError> {
         match shape {
             Shape::Struct(ty) => {
                 let mut object = Object::new();
@@ -169,7 +175,7 @@ impl Messages<'_> {
     /// `{items=1}`: a list where protobuf allows a single value only.
     fn wrapped_list(
         &self,
-        place: Place<'_>,
+        place: OwnedField<'_>,
         item: &Shape,
         entry: &Entry<'_>,
         depth: usize,
@@ -187,7 +193,7 @@ impl Messages<'_> {
     /// `{items=1}` for a map.
     fn wrapped_map(
         &self,
-        place: Place<'_>,
+        place: OwnedField<'_>,
         value: &Shape,
         entry: &Entry<'_>,
         depth: usize,
@@ -223,7 +229,7 @@ fn fields_of<'o>(object: &'o mut Object, name: &str) -> &'o mut Object {
     slot.as_object_mut().expect("a field always has the shape of its type")
 }
 
-/// What `tag` is in the struct, or in the part of it that has the path `path`.
+/// The field with this `tag` in the struct, or in the part of it that has the path `path`.
 fn meaning(owner: &TypeDef, path: u32, tag: u32) -> Option<Meaning<'_>> {
     if tag > LARGEST_PATH_TAG {
         return None;
@@ -239,7 +245,7 @@ fn meaning(owner: &TypeDef, path: u32, tag: u32) -> Option<Meaning<'_>> {
     embeds.then_some(Meaning::Embedded(path))
 }
 
-/// Whether a field's path begins with `path` and goes on.
+/// Returns true if a field's path begins with `path` and goes on.
 fn is_within(mut tag: u32, path: u32) -> bool {
     while tag > path {
         tag >>= BITS_A_PATH_TAG;

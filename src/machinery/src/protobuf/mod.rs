@@ -20,10 +20,11 @@ use crate::{
     schema::{DecodeError, TypeId, TypeTable},
 };
 
-/// How deeply messages may nest, counted in the objects and lists of JSON that they become. Only schemas nest without
-/// end, and reading a message takes more stack than a value of JSON does; hence less than [`crate::json::MAX_DEPTH`].
+/// The depth to which messages may nest, counted in the objects and lists of JSON that they become. Only schemas nest
+/// without end, and reading a message takes more stack than a value of JSON does; hence less than
+/// [`crate::json::MAX_DEPTH`].
 pub const MAX_DEPTH: usize = 128;
-/// What each body begins with.
+/// The prefix of each body.
 const PREFIX: &[u8] = b"k8s\0";
 
 /// Why the input cannot be read, in Go's words where Go has any.
@@ -137,7 +138,7 @@ pub fn decode(table: &TypeTable, ty: TypeId, bytes: &[u8]) -> Result<Value, Prot
     Ok(Value::Object(object))
 }
 
-/// Whether a struct can be read at all: the types of custom resources have no tags.
+/// Returns true if a struct can be read at all: the types of custom resources have no tags.
 pub fn describes(table: &TypeTable, ty: TypeId) -> bool {
     table.get(ty).fields.iter().any(|field| field.tag != 0)
 }

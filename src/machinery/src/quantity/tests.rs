@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Format, Quantity};
 
 fn quantity(text: &str) -> Quantity {
-    Quantity::parse(text).unwrap_or_else(|fault| panic!("{text}: {fault}"))
+    Quantity::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn quantities_have_one_canonical_form() {
 }
 
 #[test]
-fn faults_read_as_in_kubernetes() {
+fn errors_read_as_in_kubernetes() {
     let form = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     for (text, want) in [
         ("", form),

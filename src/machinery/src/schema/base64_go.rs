@@ -1,5 +1,5 @@
 //! Base64 as Go's `encoding/base64` reads it: line breaks are skipped, stray bits in the last character forgiven,
-//! and a fault is reported by the position that Go reports.
+//! and an error is reported by the position that Go reports.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
@@ -15,7 +15,7 @@ pub(super) fn canonical(text: &str) -> Result<Option<String>, usize> {
     Ok((canonical != text).then_some(canonical))
 }
 
-/// Whether Go would decode and encode the text to itself: full quanta, and padding only at the end over zero bits.
+/// Returns true if Go would decode and encode the text to itself: full quanta, and padding only at the end over zero bits.
 fn is_canonical(text: &[u8]) -> bool {
     let body = match text {
         [body @ .., b'=', b'='] => body,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     decode_error::DecodeError,
-    place::Place,
+    decode_path::DecodePath,
     scalars,
     types::{Field, Shape, TypeId, TypeTable},
     zero,
@@ -19,7 +19,7 @@ use crate::Object;
 /// After so many, further unknown fields are dropped in silence, so that a hostile body cannot make a long answer.
 const MAX_UNKNOWN: usize = 100;
 
-/// What became of a value.
+/// The result of decoding a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
     /// The value in the form in which the server keeps it.
@@ -32,18 +32,18 @@ pub struct Decoded {
 /// Holds `value` against the struct `ty`.
 ///
 /// # Errors
-/// The first fault in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
+/// The first error in order of the (sorted) keys. A text that a field's own parser refuses (times, quantities,
 /// durations) comes before any value of a wrong JSON type, as Go stops there and then.
 pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded, DecodeError> {
     let mut decoder = Decoder {
         table,
         unknown: Vec::new(),
-        fault: None,
+        error: None,
         stopped: false,
     };
-    decoder.value(&Shape::Struct(ty), &mut value, &Place::root());
-    match decoder.fault {
-        Some(fault) => Err(fault),
+    decoder.value(&Shape::Struct(ty), &mut value, &DecodePath::root());
+    match decoder.error {
+        Some(error) => Err(error),
         None => Ok(Decoded {
             value,
             unknown: decoder.unknown,
@@ -51,8 +51,8 @@ pub fn decode(table: &TypeTable, ty: TypeId, mut value: Value) -> Result<Decoded
     }
 }
 
-/// What was found in the place of something else, as Go's two decoders tell it.
-struct Found {
+/// The value found in the place of another, as Go's two decoders tell it.
+struct FoundValue {
     found: String,
     restored: String,
 }
@@ -60,13 +60,13 @@ struct Found {
 pub(super) struct Decoder<'t> {
     table: &'t TypeTable,
     unknown: Vec<String>,
-    fault: Option<DecodeError>,
+    error: Option<DecodeError>,
     stopped: bool,
 }
 
 impl Decoder<'_> {
     /// Brings a value that is not null into its final form.
-    fn value(&mut self, shape: &Shape, value: &mut Value, place: &Place<'_>) {
+    fn value(&mut self, shape: &Shape, value: &mut Value, place: &DecodePath<'_>) {
         match (shape, &mut *value) {
             (Shape::Struct(ty), Value::Object(object)) => self.object(*ty, object, place),
             (Shape::List { item, .. }, Value::Array(items)) => self.list(item, items, place),
@@ -76,7 +76,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn object(&mut self, ty: TypeId, object: &mut Object, place: &Place<'_>) {
+    fn object(&mut self, ty: TypeId, object: &mut Object, place: &DecodePath<'_>) {
         let table = self.table;
         let (definition, plan) = (table.get(ty), table.plan(ty));
         let mut cursor = 0;
@@ -95,8 +95,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether the field stays.
-    fn field(&mut self, owner: TypeId, field: &Field, value: &mut Value, place: &Place<'_>) -> bool {
+    /// Returns true if the field stays.
+    fn field(&mut self, owner: TypeId, field: &Field, value: &mut Value, place: &DecodePath<'_>) -> bool {
         if value.is_null() {
             return false;
         }
@@ -104,7 +104,7 @@ impl Decoder<'_> {
         zero::keep(field.presence, &field.shape, value)
     }
 
-    fn list(&mut self, shape: &Shape, items: &mut [Value], place: &Place<'_>) {
+    fn list(&mut self, shape: &Shape, items: &mut [Value], place: &DecodePath<'_>) {
         for (index, item) in items.iter_mut().enumerate() {
             if self.stopped {
                 return;
@@ -113,7 +113,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn map(&mut self, shape: &Shape, entries: &mut Object, place: &Place<'_>) {
+    fn map(&mut self, shape: &Shape, entries: &mut Object, place: &DecodePath<'_>) {
         for (key, entry) in entries.iter_mut() {
             if self.stopped {
                 return;
@@ -122,7 +122,7 @@ impl Decoder<'_> {
         }
     }
 
-    fn element(&mut self, shape: &Shape, element: &mut Value, place: &Place<'_>) {
+    fn element(&mut self, shape: &Shape, element: &mut Value, place: &DecodePath<'_>) {
         if element.is_null() {
             *element = zero::of_shape(self.table, shape);
         } else {
@@ -130,47 +130,52 @@ impl Decoder<'_> {
         }
     }
 
-    fn report_unknown(&mut self, key: &str, place: &Place<'_>) {
+    fn report_unknown(&mut self, key: &str, place: &DecodePath<'_>) {
         if self.unknown.len() < MAX_UNKNOWN {
             self.unknown.push(place.full_path_of(key));
         }
     }
 
-    /// Notes a fault and goes on looking, as a later one may stop everything and then is the one to report.
-    pub(super) fn note(&mut self, fault: DecodeError) {
-        self.fault.get_or_insert(fault);
+    /// Notes an error and goes on looking, as a later one may stop everything and then is the one to report.
+    pub(super) fn note(&mut self, error: DecodeError) {
+        self.error.get_or_insert(error);
     }
 
-    /// Reports a fault and nothing else.
-    pub(super) fn stop(&mut self, fault: DecodeError) {
+    /// Reports an error and nothing else.
+    pub(super) fn stop(&mut self, error: DecodeError) {
         if !self.stopped {
-            self.fault = Some(fault);
+            self.error = Some(error);
             self.stopped = true;
         }
     }
 
-    /// The fault of a value whose JSON type does not fit its shape.
-    pub(super) fn mismatch(&self, value: &Value, shape: &Shape, place: &Place<'_>) -> DecodeError {
+    /// The error of a value whose JSON type does not fit its shape.
+    pub(super) fn mismatch(&self, value: &Value, shape: &Shape, place: &DecodePath<'_>) -> DecodeError {
         let found = scalars::found(value, shape);
         let go_type = self.go_type_at(place, shape);
         let restored = scalars::restored(value, shape, &go_type);
-        self.fault(Found { found, restored }, go_type, place)
+        self.error(FoundValue { found, restored }, go_type, place)
     }
 
-    /// The fault of a value that Go would have parsed as `shape` if its JSON type fitted.
-    pub(super) fn mismatch_within(&self, found: String, shape: &Shape, place: &Place<'_>) -> DecodeError {
+    /// The error of a value that Go would have parsed as `shape` if its JSON type fitted.
+    pub(super) fn mismatch_within(&self, found: String, shape: &Shape, place: &DecodePath<'_>) -> DecodeError {
         let go_type = self.go_type_at(place, shape);
         let restored = format!("json: cannot unmarshal {found} into Go value of type {go_type}");
-        self.fault(Found { found, restored }, go_type, place)
+        self.error(FoundValue { found, restored }, go_type, place)
     }
 
-    /// The fault of something that is no byte among the bytes of a list.
-    pub(super) fn no_byte(&self, found: String, place: &Place<'_>) -> DecodeError {
+    /// The error of something that is no byte among the bytes of a list.
+    pub(super) fn no_byte(&self, found: String, place: &DecodePath<'_>) -> DecodeError {
         let restored = "unrecognized type: uint8".to_owned();
-        self.fault(Found { found, restored }, "uint8".to_owned(), place)
+        self.error(FoundValue { found, restored }, "uint8".to_owned(), place)
     }
 
-    fn fault(&self, Found { found, restored }: Found, go_type: String, place: &Place<'_>) -> DecodeError {
+    fn error(
+        &self,
+        FoundValue { found, restored }: FoundValue,
+        go_type: String,
+        place: &DecodePath<'_>,
+    ) -> DecodeError {
         match place.innermost_field() {
             None => DecodeError::Root {
                 found,
@@ -187,8 +192,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// What Go calls the type of this shape at this place, where it may have a name of its own.
-    fn go_type_at(&self, place: &Place<'_>, shape: &Shape) -> String {
+    /// Go's name for the type of this shape at this place, where it may have a name of its own.
+    fn go_type_at(&self, place: &DecodePath<'_>, shape: &Shape) -> String {
         let named = place.innermost_field().and_then(|(owner, field, depth)| {
             let name = self.table.go_type_of(owner, &field.name)?;
             element_type(name, depth)

@@ -12,25 +12,25 @@ pub enum DecodeError {
     /// The JSON type does not fit the field.
     #[error("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go_type}")]
     Field {
-        /// What was found, such as `string` or `number 1.5`.
+        /// The value that was found, such as `string` or `number 1.5`.
         found: String,
         /// The struct that holds the field, such as `PodSpec`.
         owner: String,
         /// The field's path from the root, without list positions.
         path: String,
-        /// What Go calls the type that was expected.
+        /// Go's name for the expected type.
         go_type: String,
-        /// The same fault, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] tells it.
         restored: String,
     },
     /// The document as a whole is not an object.
     #[error("json: cannot unmarshal {found} into Go value of type {go_type}")]
     Root {
-        /// What was found.
+        /// The value that was found.
         found: String,
-        /// What Go calls the type that was expected.
+        /// Go's name for the expected type.
         go_type: String,
-        /// The same fault, as [`DecodeError::restored`] tells it.
+        /// The same error, as [`DecodeError::restored`] tells it.
         restored: String,
     },
     /// Bytes that are not base64.
@@ -48,7 +48,7 @@ pub enum DecodeError {
 }
 
 impl DecodeError {
-    /// The fault in the words of Go's converter of trees, which restores an object that was never text: the result of a
+    /// The error in the words of Go's converter of trees, which restores an object that was never text: the result of a
     /// strategic merge.
     pub fn restored(&self) -> String {
         match self {

@@ -10,10 +10,10 @@
 mod base64_go;
 mod decode;
 mod decode_error;
+mod decode_path;
 mod defaults;
 mod ordered;
 pub mod paths;
-mod place;
 #[cfg(test)]
 pub(crate) mod samples;
 mod scalars;

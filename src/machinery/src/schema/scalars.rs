@@ -7,7 +7,7 @@ use super::{
     base64_go,
     decode::Decoder,
     decode_error::DecodeError,
-    place::Place,
+    decode_path::DecodePath,
     types::{Shape, StringFormat},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Brings a leaf, or a value where something else should be, into its final form.
-pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Value, place: &Place<'_>) {
+pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Value, place: &DecodePath<'_>) {
     match (shape, &*value) {
         (Shape::Boolean, Value::Bool(_)) | (Shape::String(StringFormat::Plain), Value::String(_)) => {}
         (Shape::Int32, Value::Number(number)) if fits_i32(number) => {}
@@ -29,8 +29,8 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         }
         (Shape::IntOrString, other) => {
             if let Some(found) = not_int_or_string(other) {
-                let fault = decoder.mismatch_within(found, &Shape::Int32, place);
-                decoder.stop(fault);
+                let error = decoder.mismatch_within(found, &Shape::Int32, place);
+                decoder.stop(error);
             }
         }
         (Shape::Quantity, _) => quantity(decoder, value),
@@ -43,13 +43,13 @@ pub(super) fn normalize(decoder: &mut Decoder<'_>, shape: &Shape, value: &mut Va
         (Shape::String(format), Value::String(text)) => match canonical(*format, text) {
             Ok(None) => {}
             Ok(Some(canonical)) => *value = canonical,
-            Err(fault) => decoder.stop(fault),
+            Err(error) => decoder.stop(error),
         },
         _ => wrong_type(decoder, shape, value, place),
     }
 }
 
-/// What Go calls the type of a leaf.
+/// Go's name for the type of a leaf.
 pub(super) fn go_type(shape: &Shape) -> &'static str {
     match shape {
         Shape::Boolean => "bool",
@@ -67,21 +67,21 @@ pub(super) fn go_type(shape: &Shape) -> &'static str {
     }
 }
 
-fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &Place<'_>) {
+fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &DecodePath<'_>) {
     match shape {
         // These parse themselves, and Go stops at the first that fails.
         Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
-            let fault = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
-            decoder.stop(fault);
+            let error = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
+            decoder.stop(error);
         }
         _ => {
-            let fault = decoder.mismatch(value, shape, place);
-            decoder.note(fault);
+            let error = decoder.mismatch(value, shape, place);
+            decoder.note(error);
         }
     }
 }
 
-/// What Go's decoder says that it found in the place of this shape.
+/// Go's decoder's name for the value that it found in the place of this shape.
 pub(super) fn found(value: &Value, shape: &Shape) -> String {
     match (shape, value) {
         (Shape::Int32 | Shape::Int64, Value::Number(number)) => shown(number),
@@ -89,7 +89,7 @@ pub(super) fn found(value: &Value, shape: &Shape) -> String {
     }
 }
 
-/// What Go's converter of trees says of a value in the place of this shape.
+/// The error of Go's converter of trees for a value in the place of this shape.
 pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
     let found = match value {
         Value::Number(number) if number.is_i64() => "int64",
@@ -113,7 +113,7 @@ pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
     }
 }
 
-/// What Go's decoder calls the type of a JSON value.
+/// Go's decoder's name for the type of a JSON value.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -167,12 +167,12 @@ fn quantity(decoder: &mut Decoder<'_>, value: &mut Value) {
                 *value = Value::String(canonical);
             }
         }
-        Err(fault) => decoder.stop(fault.into()),
+        Err(error) => decoder.stop(error.into()),
     }
 }
 
 /// Go also takes a list of numbers where bytes should be.
-fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
+fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &DecodePath<'_>) {
     let Value::Array(items) = &*value else { return };
     let mut bytes = Vec::with_capacity(items.len());
     for item in items {
@@ -180,12 +180,12 @@ fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &Place<'_>) {
             (Some(Ok(byte)), _) => bytes.push(byte),
             (_, Value::Null) => bytes.push(0),
             (_, Value::Number(number)) => {
-                let fault = decoder.no_byte(shown(number), place);
-                decoder.note(fault);
+                let error = decoder.no_byte(shown(number), place);
+                decoder.note(error);
             }
             (_, other) => {
-                let fault = decoder.no_byte(kind(other).to_owned(), place);
-                decoder.note(fault);
+                let error = decoder.no_byte(kind(other).to_owned(), place);
+                decoder.note(error);
             }
         }
     }

@@ -8,7 +8,7 @@ fn decoded(value: Value) -> Result<(Value, Vec<String>), String> {
     let (table, pod) = samples::pods();
     decode(&table, pod, value)
         .map(|decoded| (decoded.value, decoded.unknown))
-        .map_err(|fault| fault.to_string())
+        .map_err(|error| error.to_string())
 }
 
 fn pod(spec: Value) -> Value {
@@ -26,7 +26,7 @@ fn check(cases: &[(Value, Value)]) {
     }
 }
 
-fn check_faults(cases: &[(Value, &str)]) {
+fn check_errors(cases: &[(Value, &str)]) {
     for (given, want) in cases {
         assert_eq!(decoded(given.clone()), Err((*want).to_owned()), "{given}");
     }
@@ -40,7 +40,7 @@ fn unknown_fields_are_dropped_and_reported() {
         "nope": null,
         "spec": {"aaa": 1, "containers": [{"name": "c", "zeta": 1, "alpha": 2}], "raw": {"kept": {"as": "is"}}},
     });
-    let (value, unknown) = decoded(given).expect("unknown fields are no fault");
+    let (value, unknown) = decoded(given).expect("unknown fields are no error");
     let want = json!({
         "metadata": {},
         "spec": {"containers": [{"name": "c", "resources": {}}], "raw": {"kept": {"as": "is"}}},
@@ -62,7 +62,7 @@ fn unknown_fields_are_dropped_and_reported() {
 #[test]
 fn the_report_of_unknown_fields_is_bounded() {
     let fields = (0..500).map(|n| (format!("x{n}"), json!(n)));
-    let (_, unknown) = decoded(Value::Object(fields.collect())).expect("unknown fields are no fault");
+    let (_, unknown) = decoded(Value::Object(fields.collect())).expect("unknown fields are no error");
     assert_eq!(unknown.len(), 100);
 }
 
@@ -145,7 +145,7 @@ fn leaves_take_their_canonical_form() {
 
 #[test]
 fn wrong_json_types_read_as_in_go() {
-    check_faults(&[
+    check_errors(&[
         (json!([]), "json: cannot unmarshal array into Go value of type v1.Pod"),
         (
             json!({"metadata": {"labels": {"a": 1}}}),
@@ -205,7 +205,7 @@ fn wrong_json_types_read_as_in_go() {
 #[test]
 fn numbers_that_do_not_fit_are_shown() {
     let replicas = |replicas: Value| pod(json!({ "replicas": replicas }));
-    let fault = |found: &str| {
+    let error = |found: &str| {
         format!("json: cannot unmarshal {found} into Go struct field PodSpec.spec.replicas of type int32")
     };
     for (given, found) in [
@@ -216,7 +216,7 @@ fn numbers_that_do_not_fit_are_shown() {
         (json!(3_000_000_000_u64), "number 3000000000"),
         (json!(-3_000_000_000_i64), "number -3000000000"),
     ] {
-        assert_eq!(decoded(replicas(given)), Err(fault(found)));
+        assert_eq!(decoded(replicas(given)), Err(error(found)));
     }
     assert_eq!(
         decoded(json!({"metadata": {"deletionGracePeriodSeconds": u64::MAX}})),
@@ -229,8 +229,8 @@ fn numbers_that_do_not_fit_are_shown() {
 }
 
 #[test]
-fn texts_that_parse_themselves_have_their_own_faults() {
-    check_faults(&[
+fn texts_that_parse_themselves_have_their_own_errors() {
+    check_errors(&[
         (
             json!({"metadata": {"creationTimestamp": "yesterday"}}),
             r#"parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006""#,
@@ -265,11 +265,11 @@ fn texts_that_parse_themselves_have_their_own_faults() {
 
 #[test]
 fn a_text_that_cannot_be_parsed_comes_before_a_wrong_type() {
-    check_faults(&[(
+    check_errors(&[(
         json!({"caBundle": 1, "metadata": {"labels": 1}, "spec": {"timeout": "x"}}),
         r#"time: invalid duration "x""#,
     )]);
-    check_faults(&[(
+    check_errors(&[(
         json!({"metadata": {"labels": 1}, "spec": {"hostNetwork": 1}}),
         "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type map[string]string",
     )]);
@@ -333,7 +333,7 @@ fn decoding_is_idempotent() {
 }
 
 #[test]
-fn a_tree_that_was_never_text_is_faulted_in_the_words_of_gos_converter() {
+fn a_tree_that_was_never_text_fails_in_the_words_of_gos_converter() {
     let (table, pod) = samples::pods();
     for (given, want) in [
         (json!([]), "cannot restore struct from: slice"),
@@ -362,7 +362,7 @@ fn a_tree_that_was_never_text_is_faulted_in_the_words_of_gos_converter() {
             "error decoding from json: illegal base64 data at input byte 0",
         ),
     ] {
-        let fault = decode(&table, pod, given.clone()).expect_err("it does not fit");
-        assert_eq!(fault.restored(), want, "{given}");
+        let error = decode(&table, pod, given.clone()).expect_err("it does not fit");
+        assert_eq!(error.restored(), want, "{given}");
     }
 }

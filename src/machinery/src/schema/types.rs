@@ -14,7 +14,7 @@ pub struct TypeTable {
     go_types: HashMap<(TypeId, String), String>,
 }
 
-/// What the engine needs to know of a type on each write, worked out once when the type is defined.
+/// Properties of a type that each write needs, worked out once when the type is defined.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     /// Positions of the fields, sorted by JSON name.
@@ -36,7 +36,7 @@ pub struct TypeDef {
     pub name: String,
     /// Its fields in declaration order (the order of protobuf tags).
     pub fields: Vec<Field>,
-    /// Whether an apply replaces the struct as a whole (`+structType=atomic`).
+    /// True if an apply replaces the struct as a whole (`+structType=atomic`).
     pub atomic: bool,
 }
 
@@ -45,23 +45,23 @@ pub struct TypeDef {
 pub struct Field {
     /// The JSON name.
     pub name: String,
-    /// What it holds.
+    /// The shape of its value.
     pub shape: Shape,
-    /// What happens to its zero value.
+    /// The treatment of its zero value.
     pub presence: Presence,
-    /// Whether OpenAPI lists it as required.
+    /// True if OpenAPI lists it as required.
     pub required: bool,
     /// The value that an absent field takes when the object is created or read (`+default`, `SetDefaults_…`), where
     /// it does not depend on other fields.
     pub default: Option<Value>,
-    /// How a strategic merge patch treats it.
+    /// The treatment by a strategic merge patch.
     pub patch: Patch,
     /// Protobuf tag, 0 if unknown. Where Go embeds a struct whose fields JSON shows inline, the tags on the way into it,
     /// a byte each, outermost first: `0x0201` is tag 1 of the struct under tag 2.
     pub tag: u32,
 }
 
-/// How Go's encoding shows a field that holds its type's zero value.
+/// The form that Go's encoding gives to a field that holds its type's zero value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
     /// A pointer with `omitempty`: a zero that was given is kept, an absent one stays absent.
@@ -76,7 +76,7 @@ pub enum Presence {
     Nullable,
 }
 
-/// What a field, list item or map value holds.
+/// The shape of a field, list item or map value.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// A struct of the table.
@@ -95,14 +95,14 @@ pub enum Shape {
     List {
         /// Its items.
         item: Box<Shape>,
-        /// How apply merges it.
+        /// The merge rule of apply.
         list_type: ListType,
     },
     /// A map with string keys.
     Map {
         /// Its values.
         value: Box<Shape>,
-        /// Whether apply replaces the map as a whole (`+mapType=atomic`).
+        /// True if apply replaces the map as a whole (`+mapType=atomic`).
         atomic: bool,
     },
     /// `resource.Quantity`: a string or number, kept in canonical form.
@@ -113,7 +113,7 @@ pub enum Shape {
     Any,
 }
 
-/// What the text of a string field must be.
+/// The format of a string field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StringFormat {
     /// Any text.
@@ -128,7 +128,7 @@ pub enum StringFormat {
     Bytes,
 }
 
-/// How apply merges a list (`+listType`).
+/// The merge rule of apply for a list (`+listType`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListType {
     /// Replaced as a whole.
@@ -139,7 +139,7 @@ pub enum ListType {
     Map(Vec<String>),
 }
 
-/// How a strategic merge patch treats a field (`patchStrategy`, `patchMergeKey`).
+/// The treatment of a field by a strategic merge patch (`patchStrategy`, `patchMergeKey`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
     /// Lists are merged instead of replaced.
@@ -185,7 +185,7 @@ impl TypeTable {
         self.go_types.insert((id, field.to_owned()), go_type.to_owned());
     }
 
-    /// What [`TypeTable::name_go_type`] said of a field.
+    /// The names that [`TypeTable::name_go_type`] gave to a field.
     pub(super) fn go_type_of(&self, id: TypeId, field: &str) -> Option<&str> {
         self.go_types.get(&(id, field.to_owned())).map(String::as_str)
     }

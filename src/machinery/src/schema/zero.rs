@@ -1,4 +1,4 @@
-//! What Go's zero values look like in JSON.
+//! Go's zero values in JSON.
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ pub(super) fn add_always(table: &TypeTable, ty: TypeId, object: &mut Object) {
     }
 }
 
-/// What remains of a decoded field's value: nothing if it is the zero of a field that leaves zeroes out.
+/// Returns the part of a decoded field's value that is kept: nothing if it is the zero of a field that leaves zeroes out.
 ///
 /// Structs, quantities, durations and `IntOrString`s are never left out once given: Go has no zero test for them.
 pub(super) fn keep(presence: Presence, shape: &Shape, value: &mut Value) -> bool {

@@ -11,9 +11,9 @@ use super::SelectorError;
 pub struct FieldTerm {
     /// The field's dotted name.
     pub field: String,
-    /// What its value is compared with, as text.
+    /// The text that its value is compared with.
     pub value: String,
-    /// Whether the two must differ.
+    /// True if the two must differ.
     pub negated: bool,
 }
 
@@ -62,7 +62,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         self.terms.is_empty()
     }
@@ -84,7 +84,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// Whether the fields that `value_of` looks up are selected; a field without value is empty.
+    /// Returns true if the fields that `value_of` looks up are selected; a field without value is empty.
     pub fn matches_with<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         let holds = |t: &FieldTerm| (value_of(&t.field).unwrap_or_default() == t.value) != t.negated;
         self.terms.iter().all(holds)

@@ -1,4 +1,4 @@
-//! What a label selector asks for, and whether labels meet it.
+//! Label selectors and their evaluation.
 
 use std::{fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use crate::{
     names,
 };
 
-/// How a requirement compares.
+/// The operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `k=v`
@@ -43,29 +43,29 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Checks and makes a requirement. All faults stand in the error, in the words of Kubernetes.
+    /// Checks and makes a requirement. All errors stand in the error, in the words of Kubernetes.
     pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, SelectorError> {
         values.sort_unstable();
         values.dedup();
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         let key_path = Path::new("key");
-        faults.extend(key_fault(key, &key_path));
-        faults.extend(values_fault(operator, &values));
+        errors.extend(key_error(key, &key_path));
+        errors.extend(values_error(operator, &values));
         let values_path = Path::new("values");
         for (index, value) in values.iter().enumerate() {
             let texts = names::label_value(value);
             if !texts.is_empty() {
                 let at = values_path.index(index);
-                faults.push(Error::invalid_str(&at.key(key), value, &texts.join("; ")));
+                errors.push(Error::invalid_str(&at.key(key), value, &texts.join("; ")));
             }
         }
-        match faults.as_slice() {
+        match errors.as_slice() {
             [] => Ok(Self {
                 key: key.to_owned(),
                 operator,
                 values,
             }),
-            [fault] => Err(SelectorError(fault.to_string())),
+            [error] => Err(SelectorError(error.to_string())),
             several => {
                 let texts: Vec<String> = several.iter().map(Error::to_string).collect();
                 Err(SelectorError(format!("[{}]", texts.join(", "))))
@@ -83,12 +83,12 @@ impl Requirement {
         self.operator
     }
 
-    /// What is compared with, sorted; empty for `Exists` and `DoesNotExist`.
+    /// The values to compare with, sorted; empty for `Exists` and `DoesNotExist`.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// Whether a label with this value, or the lack of one, meets the requirement.
+    /// Returns true if a label with this value, or the lack of one, meets the requirement.
     pub fn matches_value(&self, value: Option<&str>) -> bool {
         match (self.operator, value) {
             (Operator::Exists, value) => value.is_some(),
@@ -112,12 +112,12 @@ impl Requirement {
     }
 }
 
-pub(super) fn key_fault(key: &str, path: &Path<'_>) -> Option<Error> {
+pub(super) fn key_error(key: &str, path: &Path<'_>) -> Option<Error> {
     let texts = names::qualified_name(key);
     (!texts.is_empty()).then(|| Error::invalid_str(path, key, &texts.join("; ")))
 }
 
-fn values_fault(operator: Operator, values: &[String]) -> Option<Error> {
+fn values_error(operator: Operator, values: &[String]) -> Option<Error> {
     let path = Path::new("values");
     let shown = Value::from(values.to_vec());
     let detail = match operator {
@@ -197,12 +197,12 @@ impl LabelSelector {
         parse::requirements(text).map(Self::new)
     }
 
-    /// Whether every object is selected.
+    /// Returns true if every object is selected.
     pub fn is_everything(&self) -> bool {
         !self.nothing && self.requirements.is_empty()
     }
 
-    /// Whether no object can be selected.
+    /// Returns true if no object can be selected.
     pub fn is_nothing(&self) -> bool {
         self.nothing
     }
@@ -221,12 +221,12 @@ impl LabelSelector {
         self.requirements.iter().find(exact)?.values.first().map(String::as_str)
     }
 
-    /// Whether labels are selected that `value_of` looks up.
+    /// Returns true if labels are selected that `value_of` looks up.
     pub fn matches_with<'a>(&self, value_of: impl Fn(&str) -> Option<&'a str>) -> bool {
         !self.nothing && self.requirements.iter().all(|r| r.matches_value(value_of(&r.key)))
     }
 
-    /// Whether the labels, as they stand in `metadata.labels`, are selected.
+    /// Returns true if the labels, as they stand in `metadata.labels`, are selected.
     pub fn matches(&self, labels: Option<&Object>) -> bool {
         self.matches_with(|key| labels?.get(key)?.as_str())
     }

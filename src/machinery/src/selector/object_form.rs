@@ -9,29 +9,29 @@ use crate::{
     names,
 };
 
-/// Checks labels: keys, then values, each fault at `path` itself.
+/// Checks labels: keys, then values, each error at `path` itself.
 pub fn validate_labels(labels: Option<&Object>, path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     for (key, value) in labels.into_iter().flatten() {
         let value = value.as_str().unwrap_or_default();
         let of_key = names::qualified_name(key);
-        faults.extend(of_key.iter().map(|text| Error::invalid_str(path, key, text)));
+        errors.extend(of_key.iter().map(|text| Error::invalid_str(path, key, text)));
         let of_value = names::label_value(value);
-        faults.extend(of_value.iter().map(|text| Error::invalid_str(path, value, text)));
+        errors.extend(of_value.iter().map(|text| Error::invalid_str(path, value, text)));
     }
-    faults
+    errors
 }
 
 /// Checks a selector in object form. `tolerate_values` lets malformed values pass, as stored objects may need.
 pub fn validate_label_selector(selector: &Object, tolerate_values: bool, path: &Path<'_>) -> ErrorList {
     let match_labels = selector.get("matchLabels").and_then(Value::as_object);
-    let mut faults = validate_labels(match_labels, &path.child("matchLabels"));
+    let mut errors = validate_labels(match_labels, &path.child("matchLabels"));
     let expressions_path = path.child("matchExpressions");
     for (index, expression) in expressions(selector).enumerate() {
         let at = expressions_path.index(index);
-        validate_expression(&expression, tolerate_values, &at, &mut faults);
+        validate_expression(&expression, tolerate_values, &at, &mut errors);
     }
-    faults
+    errors
 }
 
 struct Expression<'a> {
@@ -64,63 +64,63 @@ fn expressions(selector: &Object) -> impl Iterator<Item = Expression<'_>> {
 /// Checks requirements on labels that stand in a list of their own. An operator that is not known passes: whoever sent it
 /// may be newer.
 pub fn validate_label_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
         let at = path.index(index);
-        validate_count(&expression, &at, &mut faults);
-        validate_terms(&expression, false, &at, &mut faults);
+        validate_count(&expression, &at, &mut errors);
+        validate_terms(&expression, false, &at, &mut errors);
     }
-    faults
+    errors
 }
 
 /// Checks requirements on fields; any text may be a key.
 pub fn validate_field_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
         let at = path.index(index);
         if expression.key.is_empty() {
-            faults.push(Error::required(&at.child("key"), "must be specified"));
+            errors.push(Error::required(&at.child("key"), "must be specified"));
         }
-        validate_count(&expression, &at, &mut faults);
+        validate_count(&expression, &at, &mut errors);
     }
-    faults
+    errors
 }
 
-fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, faults: &mut ErrorList) {
-    validate_count(expression, path, faults);
+fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_count(expression, path, errors);
     if !matches!(expression.operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
         let why = "not a valid selector operator";
-        faults.push(Error::invalid_str(&path.child("operator"), expression.operator, why));
+        errors.push(Error::invalid_str(&path.child("operator"), expression.operator, why));
     }
-    validate_terms(expression, tolerate_values, path, faults);
+    validate_terms(expression, tolerate_values, path, errors);
 }
 
-/// Whether there are values if and only if the operator takes some.
-fn validate_count(expression: &Expression<'_>, path: &Path<'_>, faults: &mut ErrorList) {
+/// Returns true if there are values if and only if the operator takes some.
+fn validate_count(expression: &Expression<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     match expression.operator {
         "In" | "NotIn" if expression.values.is_empty() => {
             let detail = "must be specified when `operator` is 'In' or 'NotIn'";
-            faults.push(Error::required(&values_path, detail));
+            errors.push(Error::required(&values_path, detail));
         }
         "Exists" | "DoesNotExist" if !expression.values.is_empty() => {
             let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
-            faults.push(Error::forbidden(&values_path, detail));
+            errors.push(Error::forbidden(&values_path, detail));
         }
         _ => {}
     }
 }
 
-fn validate_terms(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, faults: &mut ErrorList) {
+fn validate_terms(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     for text in names::qualified_name(expression.key) {
-        faults.push(Error::invalid_str(&path.child("key"), expression.key, &text));
+        errors.push(Error::invalid_str(&path.child("key"), expression.key, &text));
     }
     if tolerate_values {
         return;
     }
     for (index, value) in expression.values.iter().enumerate() {
         for text in names::label_value(value) {
-            faults.push(Error::invalid_str(&path.child("values").index(index), value, &text));
+            errors.push(Error::invalid_str(&path.child("values").index(index), value, &text));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The query form of label selectors: a lexer over special symbols and words, and a parser of one token
 //! of look-ahead. What is found is quoted in errors as it was written.
 
-use super::{Operator, Requirement, SelectorError, labels::key_fault};
+use super::{Operator, Requirement, SelectorError, labels::key_error};
 use crate::field::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,9 +134,9 @@ impl<'a> Parser<'a> {
         if token != Token::Identifier {
             return Err(unexpected(key, "identifier"));
         }
-        if let Some(fault) = key_fault(key, &Path::root()) {
+        if let Some(error) = key_error(key, &Path::root()) {
             // The key's path is not known here, and Kubernetes prints it so.
-            return Err(SelectorError(format!("<nil>: {fault}")));
+            return Err(SelectorError(format!("<nil>: {error}")));
         }
         if negated {
             return Requirement::new(key, Operator::DoesNotExist, Vec::new());

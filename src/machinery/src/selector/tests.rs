@@ -1,4 +1,4 @@
-//! What selectors select, and which are refused.
+//! Tests of the matches and errors of selectors.
 
 use serde_json::{Value, json};
 
@@ -149,8 +149,8 @@ fn the_object_form_is_checked_and_compiled() {
             {"key": "bad key", "operator": "Odd", "values": ["-"]},
         ],
     });
-    let faults = validate_label_selector(bad.as_object().expect("object"), false, &Path::new("spec.selector"));
-    let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    let errors = validate_label_selector(bad.as_object().expect("object"), false, &Path::new("spec.selector"));
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let expected = [
         "spec.selector.matchLabels: Invalid value: \"b c\": a valid label must be",
         "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'",

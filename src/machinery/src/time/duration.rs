@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_read_as_in_go() {
+    fn errors_read_as_in_go() {
         for (text, want) in [
             ("", r#"time: invalid duration """#),
             ("x", r#"time: invalid duration "x""#),

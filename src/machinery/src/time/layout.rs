@@ -1,4 +1,4 @@
-//! Parsing of times with the two layouts that Kubernetes uses, with the faults in the words of Go's `time.Parse`.
+//! Parsing of times with the two layouts that Kubernetes uses, with the errors in the words of Go's `time.Parse`.
 
 use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
 use crate::field::quote;
@@ -11,9 +11,9 @@ pub enum TimeError {
     Malformed {
         /// The whole text.
         text: String,
-        /// What it should look like.
+        /// The expected layout.
         layout: &'static str,
-        /// The text from the fault on.
+        /// The text from the error on.
         rest: String,
         /// The part of the layout that should stand there.
         part: &'static str,
@@ -23,7 +23,7 @@ pub enum TimeError {
     OutOfRange {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
 }
@@ -209,7 +209,7 @@ mod tests {
     use super::super::Time;
 
     #[test]
-    fn faults_read_as_in_go() {
+    fn errors_read_as_in_go() {
         let layout = "2006-01-02T15:04:05Z07:00";
         for (text, want) in [
             (
@@ -246,12 +246,12 @@ mod tests {
                 r#""2024-01-01T00:00:00Zx": extra text: "x""#.to_owned(),
             ),
         ] {
-            let fault = Time::parse(text).expect_err(text);
-            assert_eq!(fault.to_string(), format!("parsing time {want}"));
+            let error = Time::parse(text).expect_err(text);
+            assert_eq!(error.to_string(), format!("parsing time {want}"));
         }
-        let fault = Time::parse_micro("2024-01-01T00:00:00Z").expect_err("six decimals are missing");
+        let error = Time::parse_micro("2024-01-01T00:00:00Z").expect_err("six decimals are missing");
         assert_eq!(
-            fault.to_string(),
+            error.to_string(),
             r#"parsing time "2024-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000""#
         );
     }

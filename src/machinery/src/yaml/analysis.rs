@@ -1,6 +1,6 @@
 //! Which styles a text can be written in.
 
-/// What the characters of a text allow.
+/// The styles that the characters of a text allow.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Analysis {
     pub(super) multiline: bool,
@@ -47,7 +47,7 @@ pub(super) fn is_break(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// What is written as it stands; the rest needs escapes.
+/// Characters that are written as they stand; the rest needs escapes.
 pub(super) fn is_printable(c: char) -> bool {
     matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
 }
@@ -67,7 +67,7 @@ fn spacing(text: &str) -> Spacing {
     }
 }
 
-/// Whether the text would be read as more than a plain scalar.
+/// Returns true if the text would be read as more than a plain scalar.
 fn has_indicators(text: &str) -> bool {
     if text.starts_with("---") || text.starts_with("...") {
         return true;

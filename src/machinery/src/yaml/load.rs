@@ -24,7 +24,7 @@ enum Frame {
     Map(Object, Pending),
 }
 
-/// What the next node of a map is.
+/// The role of the next node of a map.
 enum Pending {
     Key,
     /// The value of this key, which stood at this line; shown so in errors.
@@ -33,7 +33,7 @@ enum Pending {
         shown: String,
         line: usize,
     },
-    /// What `<<` brings in.
+    /// The entries that `<<` merges in.
     Merge {
         line: usize,
     },
@@ -207,7 +207,7 @@ fn alias_node(value: Value, line: usize) -> Node {
     }
 }
 
-/// How many bytes a value holds.
+/// The number of bytes a value holds.
 fn measure(value: &Value) -> usize {
     let inner: usize = match value {
         Value::Array(items) => items.iter().map(measure).sum(),
@@ -353,7 +353,7 @@ fn tagged(text: &str, tag: &str) -> Result<Scalar, YamlError> {
     )))
 }
 
-/// Tells a fault as Go's library tells it: without context, and without the line if it is the first.
+/// Tells an error as Go's library tells it: without context, and without the line if it is the first.
 fn scan_error(error: &ScanError) -> YamlError {
     let info = error.info();
     let problem = match info.strip_prefix("while ").and_then(|rest| rest.split_once(", ")) {

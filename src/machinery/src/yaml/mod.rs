@@ -14,7 +14,7 @@ pub use emit::encode;
 
 use crate::json::Decoded;
 
-/// How many bytes of values anchors may hold and aliases may repeat, all together. Real manifests use none or few.
+/// The number of bytes of values anchors may hold and aliases may repeat, all together. Real manifests use none or few.
 pub const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why the input is not an acceptable YAML document.
@@ -37,7 +37,7 @@ pub fn decode(input: &[u8]) -> Result<Decoded, YamlError> {
     load::Loader::default().run(text)
 }
 
-/// How strict validation reports the duplicates of a document.
+/// The report of strict validation about a document's duplicates.
 pub fn strict_error(duplicates: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", duplicates.join("\n  "))
 }

@@ -1,4 +1,4 @@
-//! What a plain scalar means: the implicit types of YAML 1.1.
+//! The meaning of a plain scalar: the implicit types of YAML 1.1.
 
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ fn decimal(text: &str) -> Option<Scalar> {
     value.is_finite().then_some(Scalar::Float(value))
 }
 
-/// Whether the text is a date or time, which must be quoted to stay text: `2001-01-01`, `2001-1-1T1:2:3Z`.
+/// Returns true if the text is a date or time, which must be quoted to stay text: `2001-01-01`, `2001-1-1T1:2:3Z`.
 fn is_timestamp(text: &str) -> bool {
     let Some((date, time)) = text.split_at_checked(text.find(['T', 't', ' ']).unwrap_or(text.len())) else {
         return false;

@@ -1,4 +1,4 @@
-//! What documents mean, and how they are written.
+//! Tests of reading and writing documents.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -155,7 +155,7 @@ fn anchors_and_merges_are_resolved_within_bounds() {
 }
 
 #[test]
-fn faults_are_told_in_the_words_of_kubernetes() {
+fn errors_are_told_in_the_words_of_kubernetes() {
     for (text, expected) in [
         ("a: [", "yaml: line 1: did not find expected node content"),
         ("a: b: c", "yaml: mapping values are not allowed in this context"),

@@ -4,7 +4,7 @@ use super::analysis::{is_break, is_printable};
 
 /// Lines are folded at the first space beyond this column.
 const PREFERRED_WIDTH: usize = 80;
-/// How far a nested collection is indented.
+/// The indentation of a nested collection.
 pub(super) const STEP: usize = 2;
 
 /// The text so far, and where in its line it ends.

@@ -1,11 +1,11 @@
-//! The route table as subresources of kinds see it.
+//! The API surface as subresources of kinds see it.
 
 use std::sync::Arc;
 
-use super::RouteTable;
+use super::ApiSurface;
 use crate::access::{ObjectAccess, ResourceIndex};
 
-impl ResourceIndex for RouteTable {
+impl ResourceIndex for ApiSurface {
     fn objects(&self, group: &str, version: &str, plural: &str) -> Option<Arc<dyn ObjectAccess>> {
         let route = self.find(group, version, plural)?;
         Some(Arc::new(route.registry))

@@ -1,34 +1,94 @@
-//! The actor that changes the route table.
+//! The actor that changes what is served.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
+use trireme_machinery::GroupResource;
 
 use super::{
-    handle::{DirectorError, Installed, Parts},
-    messages::{Install, Registered, Remove},
+    handle::{DirectorError, Installed, Parts, Resource},
+    logic::Backend,
+    messages::{Change, ChangeDone, ChangePrepared, Prepared},
 };
-use crate::{info::ResourceInfo, reads::Reader, registry::RegistryHandle, watch_cache::OwnedWatchCache};
+use crate::{
+    definition::ResourceDefinition, reads::Reader, registry::RegistryHandle, store_watcher::StoreWatcherHandle,
+    watch_cache::OwnedWatchCache,
+};
 
-/// Starts and stops what serves a resource. The table that it publishes is its only state, so a new instance goes on
-/// where the last one was.
+type ChangeReply = Reply<Result<(), DirectorError>>;
+
+/// Starts and stops what serves a resource, one change at a time. The surface that it publishes is its only lasting
+/// state, so a new instance goes on where the last one was.
 pub(super) struct Director {
     parts: Arc<Parts>,
+    is_busy: bool,
+    waiting: VecDeque<(Change, ChangeReply)>,
 }
 
 impl Director {
     pub(super) fn new(parts: Arc<Parts>) -> Self {
-        Self { parts }
+        Self {
+            parts,
+            is_busy: false,
+            waiting: VecDeque::new(),
+        }
     }
 
-    fn start(&self, info: Arc<ResourceInfo>) -> Result<Installed, DirectorError> {
+    fn begin(&mut self, change: Change, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
+        self.is_busy = true;
+        let prepared = match change {
+            Change::Install(resources) => self.install(resources),
+            Change::Replace(definition) => self.replace(definition),
+            Change::Remove(resource) => Ok(match self.parts.surface.load().installed(&resource) {
+                Some(_) => (Prepared::Remove(resource), Vec::new()),
+                // It is not served, as is wished.
+                None => (nothing(), Vec::new()),
+            }),
+        };
+        let store_watcher = self.parts.store_watcher.clone();
+        let preparing = async move {
+            let (prepared, feeds) = prepared?;
+            feed(&store_watcher, &feeds).await?;
+            Ok(prepared)
+        };
+        turn.detach(preparing, |outcome| {
+            let outcome = outcome.unwrap_or_else(|lost| Err(DirectorError::Interrupted(lost.to_string())));
+            ChangePrepared { outcome, reply }
+        });
+    }
+
+    /// Starts what serves new resources; the second value are those that have a cache to be filled.
+    fn install(&self, resources: Vec<Resource>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+        let surface = self.parts.surface.load();
+        let started = resources.into_iter().map(|resource| {
+            let definition = resource.definition();
+            let is_taken = surface.is_stored_under(&definition.storage_prefix);
+            if surface.installed(&definition.resource).is_some() || is_taken {
+                return Err(DirectorError::Duplicate(definition.resource.clone()));
+            }
+            self.start(resource).map(Arc::new)
+        });
+        let started = started.collect::<Result<Vec<_>, _>>()?;
+        let prepared = Prepared::Serve {
+            resources: started.clone(),
+            ended: None,
+        };
+        Ok((prepared, started))
+    }
+
+    fn start(&self, resource: Resource) -> Result<Installed, DirectorError> {
+        Ok(match resource {
+            Resource::Stored(definition) => self.start_stored(definition)?,
+            Resource::Virtual(definition, handler) => Installed::without_store(definition, Backend::Virtual(handler)),
+            Resource::Proxied(definition, backend) => Installed::without_store(definition, Backend::Proxied(backend)),
+        })
+    }
+
+    fn start_stored(&self, definition: Arc<ResourceDefinition>) -> Result<Installed, DirectorError> {
         let parts = &self.parts;
-        if parts.routes.load().installed(&info.storage_prefix).is_some() {
-            return Err(DirectorError::Duplicate(info.storage_prefix.to_string()));
-        }
-        let cache = OwnedWatchCache::spawn(&parts.system, &info, parts.store_watcher.clone())?;
+        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.clone())?;
         let reader = Reader::new(
-            info,
+            definition.clone(),
             cache.handle()?,
             parts.store_watcher.clone(),
             parts.read_index.clone(),
@@ -42,71 +102,150 @@ impl Director {
             parts.admission.clone(),
             parts.known_kinds.clone(),
         )?;
-        Ok(Installed { registry, cache })
+        Ok(Installed {
+            definition,
+            backend: Backend::Stored(registry),
+            cache: Some(Arc::new(cache)),
+        })
     }
+
+    /// Lets a resource go on by another definition: with its cache, if objects are kept there as before.
+    fn replace(&self, definition: Arc<ResourceDefinition>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+        let surface = self.parts.surface.load();
+        let Some(before) = surface.installed(&definition.resource).cloned() else {
+            return Err(DirectorError::NotInstalled(definition.resource.clone()));
+        };
+        let Backend::Stored(registry) = &before.backend else {
+            let now = Installed::without_store(definition, before.backend.clone());
+            return Ok((serve(now, None), Vec::new()));
+        };
+        if before.definition.storage_prefix != definition.storage_prefix
+            && surface.is_stored_under(&definition.storage_prefix)
+        {
+            return Err(DirectorError::Duplicate(definition.resource.clone()));
+        }
+        if keeps_items(&before.definition, &definition) {
+            let now = Arc::new(Installed {
+                backend: Backend::Stored(registry.redefined(definition.clone())),
+                definition,
+                cache: before.cache.clone(),
+            });
+            let prepared = Prepared::Serve {
+                resources: vec![now.clone()],
+                ended: None,
+            };
+            return Ok((prepared, vec![now]));
+        }
+        let now = Arc::new(self.start_stored(definition)?);
+        let prepared = Prepared::Serve {
+            resources: vec![now.clone()],
+            ended: Some(before),
+        };
+        Ok((prepared, vec![now]))
+    }
+
+    /// Ends what is served no longer.
+    fn finish(&self, ended: Option<Arc<Installed>>, gone: Option<GroupResource>, turn: &mut Turn<'_, Self>) {
+        let (store_watcher, surface) = (self.parts.store_watcher.clone(), self.parts.surface.load_full());
+        let ending = async move {
+            let Some(ended) = ended else { return };
+            let prefix = &ended.definition.storage_prefix;
+            if !prefix.is_empty() && !surface.is_stored_under(prefix) {
+                if let Err(error) = store_watcher.unregister(prefix.clone()).await {
+                    let resource = gone.map(|resource| resource.to_string());
+                    tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
+                }
+            }
+            ended.stop().await;
+        };
+        turn.detach(ending, |_| ChangeDone);
+    }
+}
+
+fn nothing() -> Prepared {
+    Prepared::Serve {
+        resources: Vec::new(),
+        ended: None,
+    }
+}
+
+fn serve(now: Installed, ended: Option<Arc<Installed>>) -> Prepared {
+    Prepared::Serve {
+        resources: vec![Arc::new(now)],
+        ended,
+    }
+}
+
+/// Reports whether cached objects are the same under both definitions, and stored at the same keys.
+fn keeps_items(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
+    before.storage_prefix == now.storage_prefix
+        && before.namespaced == now.namespaced
+        && before.kind == now.kind
+        && before.stored().group_version == now.stored().group_version
+        && before.selectable.is_same_layout(&now.selectable)
+}
+
+/// Has the caches of these resources filled by their definitions.
+async fn feed(store_watcher: &StoreWatcherHandle, resources: &[Arc<Installed>]) -> Result<(), DirectorError> {
+    let mut feeds = Vec::new();
+    for one in resources {
+        if let Some(cache) = &one.cache {
+            feeds.push((one.definition.clone(), cache.feed()?));
+        }
+    }
+    if !feeds.is_empty() {
+        store_watcher.register(feeds).await?;
+    }
+    Ok(())
 }
 
 impl Actor for Director {
     const KIND: ActorKind = ActorKind::DIRECTOR;
 }
 
-impl Receive<Install> for Director {
-    fn receive(
-        &mut self,
-        Install(resources): Install,
-        reply: Reply<Result<(), DirectorError>>,
-        turn: &mut Turn<'_, Self>,
-    ) {
-        let started: Result<Vec<_>, _> = resources
-            .into_iter()
-            .map(|info| self.start(info).map(Arc::new))
-            .collect();
-        let store_watcher = self.parts.store_watcher.clone();
-        let registering = async move {
-            let started = started?;
-            let feeds = started
-                .iter()
-                .map(|one| Ok((one.registry.info().clone(), one.cache.feed()?)));
-            let feeds = feeds.collect::<Result<Vec<_>, DirectorError>>()?;
-            store_watcher.register(feeds).await?;
-            Ok(started)
-        };
-        turn.detach(registering, |outcome| {
-            let outcome = outcome.unwrap_or_else(|lost| Err(DirectorError::Interrupted(lost.to_string())));
-            Registered { outcome, reply }
-        });
+impl Receive<Change> for Director {
+    fn receive(&mut self, change: Change, reply: ChangeReply, turn: &mut Turn<'_, Self>) {
+        if self.is_busy {
+            self.waiting.push_back((change, reply));
+        } else {
+            self.begin(change, reply, turn);
+        }
     }
 }
 
-impl Receive<Registered> for Director {
-    fn receive(&mut self, Registered { outcome, reply }: Registered, _: Reply<()>, _: &mut Turn<'_, Self>) {
-        reply.send(outcome.map(|started| {
-            let table = self.parts.routes.load().with(started);
-            self.parts.routes.store(Arc::new(table));
-        }));
-    }
-}
-
-impl Receive<Remove> for Director {
-    fn receive(&mut self, Remove(prefix): Remove, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
-        let before = self.parts.routes.load_full();
-        let Some(installed) = before.installed(&prefix).cloned() else {
-            return reply.send(());
-        };
-        self.parts.routes.store(Arc::new(before.without(&prefix)));
-        let store_watcher = self.parts.store_watcher.clone();
-        let stopping = async move {
-            if let Err(error) = store_watcher.unregister(prefix).await {
-                tracing::warn!(%error, "the store watcher did not hear that a resource is gone");
+impl Receive<ChangePrepared> for Director {
+    fn receive(&mut self, prepared: ChangePrepared, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        let ChangePrepared { outcome, reply } = prepared;
+        let before = self.parts.surface.load_full();
+        let (ended, gone) = match outcome {
+            Err(error) => {
+                reply.send(Err(error));
+                return self.finish(None, None, turn);
             }
-            installed.cache.stop().await;
-            installed.registry.stop().await;
-            reply.send(());
+            Ok(Prepared::Serve { resources, ended }) => {
+                if !resources.is_empty() {
+                    self.parts.publish(before.with(&resources));
+                }
+                for registry in resources.iter().filter_map(|one| one.registry()) {
+                    registry.take_effect();
+                }
+                (ended, None)
+            }
+            Ok(Prepared::Remove(resource)) => {
+                self.parts.publish(before.without(&resource));
+                (before.installed(&resource).cloned(), Some(resource))
+            }
         };
-        turn.detach(stopping, |_| super::messages::Stopped);
+        reply.send(Ok(()));
+        self.finish(ended, gone, turn);
     }
 }
 
-impl Receive<super::messages::Stopped> for Director {
-    fn receive(&mut self, _: super::messages::Stopped, _: Reply<()>, _: &mut Turn<'_, Self>) {}
+impl Receive<ChangeDone> for Director {
+    fn receive(&mut self, _: ChangeDone, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+        self.is_busy = false;
+        if let Some((change, reply)) = self.waiting.pop_front() {
+            self.begin(change, reply, turn);
+        }
+    }
 }

@@ -4,30 +4,36 @@ use std::{collections::HashSet, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology::TopologyError};
-use trireme_machinery::GroupVersionKind;
+use trireme_machinery::{GroupResource, GroupVersionKind};
 use trireme_storage::{Revision, Storage};
 
 use super::{
     actor::Director,
-    logic::RouteTable,
-    messages::{Install, Remove},
+    logic::{ApiSurface, Backend},
+    messages::Change,
 };
 use crate::{
     admission::Admission,
-    info::ResourceInfo,
+    definition::ResourceDefinition,
+    documents::{Documents, SchemaSource},
     key_locks::RegistryError,
+    known_kinds::KnownKinds,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
+    virtual_resource::{ProxyBackend, VirtualResource},
     watch_cache::OwnedWatchCache,
 };
 
 /// Why a resource cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectorError {
-    /// Another resource is stored there.
-    #[error("a resource with storage prefix {0} is installed already")]
-    Duplicate(String),
+    /// It is served already, or another resource is stored where it would be.
+    #[error("{0} is served already, or stored where another resource is")]
+    Duplicate(GroupResource),
+    /// It is not served, so it cannot be replaced.
+    #[error("{0} is not served")]
+    NotInstalled(GroupResource),
     /// One of its actors could not be started.
     #[error("an actor could not be started")]
     Spawn(#[from] SpawnError),
@@ -45,10 +51,62 @@ pub enum DirectorError {
     Interrupted(String),
 }
 
+/// A resource that is to be served, with what answers for it.
+pub enum Resource {
+    /// Its objects are stored.
+    Stored(Arc<ResourceDefinition>),
+    /// Nothing is stored; this answers.
+    Virtual(Arc<ResourceDefinition>, Arc<dyn VirtualResource>),
+    /// Another server answers.
+    Proxied(Arc<ResourceDefinition>, Arc<dyn ProxyBackend>),
+}
+
+impl Resource {
+    pub(super) fn definition(&self) -> &Arc<ResourceDefinition> {
+        match self {
+            Self::Stored(definition) | Self::Virtual(definition, _) | Self::Proxied(definition, _) => definition,
+        }
+    }
+}
+
+impl From<Arc<ResourceDefinition>> for Resource {
+    fn from(definition: Arc<ResourceDefinition>) -> Self {
+        Self::Stored(definition)
+    }
+}
+
 /// What serves one resource.
 pub(super) struct Installed {
-    pub(super) registry: RegistryHandle,
-    pub(super) cache: OwnedWatchCache,
+    pub(super) definition: Arc<ResourceDefinition>,
+    pub(super) backend: Backend,
+    pub(super) cache: Option<Arc<OwnedWatchCache>>,
+}
+
+impl Installed {
+    pub(super) fn without_store(definition: Arc<ResourceDefinition>, backend: Backend) -> Self {
+        Self {
+            definition,
+            backend,
+            cache: None,
+        }
+    }
+
+    pub(super) fn registry(&self) -> Option<&RegistryHandle> {
+        match &self.backend {
+            Backend::Stored(registry) => Some(registry),
+            Backend::Virtual(_) | Backend::Proxied(_) => None,
+        }
+    }
+
+    /// Ends its actors, and its watches with them.
+    pub(super) async fn stop(&self) {
+        if let Some(cache) = &self.cache {
+            cache.stop().await;
+        }
+        if let Some(registry) = self.registry() {
+            registry.stop().await;
+        }
+    }
 }
 
 /// What every resource is served with.
@@ -58,8 +116,16 @@ pub(super) struct Parts {
     pub(super) store_watcher: StoreWatcherHandle,
     pub(super) read_index: ReadIndexHandle,
     pub(super) admission: Arc<dyn Admission>,
-    pub(super) known_kinds: Arc<HashSet<GroupVersionKind>>,
-    pub(super) routes: ArcSwap<RouteTable>,
+    /// The kinds of the surface, for registries: they must not hold the surface that holds them.
+    pub(super) known_kinds: Arc<ArcSwap<KnownKinds>>,
+    pub(super) surface: ArcSwap<ApiSurface>,
+}
+
+impl Parts {
+    pub(super) fn publish(&self, surface: ApiSurface) {
+        self.known_kinds.store(surface.known_kinds().clone());
+        self.surface.store(Arc::new(surface));
+    }
 }
 
 /// What the composition root hands over to have resources served.
@@ -72,14 +138,16 @@ pub struct Registries {
     pub store_watcher: StoreWatcherOptions,
     /// The chain that all writes pass.
     pub admission: Arc<dyn Admission>,
-    /// Every kind that this server knows.
-    pub known_kinds: Arc<HashSet<GroupVersionKind>>,
+    /// Kinds that clients may name beside those of the resources: retired ones, and those of the API machinery.
+    pub other_kinds: Arc<HashSet<GroupVersionKind>>,
+    /// The schemas that OpenAPI documents show of types that a resource's own fragment lacks.
+    pub schemas: Arc<dyn SchemaSource>,
 }
 
 impl Registries {
     /// Starts store watcher, read index and director, and whatever `resources` need. The caches load in the
     /// background: see [`DirectorHandle::is_ready`].
-    pub async fn start(self, resources: Vec<Arc<ResourceInfo>>) -> Result<DirectorHandle, DirectorError> {
+    pub async fn start(self, resources: Vec<Arc<ResourceDefinition>>) -> Result<DirectorHandle, DirectorError> {
         let store_watcher = StoreWatcherHandle::spawn(&self.system, self.store.clone(), self.store_watcher)?;
         let read_index = ReadIndexHandle::spawn(&self.system, self.store.clone())?;
         let parts = Arc::new(Parts {
@@ -87,8 +155,11 @@ impl Registries {
             read_index,
             store: self.store,
             admission: self.admission,
-            known_kinds: self.known_kinds,
-            routes: ArcSwap::default(),
+            known_kinds: Arc::default(),
+            surface: ArcSwap::from_pointee(ApiSurface::empty(
+                Documents::new(Vec::new(), self.schemas),
+                KnownKinds::new(&[], self.other_kinds),
+            )),
             system: self.system,
         });
         let made_of = parts.clone();
@@ -110,29 +181,36 @@ pub struct DirectorHandle {
 }
 
 impl DirectorHandle {
-    /// The newest route table.
-    pub fn routes(&self) -> Arc<RouteTable> {
-        self.parts.routes.load_full()
+    /// Everything that is served now.
+    pub fn surface(&self) -> Arc<ApiSurface> {
+        self.parts.surface.load_full()
     }
 
-    /// Serves more resources. They are routed on return and answer as soon as they are loaded.
-    pub async fn install(&self, resources: Vec<Arc<ResourceInfo>>) -> Result<(), DirectorError> {
-        self.handle.ask(Install(resources)).await?
+    /// Serves more resources, all or none. They are routed on return and answer as soon as they are loaded.
+    pub async fn install<R: Into<Resource>>(&self, resources: Vec<R>) -> Result<(), DirectorError> {
+        let resources = resources.into_iter().map(Into::into).collect();
+        self.handle.ask(Change::Install(resources)).await?
+    }
+
+    /// Serves a resource by another definition of the same name. Where objects are stored as before, its cache stays, and
+    /// its watches go on in the versions that are still served; else they end.
+    pub async fn replace(&self, definition: Arc<ResourceDefinition>) -> Result<(), DirectorError> {
+        self.handle.ask(Change::Replace(definition)).await?
     }
 
     /// Serves a resource no longer; its watches end. What is stored stays.
-    pub async fn remove(&self, info: &ResourceInfo) -> Result<(), DirectorError> {
-        Ok(self.handle.ask(Remove(info.storage_prefix.clone())).await?)
+    pub async fn remove(&self, resource: &GroupResource) -> Result<(), DirectorError> {
+        self.handle.ask(Change::Remove(resource.clone())).await?
     }
 
     /// Whether all resources are loaded and have caught up with where the store was then.
     pub fn is_ready(&self) -> bool {
-        self.routes().registries().all(RegistryHandle::is_ready)
+        self.surface().registries().all(RegistryHandle::is_ready)
     }
 
     /// Whether all resources can be read as of a revision by `deadline`; waits for those that are behind.
     pub async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
-        for registry in self.routes().registries() {
+        for registry in self.surface().registries() {
             if !registry.reaches(revision, deadline).await {
                 return false;
             }

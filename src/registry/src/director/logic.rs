@@ -1,107 +1,195 @@
-//! The route table: which registry serves a group, version and plural.
+//! The API surface: everything that is served at a moment, as one immutable snapshot.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use trireme_machinery::GroupVersion;
+use trireme_machinery::{GroupResource, GroupVersion};
 
 use super::handle::Installed;
-use crate::registry::RegistryHandle;
+use crate::{
+    definition::ResourceDefinition,
+    documents::{Documents, NoSchemas},
+    known_kinds::KnownKinds,
+    registry::RegistryHandle,
+    virtual_resource::{ProxyBackend, VirtualResource},
+};
 
-/// Where a request for a resource goes.
+/// The registry that a request for a stored resource goes to.
 #[derive(Clone)]
 pub struct Route {
     /// The resource's registry.
     pub registry: RegistryHandle,
-    /// The served version: an index into `ResourceInfo::versions`.
+    /// The served version: an index into `ResourceDefinition::versions`.
     pub version: usize,
 }
 
-/// All resources that are served. Immutable: a change makes a new table.
-#[derive(Clone, Default)]
-pub struct RouteTable {
-    by_prefix: BTreeMap<Arc<str>, Arc<Installed>>,
-    routes: HashMap<Arc<str>, Vec<Place>>,
-}
-
+/// The part of the server that answers for a resource.
 #[derive(Clone)]
-struct Place {
-    group: Arc<str>,
-    version: Arc<str>,
-    prefix: Arc<str>,
-    index: usize,
+pub enum Backend {
+    /// A registry, over the store.
+    Stored(RegistryHandle),
+    /// Code that keeps nothing.
+    Virtual(Arc<dyn VirtualResource>),
+    /// Another server.
+    Proxied(Arc<dyn ProxyBackend>),
 }
 
-impl RouteTable {
-    /// The registry of a resource in a version.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Route> {
-        let places = self.routes.get(plural)?;
-        let place = places
+/// A resource in a version that is served.
+pub struct ServedResource<'s> {
+    /// The resource.
+    pub definition: &'s Arc<ResourceDefinition>,
+    /// The version: an index into its `versions`.
+    pub version: usize,
+    /// What answers.
+    pub backend: &'s Backend,
+}
+
+/// Everything that is served. Immutable: a change makes a new one.
+pub struct ApiSurface {
+    installed: BTreeMap<GroupResource, Arc<Installed>>,
+    by_prefix: BTreeMap<Arc<str>, Arc<Installed>>,
+    routes: HashMap<Arc<str>, Vec<RouteEntry>>,
+    documents: Documents,
+    known_kinds: Arc<KnownKinds>,
+}
+
+struct RouteEntry {
+    group_version: GroupVersion,
+    installed: Arc<Installed>,
+    version: usize,
+}
+
+impl ApiSurface {
+    /// Nothing is served; `documents` say so.
+    pub(super) fn empty(documents: Documents, known_kinds: KnownKinds) -> Self {
+        Self {
+            installed: BTreeMap::new(),
+            by_prefix: BTreeMap::new(),
+            routes: HashMap::new(),
+            documents,
+            known_kinds: Arc::new(known_kinds),
+        }
+    }
+
+    /// A resource in a version.
+    pub fn resource(&self, group: &str, version: &str, plural: &str) -> Option<ServedResource<'_>> {
+        let entries = self.routes.get(plural)?;
+        let entry = entries
             .iter()
-            .find(|place| &*place.group == group && &*place.version == version)?;
-        let installed = self.by_prefix.get(&place.prefix)?;
-        Some(Route {
-            registry: installed.registry.clone(),
-            version: place.index,
+            .find(|entry| *entry.group_version.group == *group && *entry.group_version.version == *version)?;
+        Some(ServedResource {
+            definition: &entry.installed.definition,
+            version: entry.version,
+            backend: &entry.installed.backend,
         })
+    }
+
+    /// The registry of a stored resource in a version.
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<Route> {
+        let served = self.resource(group, version, plural)?;
+        match served.backend {
+            Backend::Stored(registry) => Some(Route {
+                registry: registry.clone(),
+                version: served.version,
+            }),
+            Backend::Virtual(_) | Backend::Proxied(_) => None,
+        }
+    }
+
+    /// The definitions of all resources, by group and plural.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<ResourceDefinition>> {
+        self.installed.values().map(|installed| &installed.definition)
     }
 
     /// All registries, in the order of their storage prefixes.
     pub fn registries(&self) -> impl Iterator<Item = &RegistryHandle> {
-        self.by_prefix.values().map(|installed| &installed.registry)
+        self.by_prefix.values().filter_map(|installed| installed.registry())
     }
 
-    /// The registry of what is stored under this prefix (`ResourceInfo::storage_prefix`).
+    /// The registry of what is stored under this prefix (`ResourceDefinition::storage_prefix`).
     pub fn stored_under(&self, prefix: &str) -> Option<&RegistryHandle> {
-        self.by_prefix.get(prefix).map(|installed| &installed.registry)
+        self.by_prefix.get(prefix)?.registry()
     }
 
     /// The registry of a kind in a version that is served.
     pub fn of_kind(&self, version: &GroupVersion, kind: &str) -> Option<&RegistryHandle> {
         self.registries().find(|registry| {
-            let info = registry.info();
-            *info.kind == *kind && info.versions.iter().any(|served| served.group_version == *version)
+            let definition = registry.info();
+            let mut versions = definition.versions.iter();
+            *definition.kind == *kind && versions.any(|served| served.group_version == *version)
         })
     }
 
-    pub(super) fn installed(&self, prefix: &str) -> Option<&Arc<Installed>> {
-        self.by_prefix.get(prefix)
+    /// Discovery and OpenAPI.
+    pub fn documents(&self) -> &Documents {
+        &self.documents
     }
 
-    /// The table with these resources as well.
-    pub(super) fn with(&self, installed: Vec<Arc<Installed>>) -> Self {
-        let mut by_prefix = self.by_prefix.clone();
-        by_prefix.extend(
-            installed
-                .into_iter()
-                .map(|one| (one.registry.info().storage_prefix.clone(), one)),
-        );
-        Self::of(by_prefix)
+    /// The kinds that clients may name.
+    pub fn known_kinds(&self) -> &Arc<KnownKinds> {
+        &self.known_kinds
     }
 
-    /// The table without the resource with this storage prefix.
-    pub(super) fn without(&self, prefix: &str) -> Self {
-        let mut by_prefix = self.by_prefix.clone();
-        by_prefix.remove(prefix);
-        Self::of(by_prefix)
+    pub(super) fn installed(&self, resource: &GroupResource) -> Option<&Arc<Installed>> {
+        self.installed.get(resource)
     }
 
-    fn of(by_prefix: BTreeMap<Arc<str>, Arc<Installed>>) -> Self {
-        let mut routes: HashMap<Arc<str>, Vec<Place>> = HashMap::new();
-        for (prefix, installed) in &by_prefix {
-            let info = installed.registry.info();
-            for (index, version) in info.versions.iter().enumerate() {
-                let place = Place {
-                    group: version.group_version.group.clone(),
-                    version: version.group_version.version.clone(),
-                    prefix: prefix.clone(),
-                    index,
-                };
-                routes.entry(info.resource.resource.clone()).or_default().push(place);
-            }
+    pub(super) fn is_stored_under(&self, prefix: &str) -> bool {
+        self.by_prefix.contains_key(prefix)
+    }
+
+    /// The surface with these resources as well, in place of those of the same names.
+    pub(super) fn with(&self, changed: &[Arc<Installed>]) -> Self {
+        let mut installed = self.installed.clone();
+        let entries = changed.iter().map(|one| (one.definition.resource.clone(), one.clone()));
+        installed.extend(entries);
+        self.changed_to(installed)
+    }
+
+    /// The surface without a resource.
+    pub(super) fn without(&self, resource: &GroupResource) -> Self {
+        let mut installed = self.installed.clone();
+        installed.remove(resource);
+        self.changed_to(installed)
+    }
+
+    fn changed_to(&self, installed: BTreeMap<GroupResource, Arc<Installed>>) -> Self {
+        let definitions: Vec<_> = installed.values().map(|one| one.definition.clone()).collect();
+        let known_kinds = self.known_kinds.changed_to(&definitions);
+        let stored = installed.values().filter(|one| one.registry().is_some());
+        Self {
+            by_prefix: stored
+                .map(|one| (one.definition.storage_prefix.clone(), one.clone()))
+                .collect(),
+            routes: routes(&installed),
+            documents: self.documents.changed_to(definitions),
+            known_kinds: Arc::new(known_kinds),
+            installed,
         }
-        Self { by_prefix, routes }
     }
+}
+
+impl Default for ApiSurface {
+    fn default() -> Self {
+        let documents = Documents::new(Vec::new(), Arc::new(NoSchemas));
+        Self::empty(documents, KnownKinds::default())
+    }
+}
+
+fn routes(installed: &BTreeMap<GroupResource, Arc<Installed>>) -> HashMap<Arc<str>, Vec<RouteEntry>> {
+    let mut routes: HashMap<Arc<str>, Vec<RouteEntry>> = HashMap::new();
+    for one in installed.values() {
+        let definition = &one.definition;
+        let of_plural = routes.entry(definition.resource.resource.clone()).or_default();
+        for (version, served) in definition.versions.iter().enumerate() {
+            of_plural.push(RouteEntry {
+                group_version: served.group_version.clone(),
+                installed: one.clone(),
+                version,
+            });
+        }
+    }
+    routes
 }

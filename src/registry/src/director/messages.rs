@@ -2,38 +2,50 @@
 
 use std::sync::Arc;
 
-use trireme_actors::Message;
+use trireme_actors::{Message, Reply};
+use trireme_machinery::GroupResource;
 
-use super::handle::{DirectorError, Installed};
-use crate::info::ResourceInfo;
+use super::handle::{DirectorError, Installed, Resource};
+use crate::definition::ResourceDefinition;
 
-/// Serve these resources.
-pub(super) struct Install(pub(super) Vec<Arc<ResourceInfo>>);
+/// A change of what is served.
+pub(super) enum Change {
+    /// Serve these resources as well.
+    Install(Vec<Resource>),
+    /// Serve the resource of this name by this definition.
+    Replace(Arc<ResourceDefinition>),
+    /// Serve the resource no longer.
+    Remove(GroupResource),
+}
 
-impl Message for Install {
+impl Message for Change {
     type Reply = Result<(), DirectorError>;
 }
 
-/// Serve the resource with this storage prefix no longer.
-pub(super) struct Remove(pub(super) Arc<str>);
+/// A change that is ready to take effect.
+pub(super) enum Prepared {
+    /// These resources come, or take the place of those of the same names. What served one of them before ends.
+    Serve {
+        resources: Vec<Arc<Installed>>,
+        ended: Option<Arc<Installed>>,
+    },
+    /// The resource goes.
+    Remove(GroupResource),
+}
 
-impl Message for Remove {
+/// A change has been prepared, or cannot be made.
+pub(super) struct ChangePrepared {
+    pub(super) outcome: Result<Prepared, DirectorError>,
+    pub(super) reply: Reply<Result<(), DirectorError>>,
+}
+
+impl Message for ChangePrepared {
     type Reply = ();
 }
 
-/// The store watcher knows the caches of new resources, or not.
-pub(super) struct Registered {
-    pub(super) outcome: Result<Vec<Arc<Installed>>, DirectorError>,
-    pub(super) reply: trireme_actors::Reply<Result<(), DirectorError>>,
-}
+/// The change is done, with all that ends by it.
+pub(super) struct ChangeDone;
 
-impl Message for Registered {
-    type Reply = ();
-}
-
-/// A resource that was removed is gone for good.
-pub(super) struct Stopped;
-
-impl Message for Stopped {
+impl Message for ChangeDone {
     type Reply = ();
 }

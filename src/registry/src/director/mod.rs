@@ -1,7 +1,8 @@
-//! The director: learns resources as they come and go and publishes the route table.
+//! The director: learns resources as they come, change and go, and publishes the API surface.
 //!
-//! Called by the composition root with the built-in resources, and by whoever serves custom ones; the edge only reads
-//! the table. Promise: a table is whole, and a route in it leads to a registry that answers or says why it cannot yet.
+//! Called by the composition root with the built-in resources, and by whoever serves custom ones; everybody else only
+//! reads the surface, and asks nothing else what exists. Promise: a surface is whole, each change takes effect in it at
+//! once, and a route in it leads to something that answers or says why it cannot yet.
 
 mod access;
 mod actor;
@@ -11,5 +12,5 @@ mod messages;
 #[cfg(test)]
 mod tests;
 
-pub use handle::{DirectorError, DirectorHandle, Registries};
-pub use logic::{Route, RouteTable};
+pub use handle::{DirectorError, DirectorHandle, Registries, Resource};
+pub use logic::{ApiSurface, Backend, Route, ServedResource};

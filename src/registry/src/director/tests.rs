@@ -6,11 +6,12 @@ use trireme_actors::{testkit::run, topology::Topology};
 use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
-use super::{DirectorError, DirectorHandle, Registries, RouteTable};
+use super::{ApiSurface, DirectorError, DirectorHandle, Registries};
 use crate::{
     admission::{Admission, Attributes},
+    definition::ResourceDefinition,
+    documents::NoSchemas,
     fixtures::{configmaps, get, list, nodes, open_store, put, watch, widgets},
-    info::ResourceInfo,
     request::{Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };
@@ -31,14 +32,15 @@ impl Admission for Open {
 async fn start(
     system: &trireme_actors::ActorSystem,
     store: Arc<dyn Storage>,
-    resources: Vec<ResourceInfo>,
+    resources: Vec<ResourceDefinition>,
 ) -> DirectorHandle {
     let registries = Registries {
         system: system.clone(),
         store,
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Open),
-        known_kinds: Arc::new(HashSet::new()),
+        other_kinds: Arc::new(HashSet::new()),
+        schemas: Arc::new(NoSchemas),
     };
     registries
         .start(resources.into_iter().map(Arc::new).collect())
@@ -46,7 +48,7 @@ async fn start(
         .expect("all resources differ")
 }
 
-fn found(table: &RouteTable, group: &str, version: &str, plural: &str) -> Option<(String, usize)> {
+fn found(table: &ApiSurface, group: &str, version: &str, plural: &str) -> Option<(String, usize)> {
     let route = table.find(group, version, plural)?;
     Some((route.registry.info().storage_prefix.to_string(), route.version))
 }
@@ -56,7 +58,7 @@ fn routes_lead_to_the_version_of_a_resource() {
     run(Topology::trireme(), |kit| async move {
         let (_dir, store) = open_store();
         let director = start(&kit.system, store, vec![configmaps(), widgets()]).await;
-        let table = director.routes();
+        let table = director.surface();
         assert_eq!(
             found(&table, "", "v1", "configmaps"),
             Some(("/registry/configmaps".to_owned(), 0))
@@ -87,7 +89,7 @@ fn many_resources_are_loaded_at_the_start() {
             put(&*store, info, "ns/a", json!({})).await;
         }
         let director = start(&kit.system, store, resources).await;
-        for registry in director.routes().registries() {
+        for registry in director.surface().registries() {
             registry.get(get("ns/a")).await.expect("it was there before");
         }
         assert!(director.is_ready());
@@ -105,7 +107,7 @@ fn resources_come_and_go() {
             assert!(matches!(again, Err(DirectorError::Duplicate(_))), "{again:?}");
             let written = put(&*store, &nodes(), "n", json!({})).await;
             let registry = director
-                .routes()
+                .surface()
                 .find("", "v1", "nodes")
                 .expect("it is routed")
                 .registry;
@@ -115,12 +117,12 @@ fn resources_come_and_go() {
                 .await
                 .expect("the watch opens");
 
-            director.remove(&nodes()).await.expect("the director answers");
-            assert!(director.routes().find("", "v1", "nodes").is_none());
+            director.remove(&nodes().resource).await.expect("the director answers");
+            assert!(director.surface().find("", "v1", "nodes").is_none());
             assert!(watcher.next().await.is_none(), "its watches end");
         }
         let kept = director
-            .routes()
+            .surface()
             .find("", "v1", "configmaps")
             .expect("it is still there")
             .registry;

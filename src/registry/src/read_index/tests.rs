@@ -156,8 +156,7 @@ fn a_store_that_does_not_answer_is_a_timeout() {
         let handle = ReadIndexHandle::spawn(&kit.system, slow.clone()).expect("it is the only one");
         let deadline = kit.system.clock().now() + Duration::from_secs(3);
         let asked = tokio::spawn(async move { handle.revision(deadline).await });
-        kit.clock.wait_for_sleepers(1).await;
-        kit.clock.advance(Duration::from_secs(3));
+        kit.clock.elapse(Duration::from_secs(3)).await;
         let error = asked.await.expect("no panic").expect_err("nobody answered");
         assert_eq!(error.reason, Reason::Timeout);
         slow.let_through.add_permits(1);

@@ -5,7 +5,7 @@ use std::{ops::Bound, sync::Arc};
 use trireme_machinery::selector::LabelSelector;
 
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     item::{Item, ItemKey},
     request::{Selection, Target},
     watch_cache::{FieldValue, Fingerprint, Topic, Wanted},
@@ -49,7 +49,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn new(info: &ResourceInfo, target: &Target, selection: &Selection) -> Self {
+    pub(crate) fn new(info: &ResourceDefinition, target: &Target, selection: &Selection) -> Self {
         let knows = |field: &str| info.selectable.iter().any(|selectable| &*selectable.label == field);
         let place = |field: &str| match field {
             "metadata.name" => Place::Name,
@@ -146,7 +146,7 @@ fn namespace_bounds(namespace: &str) -> (Bound<String>, Bound<String>) {
     )
 }
 
-fn scope(info: &ResourceInfo, target: &Target, selection: &Selection, own_namespace: Option<&str>) -> Scope {
+fn scope(info: &ResourceDefinition, target: &Target, selection: &Selection, own_namespace: Option<&str>) -> Scope {
     let selected_name = selection.fields.requires_exact_match("metadata.name");
     let name = if target.name.is_empty() {
         selected_name
@@ -164,7 +164,7 @@ fn scope(info: &ResourceInfo, target: &Target, selection: &Selection, own_namesp
     }
 }
 
-fn topic(info: &ResourceInfo, scope: &Scope, terms: &[Term]) -> Topic {
+fn topic(info: &ResourceDefinition, scope: &Scope, terms: &[Term]) -> Topic {
     if let Scope::Object(key) = scope {
         return Topic::Object(key.clone());
     }

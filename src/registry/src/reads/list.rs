@@ -7,7 +7,7 @@ use trireme_storage::{KeyValue, RangePage, RangeRequest, Revision, Storage, Stor
 
 use super::{errors, filter::Filter, token::Continuation};
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     item::Item,
     store_error,
     watch_cache::{Index, KeyRange},
@@ -122,7 +122,7 @@ fn later(from: Bound<String>, start: String) -> Bound<String> {
 /// Reads a page of an old state from the store.
 pub(super) struct History<'a> {
     pub(super) store: &'a Arc<dyn Storage>,
-    pub(super) info: &'a Arc<ResourceInfo>,
+    pub(super) info: &'a Arc<ResourceDefinition>,
     pub(super) revision: Revision,
 }
 

@@ -20,6 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwap;
 use tokio::sync::Semaphore;
 use trireme_actors::Clock;
 use trireme_machinery::{ApiError, Reason};
@@ -36,7 +37,7 @@ pub use self::{
     watch::{WatchFrame, Watcher},
 };
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     item::{Item, ItemKey},
     read_index::ReadIndexHandle,
     request::{Freshness, GetRequest, ListRequest, WatchRequest, WatchStart},
@@ -54,7 +55,8 @@ const LISTS_FROM_STORE: usize = 4;
 /// Answers the reads of one resource. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
-    info: Arc<ResourceInfo>,
+    info: Arc<ResourceDefinition>,
+    current: Arc<ArcSwap<ResourceDefinition>>,
     cache: WatchCacheHandle,
     progress: Progress,
     read_index: ReadIndexHandle,
@@ -66,7 +68,7 @@ pub struct Reader {
 impl Reader {
     /// A reader of the resource that `cache` holds.
     pub fn new(
-        info: Arc<ResourceInfo>,
+        info: Arc<ResourceDefinition>,
         cache: WatchCacheHandle,
         store_watcher: StoreWatcherHandle,
         read_index: ReadIndexHandle,
@@ -76,6 +78,7 @@ impl Reader {
         let progress = Progress::new(cache.clone(), store_watcher, clock.clone());
         let from_store = Arc::new(Semaphore::new(LISTS_FROM_STORE));
         Self {
+            current: Arc::new(ArcSwap::new(info.clone())),
             info,
             cache,
             progress,
@@ -86,8 +89,26 @@ impl Reader {
         }
     }
 
+    /// The reads of the same resource by another definition.
+    pub(crate) fn redefined(&self, definition: Arc<ResourceDefinition>) -> Self {
+        Self {
+            info: definition,
+            ..self.clone()
+        }
+    }
+
+    /// The definition that is in effect.
+    pub(crate) fn current(&self) -> &Arc<ArcSwap<ResourceDefinition>> {
+        &self.current
+    }
+
+    /// Has running watches look whether their version is still served.
+    pub(crate) fn wake_watches(&self) {
+        self.cache.close_topics();
+    }
+
     /// What the resource is.
-    pub fn info(&self) -> &Arc<ResourceInfo> {
+    pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.info
     }
 
@@ -209,6 +230,12 @@ impl Reader {
             cache: self.cache.clone(),
             progress: self.progress.clone(),
             filter,
+            version: self
+                .info
+                .versions
+                .get(request.target.version)
+                .map(|version| version.group_version.clone()),
+            current: self.current.clone(),
         };
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }

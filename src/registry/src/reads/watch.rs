@@ -12,17 +12,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use tokio::sync::broadcast::{
     Receiver,
     error::{RecvError, TryRecvError},
 };
 use trireme_actors::{AskError, Clock};
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, GroupVersion};
 use trireme_storage::Revision;
 
 use super::{FRESH_WITHIN, errors, filter::Filter, freshness::Progress};
 use crate::{
+    definition::ResourceDefinition,
     event::{Event, EventKind},
     item::{Item, ItemKey},
     request::{WatchRequest, WatchStart},
@@ -67,6 +69,19 @@ pub(super) struct Source {
     pub(super) cache: WatchCacheHandle,
     pub(super) progress: Progress,
     pub(super) filter: Filter,
+    /// The version that the client watches.
+    pub(super) version: Option<GroupVersion>,
+    pub(super) current: Arc<ArcSwap<ResourceDefinition>>,
+}
+
+impl Source {
+    /// Reports whether the version is still served.
+    fn is_served(&self) -> bool {
+        let current = self.current.load();
+        self.version
+            .as_ref()
+            .is_none_or(|version| current.version_index(version).is_some())
+    }
 }
 
 enum Phase {
@@ -321,8 +336,12 @@ impl Watcher {
         }
     }
 
-    /// The topic was closed: the cache has lost its history or was rebuilt or removed.
+    /// The topic was closed: the cache has lost its history or was rebuilt or removed, or a version is served no longer.
     async fn subscribe_again(&mut self) -> Vec<WatchFrame> {
+        if !self.source.is_served() {
+            self.phase = Phase::Over;
+            return Vec::new();
+        }
         let topic = self.source.filter.topic().clone();
         match self
             .source

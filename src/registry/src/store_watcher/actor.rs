@@ -58,7 +58,11 @@ impl Receive<Register> for StoreWatcher {
         self.change(|wanted| {
             for (info, feed) in caches {
                 let prefix = info.storage_prefix.clone();
-                let epoch = wanted.get(&prefix).map_or(0, |before| before.epoch + 1);
+                // The same cache goes on as it is, by another definition.
+                let epoch = wanted.get(&prefix).map_or(0, |before| {
+                    let is_loaded_anew = !before.feed.is_same(&feed);
+                    before.epoch + u64::from(is_loaded_anew)
+                });
                 wanted.insert(prefix, Registration { info, feed, epoch });
             }
         });

@@ -173,12 +173,12 @@ impl Follower {
                     .is_none_or(|followed| followed.epoch != registration.epoch)
             })
             .collect();
-        if behind.is_empty() {
-            return Ok(());
-        }
         self.routes = Arc::new(Routes::new(
             wanted.values().map(|registration| registration.info.clone()),
         ));
+        if behind.is_empty() {
+            return Ok(());
+        }
         let mut all = if behind.len() >= LOAD_ALL_AT {
             Some(self.load(&self.source.options.objects_prefix, position).await?)
         } else {

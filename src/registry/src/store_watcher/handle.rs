@@ -16,7 +16,7 @@ use super::{
     actor::{StoreWatcher, Wanted},
     messages::{Register, Reload, Unregister},
 };
-use crate::{info::ResourceInfo, watch_cache::Feed};
+use crate::{definition::ResourceDefinition, watch_cache::Feed};
 
 /// What to follow.
 #[derive(Clone)]
@@ -129,7 +129,7 @@ impl StoreWatcherHandle {
     }
 
     /// Has caches loaded and kept up to date.
-    pub(crate) async fn register(&self, caches: Vec<(Arc<ResourceInfo>, Feed)>) -> Result<(), AskError> {
+    pub(crate) async fn register(&self, caches: Vec<(Arc<ResourceDefinition>, Feed)>) -> Result<(), AskError> {
         self.handle.ask(Register(caches)).await
     }
 

@@ -5,8 +5,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
 
 use crate::{
+    definition::ResourceDefinition,
     event::EventKind,
-    info::ResourceInfo,
     item::Item,
     stored::{self, ItemError},
     watch_cache::{Change, Index},
@@ -15,11 +15,11 @@ use crate::{
 /// Resources by storage prefix.
 #[derive(Clone, Default)]
 pub(super) struct Routes {
-    by_prefix: HashMap<Arc<str>, Arc<ResourceInfo>>,
+    by_prefix: HashMap<Arc<str>, Arc<ResourceDefinition>>,
 }
 
 impl Routes {
-    pub(super) fn new(resources: impl IntoIterator<Item = Arc<ResourceInfo>>) -> Self {
+    pub(super) fn new(resources: impl IntoIterator<Item = Arc<ResourceDefinition>>) -> Self {
         let by_prefix = resources
             .into_iter()
             .map(|info| (info.storage_prefix.clone(), info))
@@ -28,7 +28,7 @@ impl Routes {
     }
 
     /// The resource with the longest prefix of whole segments of `key`.
-    pub(super) fn find(&self, key: &str) -> Option<&Arc<ResourceInfo>> {
+    pub(super) fn find(&self, key: &str) -> Option<&Arc<ResourceDefinition>> {
         let mut rest = key;
         while let Some((shorter, _)) = rest.rsplit_once('/') {
             if let Some(info) = self.by_prefix.get(shorter) {
@@ -85,7 +85,7 @@ fn revision_of(event: &StoreEvent) -> Revision {
     }
 }
 
-fn decode_event(info: &ResourceInfo, event: &StoreEvent) -> Option<Change> {
+fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<Change> {
     let revision = revision_of(event);
     if let StoreEvent::Put { entry, previous } = event {
         let kind = if previous.is_some() {
@@ -120,7 +120,7 @@ pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut L
     }
 }
 
-fn report_undecodable(info: &ResourceInfo, key: &str, revision: Revision, error: &ItemError) {
+fn report_undecodable(info: &ResourceDefinition, key: &str, revision: Revision, error: &ItemError) {
     let resource = info.resource.to_string();
     let cause = std::error::Error::source(error)
         .map(ToString::to_string)

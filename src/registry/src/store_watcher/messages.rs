@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use trireme_actors::Message;
 
-use crate::{info::ResourceInfo, watch_cache::Feed};
+use crate::{definition::ResourceDefinition, watch_cache::Feed};
 
 /// A resource and the cache to fill with it.
 #[derive(Clone)]
 pub(super) struct Registration {
-    pub(super) info: Arc<ResourceInfo>,
+    pub(super) info: Arc<ResourceDefinition>,
     pub(super) feed: Feed,
     /// Grows with each (re)load that is wanted.
     pub(super) epoch: u64,
 }
 
 /// From now on the caches are to be loaded and kept up to date.
-pub(super) struct Register(pub(super) Vec<(Arc<ResourceInfo>, Feed)>);
+pub(super) struct Register(pub(super) Vec<(Arc<ResourceDefinition>, Feed)>);
 
 impl Message for Register {
     type Reply = ();

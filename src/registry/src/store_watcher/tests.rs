@@ -6,14 +6,14 @@ use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
 
 use super::logic::{Backoff, Loaded, Routes, into_turns, load_entries, route_events};
 use crate::{
+    definition::ResourceDefinition,
     encode,
     fixtures::{configmaps, nodes, object, pods},
-    info::ResourceInfo,
     watch_cache::Change,
 };
 
-fn at(prefix: &str, info: ResourceInfo) -> Arc<ResourceInfo> {
-    Arc::new(ResourceInfo {
+fn at(prefix: &str, info: ResourceDefinition) -> Arc<ResourceDefinition> {
+    Arc::new(ResourceDefinition {
         storage_prefix: prefix.into(),
         ..info
     })

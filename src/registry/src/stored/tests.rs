@@ -15,7 +15,7 @@ fn text(bytes: &Bytes) -> &str {
     std::str::from_utf8(bytes).expect("JSON is UTF-8")
 }
 
-fn stored(info: &crate::ResourceInfo, key: &str, value: &str) -> Result<Item, ItemError> {
+fn stored(info: &crate::ResourceDefinition, key: &str, value: &str) -> Result<Item, ItemError> {
     Item::from_stored(info, key, Bytes::copy_from_slice(value.as_bytes()), 7)
 }
 

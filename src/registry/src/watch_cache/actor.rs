@@ -8,14 +8,14 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use super::{
     handle::Published,
     logic::State,
-    messages::{Apply, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
+    messages::{Apply, CloseTopics, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
     topics::{Topic, Topics},
 };
-use crate::{info::ResourceInfo, store_watcher::StoreWatcherHandle};
+use crate::{definition::ResourceDefinition, store_watcher::StoreWatcherHandle};
 
 /// Owns the objects and the event log of one resource.
 pub(super) struct WatchCache {
-    info: Arc<ResourceInfo>,
+    info: Arc<ResourceDefinition>,
     published: Arc<Published>,
     store_watcher: StoreWatcherHandle,
     state: State,
@@ -33,7 +33,7 @@ struct Meters {
 }
 
 impl Meters {
-    fn new(info: &ResourceInfo) -> Self {
+    fn new(info: &ResourceDefinition) -> Self {
         let resource = info.resource.to_string();
         Self {
             objects: metrics::gauge!("trireme_watch_cache_objects", "resource" => resource.clone()),
@@ -45,7 +45,11 @@ impl Meters {
 }
 
 impl WatchCache {
-    pub(super) fn new(info: Arc<ResourceInfo>, published: Arc<Published>, store_watcher: StoreWatcherHandle) -> Self {
+    pub(super) fn new(
+        info: Arc<ResourceDefinition>,
+        published: Arc<Published>,
+        store_watcher: StoreWatcherHandle,
+    ) -> Self {
         Self {
             state: State::after(&published.snapshot()),
             topics: Topics::new(&info),
@@ -146,5 +150,11 @@ impl Receive<TrimLog> for WatchCache {
             self.published.publish(self.state.snapshot());
         }
         self.measure();
+    }
+}
+
+impl Receive<CloseTopics> for WatchCache {
+    fn receive(&mut self, _: CloseTopics, _: Reply<()>, _: &mut Turn<'_, Self>) {
+        self.topics.close();
     }
 }

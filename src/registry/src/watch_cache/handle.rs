@@ -20,10 +20,10 @@ use super::{
     actor::WatchCache,
     index::Index,
     logic::{Change, Snapshot},
-    messages::{Apply, Replace, Subscribe, Subscription, TrimLog},
+    messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
     topics::Topic,
 };
-use crate::{info::ResourceInfo, store_watcher::StoreWatcherHandle};
+use crate::{definition::ResourceDefinition, store_watcher::StoreWatcherHandle};
 
 /// How often history is looked through although nothing happens; a few times within the time it is kept.
 const TRIM_EVERY: Duration = Duration::from_secs(30);
@@ -78,6 +78,7 @@ impl Published {
 #[derive(Clone)]
 pub struct WatchCacheHandle {
     handle: Handle<WatchCache>,
+    notes: Notes<WatchCache>,
     published: Arc<Published>,
 }
 
@@ -92,7 +93,7 @@ impl OwnedWatchCache {
     /// Starts the cache of a resource; it is empty until the store watcher feeds it.
     pub(crate) fn spawn(
         system: &ActorSystem,
-        info: &Arc<ResourceInfo>,
+        info: &Arc<ResourceDefinition>,
         store_watcher: StoreWatcherHandle,
     ) -> Result<Self, SpawnError> {
         let published = Arc::new(Published::new());
@@ -116,6 +117,7 @@ impl OwnedWatchCache {
         let handle = self.owned.for_caller(Caller::Outside)?;
         Ok(WatchCacheHandle {
             handle,
+            notes: self.owned.own_notes(),
             published: self.published.clone(),
         })
     }
@@ -162,6 +164,12 @@ impl WatchCacheHandle {
         self.published.dispatched.load(Ordering::Acquire)
     }
 
+    /// Ends all subscriptions; those who still want to hear of a topic subscribe anew.
+    pub(crate) fn close_topics(&self) {
+        // A cache that is gone, or that is being rebuilt, has no topics.
+        let _ = self.notes.tell(CloseTopics);
+    }
+
     /// Whether the first load is done.
     pub(crate) fn is_loaded(&self) -> bool {
         self.published.is_loaded()
@@ -181,6 +189,11 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    /// Reports whether both fill one cache.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.published, &other.published)
+    }
+
     /// Hands over whole revisions of changes; waits while the cache has enough to do.
     pub(crate) async fn apply(&self, changes: Vec<Change>, revision: Revision) -> Result<(), NoteError> {
         self.published.dispatched.store(revision, Ordering::Release);

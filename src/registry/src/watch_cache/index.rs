@@ -6,14 +6,14 @@ use imbl::OrdMap;
 
 use super::fingerprint::Fingerprint;
 use crate::{
-    info::ResourceInfo,
+    definition::ResourceDefinition,
     item::{Item, ItemKey},
 };
 
 /// A range of keys, as bounds.
 pub(crate) type KeyRange<'a> = (Bound<&'a str>, Bound<&'a str>);
 
-/// A field of [`ResourceInfo::selectable`] by number, and the value that it must have.
+/// A field of [`ResourceDefinition::selectable`] by number, and the value that it must have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldValue<'a> {
     pub(crate) field: usize,
@@ -59,7 +59,7 @@ impl ByField {
 
 impl Index {
     /// An empty index that knows which fields of the resource are indexed.
-    pub(crate) fn of(info: &ResourceInfo) -> Self {
+    pub(crate) fn of(info: &ResourceDefinition) -> Self {
         let by_field = info.selectable.indexed().map(|field| ByField {
             field,
             items: OrdMap::new(),

@@ -59,3 +59,10 @@ pub(super) struct ReloadAsked(pub(super) Result<(), String>);
 impl Message for ReloadAsked {
     type Reply = ();
 }
+
+/// Whoever watches is to look around: the resource is served by another definition.
+pub(super) struct CloseTopics;
+
+impl Message for CloseTopics {
+    type Reply = ();
+}

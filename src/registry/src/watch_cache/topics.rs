@@ -8,8 +8,8 @@ use std::{collections::HashMap, sync::Arc};
 use tokio::sync::broadcast;
 
 use crate::{
+    definition::ResourceDefinition,
     event::Event,
-    info::ResourceInfo,
     item::{Item, ItemKey},
 };
 
@@ -24,7 +24,7 @@ pub(crate) enum Topic {
     Object(ItemKey),
     /// The objects whose indexed field has this value, or had it before the event.
     Field {
-        /// An index into `ResourceInfo::selectable`.
+        /// An index into `ResourceDefinition::selectable`.
         field: usize,
         /// The value.
         value: Box<str>,
@@ -56,7 +56,7 @@ pub(crate) struct Topics {
 
 impl Topics {
     /// No topics yet; `info` says which fields are indexed.
-    pub(crate) fn new(info: &ResourceInfo) -> Self {
+    pub(crate) fn new(info: &ResourceDefinition) -> Self {
         Self {
             senders: HashMap::new(),
             indexed: info.selectable.indexed().collect(),

@@ -33,16 +33,16 @@ impl Writer {
         let type_id = self.info.types.find(of.type_name);
         let type_id = type_id.ok_or_else(|| ApiError::internal("the type of the body is not loaded"))?;
         let decoder = BodyDecoder {
-            types: self.info.types,
+            types: &self.info.types,
             type_id,
             kind: of.kind.clone(),
             also: &of.also,
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         };
         let decoded = decoder.decode(body, options.field_validation)?;
         target.trace.pass(TraceStep::Decoded);
         let mut body = decoded.object;
-        schema::apply_defaults(self.info.types, type_id, &mut body);
+        schema::apply_defaults(&self.info.types, type_id, &mut body);
         metadata::settle_namespace(&mut body, if self.info.namespaced { &target.namespace } else { "" })?;
         if target.name.is_empty() {
             target.name = named_by_body(&mut body)?;

@@ -1,6 +1,6 @@
 //! From a request body to an object of the expected kind, or to the error that kube-apiserver would give.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -9,16 +9,19 @@ use trireme_machinery::{
     yaml,
 };
 
-use crate::request::{Body, BodyFormat, FieldValidation};
+use crate::{
+    known_kinds::KnownKinds,
+    request::{Body, BodyFormat, FieldValidation},
+};
 
 /// Decodes bodies of one kind.
 pub(crate) struct BodyDecoder<'a> {
-    pub(crate) types: &'static TypeTable,
+    pub(crate) types: &'a TypeTable,
     pub(crate) type_id: TypeId,
     pub(crate) kind: GroupVersionKind,
     /// What is taken for it.
     pub(crate) also: &'a [GroupVersionKind],
-    pub(crate) known_kinds: &'a HashSet<GroupVersionKind>,
+    pub(crate) known_kinds: Arc<KnownKinds>,
 }
 
 /// An object with what is to be said about its unknown and duplicate fields.
@@ -45,12 +48,12 @@ impl Duplicates {
     /// What a warning each says of these and of unknown fields.
     fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         match self {
-            Self::Json(duplicates) => texts(&json::strict_faults(document, duplicates, unknown)),
+            Self::Json(duplicates) => texts(&json::strict_errors(document, duplicates, unknown)),
             Self::Yaml(mut said) => {
                 said.extend(
                     unknown
                         .into_iter()
-                        .map(|path| json::StrictFault::Unknown(path).to_string()),
+                        .map(|path| json::StrictError::Unknown(path).to_string()),
                 );
                 said
             }
@@ -69,7 +72,7 @@ impl Duplicates {
     }
 }
 
-fn texts(faults: &[json::StrictFault]) -> Vec<String> {
+fn texts(faults: &[json::StrictError]) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 
@@ -188,7 +191,7 @@ impl BodyDecoder<'_> {
     }
 
     fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {
-        check_kind(given, &self.kind, self.known_kinds)
+        check_kind(given, &self.kind, &self.known_kinds)
     }
 
     /// The error of a body that cannot be what it was sent as.
@@ -212,7 +215,7 @@ impl BodyDecoder<'_> {
 pub(super) fn check_kind(
     given: &GroupVersionKind,
     wanted: &GroupVersionKind,
-    known: &HashSet<GroupVersionKind>,
+    known: &KnownKinds,
 ) -> Result<(), String> {
     if given == wanted {
         return Ok(());

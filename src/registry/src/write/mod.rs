@@ -35,35 +35,50 @@ mod tests;
 mod update;
 mod update_loop;
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use trireme_actors::Clock;
-use trireme_machinery::{ApiError, GroupVersionKind};
+use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
 use crate::{
     admission::{Admission, Operation, WriteRequest},
-    info::{ResourceInfo, ServedVersion},
+    definition::{ResourceDefinition, ServedVersion},
     item::ItemKey,
     key_locks::{HeldKey, KeyLocks, WritePermit},
+    known_kinds::KnownKinds,
     reads::Reader,
     request::{Subresource, Target, WriteContext, WriteOptions},
 };
 
 /// All that the writes of one resource need.
 pub(crate) struct Writer {
-    pub(crate) info: Arc<ResourceInfo>,
+    pub(crate) info: Arc<ResourceDefinition>,
     pub(crate) reader: Reader,
     pub(crate) store: Arc<dyn Storage>,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) clock: Clock,
     pub(crate) locks: KeyLocks,
     /// Every kind that this server knows, to tell a wrong kind from an unknown one.
-    pub(crate) known_kinds: Arc<HashSet<GroupVersionKind>>,
+    pub(crate) known_kinds: Arc<ArcSwap<KnownKinds>>,
 }
 
 impl Writer {
+    /// The writes of the same resource by another definition.
+    pub(crate) fn redefined(&self, definition: Arc<ResourceDefinition>) -> Self {
+        Self {
+            reader: self.reader.redefined(definition.clone()),
+            info: definition,
+            store: self.store.clone(),
+            admission: self.admission.clone(),
+            clock: self.clock.clone(),
+            locks: self.locks.clone(),
+            known_kinds: self.known_kinds.clone(),
+        }
+    }
+
     fn version(&self, target: &Target) -> Result<&ServedVersion, ApiError> {
         self.info
             .versions

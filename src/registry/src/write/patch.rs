@@ -3,7 +3,7 @@
 //! A patch is applied to the object in the requested version, and the result goes the way of a PUT. On a lost race it
 //! is applied again to the newer object.
 
-use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     admission::{Operation, WriteRecord, WriteRequest},
+    known_kinds::KnownKinds,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource},
     trace::TraceStep,
     versions,
@@ -39,7 +40,7 @@ pub(crate) enum Patch {
 /// The type that a patch is applied to.
 #[derive(Clone)]
 pub(crate) struct Patched {
-    pub(crate) types: &'static TypeTable,
+    pub(crate) types: Arc<TypeTable>,
     pub(crate) type_id: TypeId,
     pub(crate) kind: GroupVersionKind,
 }
@@ -95,11 +96,7 @@ impl Patcher {
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
-    pub(crate) fn apply(
-        &self,
-        mut object: Value,
-        known_kinds: &HashSet<GroupVersionKind>,
-    ) -> Result<(Value, Vec<String>), ApiError> {
+    pub(crate) fn apply(&self, mut object: Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
         let Patched { types, type_id, kind } = &self.patched;
         match &self.patch {
             Patch::Json(operations) => object = operations.apply(object)?,
@@ -183,10 +180,10 @@ impl Writer {
         let request = self.request(Operation::Update, subresource, target, options)?;
         let through_scale = subresource == Subresource::Scale;
         let patched = if through_scale {
-            scale::patched(self.info.types)?
+            scale::patched(&self.info.types)?
         } else {
             Patched {
-                types: self.info.types,
+                types: self.info.types.clone(),
                 type_id: self.version(&request.target)?.type_id,
                 kind: request.kind.clone(),
             }
@@ -211,7 +208,7 @@ impl Desired for Patcher {
     ) -> Result<Value, ApiError> {
         let mut object = Value::clone(&current.object);
         versions::from_stored(&writer.info, writer.version(&request.target)?, &mut object);
-        let (mut object, warnings) = self.apply(object, &writer.known_kinds)?;
+        let (mut object, warnings) = self.apply(object, &writer.known_kinds.load())?;
         if let Some(why) = writer.info.strategy.conversion_fault(&object) {
             return Err(unfit(&self.shown(&object)(), &why));
         }

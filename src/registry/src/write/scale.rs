@@ -1,5 +1,7 @@
 //! `/scale`: a view of an object as `autoscaling/v1` `Scale`, and changes through it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupKind, GroupVersion,
@@ -18,7 +20,7 @@ use super::{
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
-    info::{ResourceInfo, ScalePaths},
+    definition::{ResourceDefinition, ScalePaths},
     item,
     request::{Body, GetRequest},
     trace::TraceStep,
@@ -27,19 +29,19 @@ use crate::{
 const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
-pub(super) fn patched(types: &'static TypeTable) -> Result<Patched, ApiError> {
+pub(super) fn patched(types: &Arc<TypeTable>) -> Result<Patched, ApiError> {
     let type_id = types
         .find(SCALE_TYPE)
         .ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
     Ok(Patched {
-        types,
+        types: types.clone(),
         type_id,
         kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
     })
 }
 
 /// The scale of an object.
-pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Value {
+pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) -> Value {
     let at = |path: &str| object.pointer(&format!("/{}", path.replace('.', "/")));
     let replicas = |path: &str| at(path).and_then(Value::as_i64).unwrap_or(0);
     let mut metadata = trireme_machinery::Object::new();
@@ -62,7 +64,7 @@ pub(super) fn of(info: &ResourceInfo, paths: &ScalePaths, object: &Value) -> Val
 }
 
 /// A label selector as text. Replication controllers have a plain map of labels instead.
-fn selector_text(info: &ResourceInfo, selector: &Value) -> String {
+fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
     compile_label_selector(fields)
@@ -91,13 +93,13 @@ impl Writer {
 
     /// Decodes a PUT of a scale.
     pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<Update, ApiError> {
-        let Patched { types, type_id, kind } = patched(self.info.types)?;
+        let Patched { types, type_id, kind } = patched(&self.info.types)?;
         let decoder = BodyDecoder {
-            types,
+            types: &types,
             type_id,
             kind,
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         };
         let decoded = decoder.decode(body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
@@ -125,7 +127,7 @@ impl ThroughScale {
     fn scale(&self, writer: &Writer, current: &Current, record: &mut WriteRecord) -> Result<Value, ApiError> {
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
-            Self::Patch(patcher) => patcher.apply(writer.scale_of(&current.object)?, &writer.known_kinds)?,
+            Self::Patch(patcher) => patcher.apply(writer.scale_of(&current.object)?, &writer.known_kinds.load())?,
         };
         record.warnings = warnings;
         Ok(scale)

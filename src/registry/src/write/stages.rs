@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     admission::{Attributes, WriteRequest},
-    info::ServedVersion,
+    definition::ServedVersion,
     request::{Body, timed_out},
     trace::TraceStep,
     versions,
@@ -24,13 +24,13 @@ use crate::{
 
 impl Writer {
     /// The decoder of bodies in a version of this resource.
-    fn decoder<'a>(&'a self, version: &ServedVersion) -> BodyDecoder<'a> {
+    fn decoder(&self, version: &ServedVersion) -> BodyDecoder<'_> {
         BodyDecoder {
-            types: self.info.types,
+            types: &self.info.types,
             type_id: version.type_id,
             kind: self.info.kind_in(version),
             also: &[],
-            known_kinds: &self.known_kinds,
+            known_kinds: self.known_kinds.load_full(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Writer {
     /// Stages *default* and *convert*: the defaults of the requested version, then the object in the stored one.
     pub(super) fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let version = self.version(&request.target)?;
-        schema::apply_defaults(self.info.types, version.type_id, object);
+        schema::apply_defaults(&self.info.types, version.type_id, object);
         versions::to_stored(&self.info, version, object);
         self.info.strategy.default(object);
         Ok(())

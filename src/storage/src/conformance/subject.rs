@@ -1,4 +1,4 @@
-//! What a case works with: the store, a prefix of its own, and short forms of the usual steps.
+//! The subject of a case: the store, a prefix of its own, and short forms of the usual steps.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{
     WatchStream, WriteOutcome,
 };
 
-/// How long a watch may stay silent when an event is due.
+/// The time for which a watch may stay silent when an event is due.
 const EVENT_DEADLINE: Duration = Duration::from_secs(20);
 
 /// The store under test, as one case sees it.

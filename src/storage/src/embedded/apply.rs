@@ -1,4 +1,4 @@
-//! What each request does to the state and the tables, inside the writer's open transaction.
+//! Application of requests to the state and the tables, inside the writer's open transaction.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,8 +11,8 @@ use super::{
     leases::Leases,
     snapshot::{Index, Live},
     tables::{
-        KEYS, KeysKey, KeysValue, LEASES, LOG, LogWriter, META, META_COMPACTED, META_NEXT_LEASE, META_REVISION,
-        META_SWEPT, Place, Record, entry_at,
+        ChangePosition, KEYS, KeysKey, KeysValue, LEASES, LOG, LogWriter, META, META_COMPACTED, META_NEXT_LEASE,
+        META_REVISION, META_SWEPT, Record, entry_at,
     },
 };
 use crate::{Compare, Event, Fence, KeyValue, LeaseId, PutOptions, Revision, StorageError, WriteOutcome};
@@ -65,13 +65,13 @@ impl Job {
 
 /// An answer held back until the commit that it depends on is durable.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum PendingReply {
     Write(Reply<WriteOutcome>, Result<WriteOutcome, StorageError>),
     Lease(Reply<LeaseId>, Result<LeaseId, StorageError>),
     Done(Reply<()>, Result<(), StorageError>),
 }
 
-impl Answer {
+impl PendingReply {
     pub(super) fn send(self) {
         match self {
             Self::Write(reply, result) => drop(reply.send(result)),
@@ -93,7 +93,7 @@ impl Answer {
     }
 }
 
-/// What the writer knows of the newest state, ahead of the disk only while a transaction is open.
+/// The newest state, ahead of the disk only while a transaction is open.
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) revision: Revision,
@@ -112,7 +112,7 @@ pub(super) struct Batch<'t> {
     leases: Table<'t, i64, u64>,
     meta: Table<'t, &'static str, i64>,
     pub(super) events: Vec<Event>,
-    /// Whether anything must be committed.
+    /// True if anything must be committed.
     pub(super) dirty: bool,
     now: Instant,
 }
@@ -131,7 +131,7 @@ impl<'t> Batch<'t> {
     }
 
     /// Carries out one request. An error is the database's: the whole batch must be given up.
-    pub(super) fn apply(&mut self, state: &mut State, job: Job) -> Result<Option<Answer>, StorageError> {
+    pub(super) fn apply(&mut self, state: &mut State, job: Job) -> Result<Option<PendingReply>, StorageError> {
         Ok(Some(match job {
             Job::Put {
                 key,
@@ -139,16 +139,16 @@ impl<'t> Batch<'t> {
                 compare,
                 options,
                 reply,
-            } => Answer::Write(reply, definite(self.put(state, key, value, compare, options))?),
+            } => PendingReply::Write(reply, definite(self.put(state, key, value, compare, options))?),
             Job::Delete {
                 key,
                 revision,
                 fence,
                 reply,
-            } => Answer::Write(reply, definite(self.delete(state, &key, revision, fence))?),
-            Job::Grant { ttl, reply } => Answer::Lease(reply, Ok(self.grant(state, ttl)?)),
-            Job::Revoke { lease, reply } => Answer::Done(reply, definite(self.revoke(state, lease))?),
-            Job::Compact { revision, reply } => Answer::Done(reply, definite(self.compact(state, revision))?),
+            } => PendingReply::Write(reply, definite(self.delete(state, &key, revision, fence))?),
+            Job::Grant { ttl, reply } => PendingReply::Lease(reply, Ok(self.grant(state, ttl)?)),
+            Job::Revoke { lease, reply } => PendingReply::Done(reply, definite(self.revoke(state, lease))?),
+            Job::Compact { revision, reply } => PendingReply::Done(reply, definite(self.compact(state, revision))?),
             Job::Stop => return Ok(None),
         }))
     }
@@ -227,7 +227,13 @@ impl<'t> Batch<'t> {
     }
 
     /// Writes a key's tombstone at `place`.
-    fn bury(&mut self, state: &mut State, key: Arc<str>, live: Live, place: Place) -> Result<(), StorageError> {
+    fn bury(
+        &mut self,
+        state: &mut State,
+        key: Arc<str>,
+        live: Live,
+        place: ChangePosition,
+    ) -> Result<(), StorageError> {
         let previous = self.entry(&key, Some(live))?;
         let record = Record {
             deleted: true,
@@ -294,7 +300,7 @@ impl<'t> Batch<'t> {
 
     /// Removes superseded versions for about `limit` log records of the compacted history.
     pub(super) fn sweep(&mut self, state: &mut State, limit: usize) -> Result<(), StorageError> {
-        let (mut gone, mut swept, mut seen) = (Vec::<(Place, String)>::new(), state.compacted, 0_usize);
+        let (mut gone, mut swept, mut seen) = (Vec::<(ChangePosition, String)>::new(), state.compacted, 0_usize);
         let mut last = state.swept;
         for item in self
             .log
@@ -329,7 +335,7 @@ impl<'t> Batch<'t> {
         }
     }
 
-    fn write(&mut self, place: Place, record: &Record<'_>) -> Result<(), StorageError> {
+    fn write(&mut self, place: ChangePosition, record: &Record<'_>) -> Result<(), StorageError> {
         self.log.insert(place, record.encode().as_slice()).map_err(redb_error)?;
         let facts = (record.create_revision, place.1, record.deleted, record.lease);
         self.keys.insert((record.key, place.0), facts).map_err(redb_error)?;
@@ -367,7 +373,7 @@ fn hold(index: &Index, fence: Option<Fence>) -> Result<(), StorageError> {
     }
 }
 
-/// Separates an answer to the request from a fault of the database.
+/// Separates an answer to the request from an error of the database.
 fn definite<T>(result: Result<T, StorageError>) -> Result<Result<T, StorageError>, StorageError> {
     match result {
         Err(StorageError::Failed(why)) => Err(StorageError::Failed(why)),

@@ -2,9 +2,10 @@
 //! errors into ours.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{DirBuilder, File, OpenOptions, Permissions},
     io,
     ops::Bound,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -20,17 +21,34 @@ use crate::StorageError;
 /// The name of the database file in the store's directory.
 const FILE_NAME: &str = "store.redb";
 
-/// Opens or creates `<dir>/store.redb`. Whole-file locking by redb keeps other processes out.
+/// The file holds Secrets: its owner alone reads it.
+const FILE_MODE: u32 = 0o600;
+const DIR_MODE: u32 = 0o700;
+/// The permission bits of everybody but the owner.
+const OTHERS: u32 = 0o077;
+
+/// Opens or creates `<dir>/store.redb`, readable by its owner only. Whole-file locking by redb keeps other processes out.
 pub(super) fn open_file(
     dir: &Path,
     fsync: bool,
     syncs: Arc<AtomicU64>,
 ) -> Result<(PathBuf, SyncBackend), StorageError> {
-    std::fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+    let mut directory = DirBuilder::new();
+    directory.recursive(true).mode(DIR_MODE);
+    directory.create(dir).map_err(|error| failed(dir, &error))?;
+    warn_if_others_may_enter(dir);
     let path = dir.join(FILE_NAME);
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false);
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE);
     let file = options.open(&path).map_err(|error| failed(&path, &error))?;
+    // The mode above is that of a new file; an old one may have been made or copied with another.
+    file.set_permissions(Permissions::from_mode(FILE_MODE))
+        .map_err(|error| failed(&path, &error))?;
     if fsync {
         // A new file's name must be as durable as its content.
         File::open(dir)
@@ -39,6 +57,16 @@ pub(super) fn open_file(
     }
     let inner = FileBackend::new(file).map_err(|error| database_error(&path, error))?;
     Ok((path, SyncBackend { inner, fsync, syncs }))
+}
+
+/// Warns of a directory that others than its owner have rights to: it holds Secrets, and whoever may write there can
+/// replace the store.
+fn warn_if_others_may_enter(dir: &Path) {
+    let mode = std::fs::metadata(dir).map_or(0, |metadata| metadata.permissions().mode());
+    if mode & OTHERS != 0 {
+        let mode = format!("{:o}", mode & 0o777);
+        tracing::warn!(dir = %dir.display(), mode, "others than its owner may enter the directory of the store; set it to 700");
+    }
 }
 
 /// Starts redb on a backend, repairing after a crash and verifying checksums if asked.

@@ -49,7 +49,7 @@ pub const MAX_REQUEST_BYTES: usize = 1_572_864;
 /// Writes that may wait for the writer: eight full batches, some tens of milliseconds of work.
 const QUEUE_JOBS: usize = 4096;
 
-/// How to open an [`EmbeddedStore`].
+/// Options of an [`EmbeddedStore`].
 #[derive(Debug, Clone)]
 pub struct EmbeddedOptions {
     /// Sync the file at every commit. Without it a crash of the machine may lose acknowledged
@@ -76,7 +76,7 @@ impl Default for EmbeddedOptions {
     }
 }
 
-/// What an [`EmbeddedStore`] has done since it was opened.
+/// Counters of an [`EmbeddedStore`] since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EmbeddedStats {
     /// Committed transactions.
@@ -141,7 +141,7 @@ impl EmbeddedStore {
         })
     }
 
-    /// What the store has done so far.
+    /// The counters so far.
     pub fn stats(&self) -> EmbeddedStats {
         EmbeddedStats {
             commits: self.counters.commits.load(Ordering::Relaxed),

@@ -11,14 +11,14 @@ use imbl::{OrdMap, Vector};
 
 use super::{
     file::redb_error,
-    tables::{KeysReader, LogReader, Place, Record, entry_at},
+    tables::{ChangePosition, KeysReader, LogReader, Record, entry_at},
 };
 use crate::{Event, KeyValue, LeaseId, RangePage, RangeRequest, Revision, StorageError};
 
 /// Where the newest version of an existing key is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Live {
-    pub(super) place: Place,
+    pub(super) place: ChangePosition,
     pub(super) lease: LeaseId,
     pub(super) create_revision: Revision,
 }
@@ -107,7 +107,7 @@ impl Snapshot {
     }
 
     fn range_past(&self, prefix: &str, start: &str, as_of: Revision, page: &mut Page) -> Result<(), StorageError> {
-        let mut newest: Option<(Arc<str>, Place, bool)> = None;
+        let mut newest: Option<(Arc<str>, ChangePosition, bool)> = None;
         for version in self.keys.range((start, 0)..).map_err(redb_error)? {
             let (place, facts) = version.map_err(redb_error)?;
             let (key, revision) = place.value();
@@ -127,7 +127,7 @@ impl Snapshot {
     }
 
     /// Adds a key's version as of the wanted revision, unless it was deleted by then.
-    fn take(&self, version: Option<(Arc<str>, Place, bool)>, page: &mut Page) -> Result<(), StorageError> {
+    fn take(&self, version: Option<(Arc<str>, ChangePosition, bool)>, page: &mut Page) -> Result<(), StorageError> {
         if let Some((key, place, false)) = version {
             if page.has_room() {
                 page.entries.push(self.entry(key, place)?);
@@ -194,7 +194,7 @@ impl Snapshot {
         }
     }
 
-    fn entry(&self, key: Arc<str>, place: Place) -> Result<KeyValue, StorageError> {
+    fn entry(&self, key: Arc<str>, place: ChangePosition) -> Result<KeyValue, StorageError> {
         entry_at(&self.log, key, place)?
             .ok_or_else(|| StorageError::Failed(format!("the log lacks revision {}", place.0)))
     }

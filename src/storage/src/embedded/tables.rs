@@ -1,4 +1,4 @@
-//! What is on disk: four tables and the encoding of a log record.
+//! The format on disk: four tables and the encoding of a log record.
 //!
 //! ```text
 //! log     (revision, n)    -> record   every change, in order; n counts within one revision
@@ -16,7 +16,7 @@ use super::file::redb_error;
 use crate::{KeyValue, LeaseId, Revision, StorageError};
 
 /// Place of a change: its revision, and its number among the changes of that revision.
-pub(super) type Place = (Revision, u32);
+pub(super) type ChangePosition = (Revision, u32);
 
 pub(super) type LogKey = (i64, u32);
 pub(super) type KeysKey = (&'static str, i64);
@@ -51,7 +51,7 @@ pub(super) struct Record<'a> {
     pub(super) deleted: bool,
     pub(super) create_revision: Revision,
     /// The version of the key that this change replaced.
-    pub(super) previous: Option<Place>,
+    pub(super) previous: Option<ChangePosition>,
     pub(super) lease: LeaseId,
     pub(super) key: &'a str,
     pub(super) value: &'a [u8],
@@ -115,7 +115,7 @@ impl<'a> Record<'a> {
 pub(super) fn entry_at(
     log: &impl ReadableTable<LogKey, &'static [u8]>,
     key: std::sync::Arc<str>,
-    place: Place,
+    place: ChangePosition,
 ) -> Result<Option<KeyValue>, StorageError> {
     let Some(found) = log.get(place).map_err(redb_error)? else {
         return Ok(None);

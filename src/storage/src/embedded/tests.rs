@@ -1,4 +1,4 @@
-//! What only the embedded store promises; the rest is in the conformance suite.
+//! Tests of the promises that only the embedded store makes; the rest is in the conformance suite.
 
 #![expect(
     clippy::disallowed_methods,

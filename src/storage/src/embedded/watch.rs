@@ -15,7 +15,7 @@ use crate::{Event, Revision, StorageError, WatchBatch};
 
 /// About how much history is read from disk for one batch: bounds a batch's memory.
 const PAGE_BYTES: usize = 2 << 20;
-/// How many events from memory make a batch at most, unless one commit holds more.
+/// The most events from memory in a batch, unless one commit holds more.
 const PAGE_EVENTS: usize = 1024;
 
 struct Cursor {

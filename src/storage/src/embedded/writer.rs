@@ -26,7 +26,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     EmbeddedOptions,
-    apply::{Answer, Batch, Job, State},
+    apply::{Batch, Job, PendingReply, State},
     file::{damaged, redb_error},
     leases::Leases,
     snapshot::{Commit, Index, Live, Snapshot},
@@ -40,7 +40,7 @@ use crate::{Event, KeyValue, Revision, StorageError};
 const BATCH_JOBS: usize = 512;
 /// Bounds the memory of a batch and the length of its commit.
 const BATCH_BYTES: usize = 8 << 20;
-/// How long the writer waits for the next request when the last batch was larger than this one: the
+/// The time for which the writer waits for the next request when the last batch was larger than this one: the
 /// callers just answered are about to ask again, and a commit is worth far more than this.
 const LINGER: Duration = Duration::from_micros(200);
 /// Log records swept per commit after a compaction: a few milliseconds of work between batches.
@@ -53,7 +53,7 @@ const RECENT_BYTES: usize = 8 << 20;
 /// An empty store's revision, as in etcd: the first write gets the next one.
 const FIRST_REVISION: Revision = 1;
 
-/// What the store has done since it was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) commits: AtomicU64,
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// How long the writer may sleep; `None` is until a request comes.
+    /// The time for which the writer may sleep; `None` is until a request comes.
     fn idle_time(&self) -> Option<Duration> {
         if self.broken.is_some() {
             return None;
@@ -171,7 +171,7 @@ impl Writer {
         let base = self.state.revision;
         let result = self.transact(jobs, &mut answers, started);
         let changed = match result {
-            Ok(None) => return answers.into_iter().for_each(Answer::send),
+            Ok(None) => return answers.into_iter().for_each(PendingReply::send),
             Ok(Some(events)) => {
                 self.remember(base, events);
                 self.snapshot()
@@ -182,7 +182,7 @@ impl Writer {
             Ok(snapshot) => {
                 published.send_replace(Arc::new(snapshot));
                 self.count(base, requests, started.elapsed());
-                answers.into_iter().for_each(Answer::send);
+                answers.into_iter().for_each(PendingReply::send);
             }
             Err(error) => {
                 let why = format!("{}: {error}; open the store again", self.path.display());
@@ -197,10 +197,13 @@ impl Writer {
     fn transact(
         &mut self,
         jobs: Vec<Job>,
-        answers: &mut Vec<Answer>,
+        answers: &mut Vec<PendingReply>,
         now: Instant,
     ) -> Result<Option<Vec<Event>>, StorageError> {
-        let transaction = self.database.begin_write().map_err(redb_error)?;
+        let mut transaction = self.database.begin_write().map_err(redb_error)?;
+        // With one phase a commit whose pages are damaged later is taken for one that never came about, and the one
+        // before it is served; with two, what was acknowledged is there or the file is refused.
+        transaction.set_two_phase_commit(true);
         let mut batch = Batch::open(&transaction, now)?;
         for lease in self.state.leases.expired(now, EXPIRE_LEASES) {
             batch.revoke(&mut self.state, lease)?;
@@ -277,9 +280,11 @@ impl Writer {
         let failed = || StorageError::Failed(why.clone());
         for job in jobs {
             match job {
-                Job::Put { reply, .. } | Job::Delete { reply, .. } => Answer::Write(reply, Err(failed())).send(),
-                Job::Grant { reply, .. } => Answer::Lease(reply, Err(failed())).send(),
-                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => Answer::Done(reply, Err(failed())).send(),
+                Job::Put { reply, .. } | Job::Delete { reply, .. } => PendingReply::Write(reply, Err(failed())).send(),
+                Job::Grant { reply, .. } => PendingReply::Lease(reply, Err(failed())).send(),
+                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => {
+                    PendingReply::Done(reply, Err(failed())).send()
+                }
                 Job::Stop => {}
             }
         }
@@ -296,7 +301,8 @@ fn event_bytes(event: &Event) -> usize {
 
 /// Makes the tables if the file is new, and reads the newest state.
 fn load_state(database: &Database) -> Result<State, StorageError> {
-    let transaction = database.begin_write().map_err(redb_error)?;
+    let mut transaction = database.begin_write().map_err(redb_error)?;
+    transaction.set_two_phase_commit(true);
     let state = {
         let mut meta = transaction.open_table(META).map_err(redb_error)?;
         let number = |name| -> Result<Option<i64>, StorageError> {

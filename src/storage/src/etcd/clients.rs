@@ -42,7 +42,7 @@ impl Clients {
         Ok(clients)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub(super) fn len(&self) -> usize {
         self.endpoints.len()
     }

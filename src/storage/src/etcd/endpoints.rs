@@ -33,8 +33,8 @@ use super::{
     clients::{Clients, Members},
     errors::Failure,
     keys::resource,
+    leader_probe::{Headed, LeaderProbe},
     meters::Meters,
-    scout::{Headed, Scout},
 };
 use crate::StorageError;
 
@@ -46,7 +46,7 @@ const REST: Duration = Duration::from_secs(5);
 /// Answers that may be large get so many times the usual time.
 const LARGE: u32 = 4;
 
-/// What is asked, for metrics and for patience.
+/// The operation of a request, for metrics and time limits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operation<'a> {
     pub(super) name: &'static str,
@@ -79,7 +79,7 @@ impl<'a> Operation<'a> {
 
 /// An answer from etcd.
 #[derive(Debug)]
-pub(super) struct Answer<T> {
+pub(super) struct EtcdAnswer<T> {
     pub(super) value: T,
     /// Attempts before this one were not answered: they may have taken effect, or may yet.
     pub(super) repeated: bool,
@@ -91,7 +91,7 @@ pub(super) struct Endpoints {
     current: AtomicUsize,
     /// Until when each member is the last choice.
     rests: Mutex<Vec<Instant>>,
-    scout: Scout,
+    leader_probe: LeaderProbe,
     meters: Meters,
     attempt_timeout: Duration,
     request_timeout: Duration,
@@ -109,7 +109,7 @@ impl Endpoints {
             clients,
             current,
             rests,
-            scout: Scout::default(),
+            leader_probe: LeaderProbe::default(),
             meters: Meters::default(),
             attempt_timeout,
             request_timeout,
@@ -161,7 +161,7 @@ impl Endpoints {
         operation: Operation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
-    ) -> Result<Answer<T>, Failure>
+    ) -> Result<EtcdAnswer<T>, Failure>
     where
         T: Headed,
         F: Future<Output = Result<T, Error>>,
@@ -177,7 +177,7 @@ impl Endpoints {
         operation: Operation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
-    ) -> Result<Answer<T>, Failure>
+    ) -> Result<EtcdAnswer<T>, Failure>
     where
         T: Headed,
         F: Future<Output = Result<T, Error>>,
@@ -190,10 +190,10 @@ impl Endpoints {
             let time = patience.time().min(deadline.saturating_duration_since(Instant::now()));
             let sent = Instant::now();
             let attempt = timeout(time, request(client, repeated));
-            let failure = match self.scout.unless_overtaken(&members, attempt).await {
+            let failure = match self.leader_probe.unless_overtaken(&members, attempt).await {
                 Some(Ok(Ok(value))) => {
-                    self.scout.heard(&value);
-                    return Ok(Answer { value, repeated });
+                    self.leader_probe.heard(&value);
+                    return Ok(EtcdAnswer { value, repeated });
                 }
                 Some(Ok(Err(error))) => Failure::of(&error),
                 Some(Err(_)) | None => {
@@ -233,7 +233,7 @@ fn next_member(rests: &mut [Instant], failed: usize, now: Instant) -> usize {
     others.min_by_key(until).unwrap_or(failed)
 }
 
-/// How long a request waits for an attempt, and before the next.
+/// Time limits of a request: for one attempt, and before the next.
 struct Patience {
     usual: Duration,
     silent: u32,

@@ -1,4 +1,4 @@
-//! What an error of the client library says about the fate of the request.
+//! Errors of the client library, by the fate of the request.
 
 use std::{error::Error as _, fmt, time::Duration};
 
@@ -94,7 +94,7 @@ impl Failure {
     }
 }
 
-/// Whether there was no connection to send the request on.
+/// Returns true if there was no connection to send the request on.
 fn never_sent(status: &Status) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {

@@ -39,7 +39,7 @@ pub(super) fn entry(found: etcd_client::KeyValue) -> Option<KeyValue> {
     })
 }
 
-/// What kube-apiserver's metrics call the type: the segment that names the resource.
+/// The name of the type in kube-apiserver's metrics: the segment that names the resource.
 pub(super) fn resource(key: &str) -> &str {
     let mut segments = key.split('/').filter(|segment| !segment.is_empty());
     match (segments.next(), segments.next()) {

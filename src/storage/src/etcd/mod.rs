@@ -14,9 +14,9 @@ mod clients;
 mod endpoints;
 mod errors;
 mod keys;
+mod leader_probe;
 mod meters;
 mod options;
-mod scout;
 mod session;
 mod transaction;
 mod watch;
@@ -38,7 +38,7 @@ use self::{
     endpoints::{Endpoints, Operation},
     errors::Failure,
     keys::{entry, range_end, range_start},
-    scout::Headed,
+    leader_probe::Headed,
     session::Sessions,
     transaction::{Then, Write},
 };

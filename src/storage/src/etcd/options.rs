@@ -1,4 +1,4 @@
-//! How to reach an etcd cluster.
+//! The connection options of an etcd cluster.
 
 use std::{fmt, time::Duration};
 
@@ -6,7 +6,7 @@ use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
 
 use crate::StorageError;
 
-/// How to reach an etcd cluster. Endpoints are URLs; `https` needs [`EtcdOptions::ca_pem`].
+/// The connection options of an etcd cluster. Endpoints are URLs; `https` needs [`EtcdOptions::ca_pem`].
 #[derive(Clone)]
 pub struct EtcdOptions {
     /// `http://host:port` or `https://host:port` of each member.
@@ -27,7 +27,7 @@ pub struct EtcdOptions {
     /// ping three times in a row within 5 s (`--grpc-keepalive-min-time`) and over which it says nothing else: a watch that
     /// is quiet has it say something in between.
     pub keepalive_interval: Duration,
-    /// How long a ping may stay unanswered: a frozen member is noticed after both.
+    /// The time for which a ping may stay unanswered: a frozen member is noticed after both.
     pub keepalive_timeout: Duration,
 }
 

@@ -57,7 +57,7 @@ struct Slots {
 }
 
 /// One write's place in a session. Dropping it gives the place up.
-pub(super) struct Slot {
+pub(super) struct IdempotencyKey {
     session: Arc<Session>,
     number: u32,
     revision: Revision,
@@ -66,7 +66,7 @@ pub(super) struct Slot {
 
 impl Sessions {
     /// A slot of the session in use. Opens one if there is none; the others wait for that.
-    pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<Slot, Failure> {
+    pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<IdempotencyKey, Failure> {
         if let Some(session) = self.in_use() {
             return Ok(session.slot());
         }
@@ -80,7 +80,7 @@ impl Sessions {
     }
 
     /// Takes no more slots of the session that this one is of: etcd does not know it any more.
-    pub(super) fn forget(&self, slot: &Slot) {
+    pub(super) fn forget(&self, slot: &IdempotencyKey) {
         let mut current = self.current();
         if current.as_ref().is_some_and(|session| session.lease == slot.lease()) {
             *current = None;
@@ -113,14 +113,14 @@ impl Session {
         })
     }
 
-    fn slot(self: Arc<Self>) -> Slot {
+    fn slot(self: Arc<Self>) -> IdempotencyKey {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let (number, revision) = slots.idle.pop().unwrap_or_else(|| {
             slots.made += 1;
             (slots.made, 0)
         });
         drop(slots);
-        Slot {
+        IdempotencyKey {
             key: format!("{ROOT}{:x}/{number}", self.lease),
             session: self,
             number,
@@ -129,7 +129,7 @@ impl Session {
     }
 }
 
-impl Slot {
+impl IdempotencyKey {
     pub(super) fn key(&self) -> &str {
         &self.key
     }
@@ -139,7 +139,7 @@ impl Slot {
         self.revision
     }
 
-    /// What the slot hangs on.
+    /// The lease of the idempotency keys.
     pub(super) fn lease(&self) -> LeaseId {
         self.session.lease
     }

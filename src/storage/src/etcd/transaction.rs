@@ -31,11 +31,11 @@ use tokio::time::Instant;
 
 use super::{
     EtcdStore,
-    endpoints::{Answer, Operation},
+    endpoints::{EtcdAnswer, Operation},
     errors::Failure,
     keys::entry,
     kv, revision_of,
-    session::Slot,
+    session::IdempotencyKey,
 };
 use crate::{Fence, KeyValue, Revision, StorageError, WriteOutcome};
 
@@ -55,7 +55,7 @@ pub(super) struct Write<'a> {
     pub(super) then: Then,
 }
 
-/// What a write does.
+/// The operation of a write.
 pub(super) enum Then {
     Put(TxnOp),
     Delete,
@@ -66,15 +66,15 @@ pub(super) enum Then {
 struct Reply {
     /// etcd's revision after the transaction.
     revision: Revision,
-    /// What was found if the comparison failed.
-    refused: Option<Found>,
+    /// The state of the key if the comparison failed.
+    refused: Option<ElseBranch>,
     /// Attempts before the answered one are open.
     repeated: bool,
 }
 
-/// What the else branch has read.
+/// The answers of the else branch.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Found {
+struct ElseBranch {
     key: Option<KeyValue>,
     fence: Revision,
     slot: Option<KeyValue>,
@@ -112,7 +112,7 @@ impl EtcdStore {
     }
 
     /// A slot for a write, or none for a deletion in a full etcd.
-    async fn slot(&self, deletes: bool, deadline: Instant) -> Result<Option<Slot>, StorageError> {
+    async fn slot(&self, deletes: bool, deadline: Instant) -> Result<Option<IdempotencyKey>, StorageError> {
         match self.sessions.take(&self.endpoints, deadline).await {
             Ok(slot) => Ok(Some(slot)),
             Err(Failure::Refused(StorageError::Full(_))) if deletes => Ok(None),
@@ -122,14 +122,19 @@ impl EtcdStore {
         }
     }
 
-    async fn send(&self, write: &Write<'_>, slot: Option<&Slot>, deadline: Instant) -> Result<Reply, Failure> {
+    async fn send(
+        &self,
+        write: &Write<'_>,
+        slot: Option<&IdempotencyKey>,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
         let operation = Operation::write(write.name, write.key);
         let answer = self.endpoints.call(operation, deadline, |client, repeated| {
             let transaction = write.transaction(slot, repeated);
             let mut client = kv(client);
             async move { client.txn(transaction).await }
         });
-        let Answer { value, repeated } = answer.await?;
+        let EtcdAnswer { value, repeated } = answer.await?;
         let reply = Reply {
             revision: revision_of(value.header()),
             refused: (!value.succeeded()).then(|| write.found(value.op_responses())),
@@ -149,7 +154,7 @@ impl EtcdStore {
 }
 
 impl Write<'_> {
-    fn transaction(&self, slot: Option<&Slot>, repeated: bool) -> Txn {
+    fn transaction(&self, slot: Option<&IdempotencyKey>, repeated: bool) -> Txn {
         let is_at = |key: &str, revision| Compare::mod_revision(key, CompareOp::Equal, revision);
         let where_is = |key: &str| TxnOp::get(key, Some(GetOptions::new().with_keys_only()));
         let wanted = match self.then {
@@ -181,7 +186,7 @@ impl Write<'_> {
     }
 
     /// The table in the header.
-    fn judge(&self, slot: Option<Slot>, reply: Reply) -> Result<WriteOutcome, StorageError> {
+    fn judge(&self, slot: Option<IdempotencyKey>, reply: Reply) -> Result<WriteOutcome, StorageError> {
         let Reply {
             revision: now,
             refused,
@@ -219,14 +224,14 @@ impl Write<'_> {
         self.refusal(found)
     }
 
-    fn refusal(&self, found: Found) -> Result<WriteOutcome, StorageError> {
+    fn refusal(&self, found: ElseBranch) -> Result<WriteOutcome, StorageError> {
         match &self.fence {
             Some(fence) if fence.mod_revision != found.fence => Err(StorageError::Fenced),
             _ => Ok(WriteOutcome::Conflict(found.key)),
         }
     }
 
-    fn found(&self, responses: Vec<TxnOpResponse>) -> Found {
+    fn found(&self, responses: Vec<TxnOpResponse>) -> ElseBranch {
         let mut entries = responses.into_iter().map(|response| match response {
             TxnOpResponse::Get(mut found) => found.take_kvs().into_iter().next().and_then(entry),
             _ => None,
@@ -234,7 +239,7 @@ impl Write<'_> {
         let mut next = || entries.next().flatten();
         let key = next();
         let fence = self.fence.as_ref().and_then(|_| next());
-        Found {
+        ElseBranch {
             key,
             fence: fence.map_or(0, |entry| entry.mod_revision),
             slot: next(),

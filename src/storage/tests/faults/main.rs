@@ -1,4 +1,4 @@
-//! What becomes of writes, reads and watches when connections break and members of etcd die or freeze.
+//! Tests of writes, reads and watches when connections break and members of etcd die or freeze.
 
 #![expect(
     clippy::disallowed_methods,

@@ -139,7 +139,7 @@ async fn cluster() -> (EtcdCluster, Arc<EtcdStore>) {
     (cluster, Arc::new(store))
 }
 
-/// What was acknowledged is what happened, once each, and what a watch tells.
+/// Checks that acknowledged writes happened once each, and that a watch tells the same.
 async fn check(load: Load, follower: JoinHandle<BTreeMap<Revision, String>>) {
     let store = load.store.clone();
     let acknowledged = load.end().await;

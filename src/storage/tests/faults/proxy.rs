@@ -18,7 +18,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// What happens to a request that matches.
+/// The treatment of a request that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// The connection breaks before the request has arrived.
@@ -73,12 +73,12 @@ impl Proxy {
         *self.shared.armed.lock().expect("no holder panics") = Some(Armed { loss, bytes, times });
     }
 
-    /// How many requests have met what was prepared for them.
+    /// The number of requests that matched.
     pub(crate) fn lost(&self) -> usize {
         *self.shared.lost.borrow()
     }
 
-    /// How many connections were ever made.
+    /// The number of connections that were ever made.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)
     }
@@ -114,7 +114,7 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
 }
 
 impl Shared {
-    /// What happens to this piece of a connection.
+    /// The treatment of this piece of a connection.
     fn fate(&self, piece: &[u8]) -> Option<Loss> {
         let mut armed = self.armed.lock().expect("no holder panics");
         let armed = armed.as_mut().filter(|armed| armed.times > 0)?;

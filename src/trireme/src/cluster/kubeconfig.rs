@@ -1,14 +1,26 @@
-//! Whom to ask and as whom: from flags, and from a kubeconfig for what they leave open.
+//! The server to ask and the credentials: from flags, and from a kubeconfig for what they leave open.
 
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use trireme_edge::client::Target;
 use trireme_machinery::yaml;
 
 use super::Access;
+
+/// Which server, whom to believe and who we are.
+#[derive(Default)]
+pub(super) struct Target {
+    /// `https://host:port`
+    pub(super) server: String,
+    /// The CA of the server's certificate, PEM.
+    pub(super) ca: Vec<u8>,
+    /// A client certificate and its key, PEM.
+    pub(super) certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// A bearer token.
+    pub(super) token: Option<String>,
+}
 
 /// Why it is not known whom to ask.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +41,7 @@ pub(crate) enum KubeconfigError {
     Malformed {
         /// Which.
         path: PathBuf,
-        /// What is wrong.
+        /// The error's text.
         why: String,
     },
     /// Nothing says whom to believe.
@@ -106,7 +118,6 @@ impl Kubeconfig {
             ca: self.content(cluster, "certificate-authority")?.unwrap_or_default(),
             certificate: certificate.zip(self.content(user, "client-key")?),
             token,
-            is_anybody: false,
         })
     }
 
@@ -118,7 +129,7 @@ impl Kubeconfig {
         found.ok_or_else(|| self.wrong(&format!("it has no {kind} {name:?}")))
     }
 
-    /// What `KEY-data` holds, or the file that `KEY` names.
+    /// Returns the content of `KEY-data`, or of the file that `KEY` names.
     fn content(&self, entry: &Value, key: &str) -> Result<Option<Vec<u8>>, KubeconfigError> {
         let data = format!("{key}-data");
         if let Some(encoded) = text(entry, &data) {

@@ -6,20 +6,31 @@ mod kubeconfig;
 mod table;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde_json::{Value, json};
-use trireme_edge::client::{self, ClientError, Method, Target};
+use trireme_actors::{Clock, Tasks};
 use trireme_edge::replicas::View;
+use trireme_http::client::{
+    Call, Client, ClientError, ClientSettings, Endpoint, HeaderValue, Identity, Method, Request, Tls, TlsOptions,
+    TlsOptionsError, Trust, header,
+};
 
 pub(crate) use kubeconfig::KubeconfigError;
+use kubeconfig::Target;
 
 /// Where the group is told of.
 const PATH: &str = "/debug/replicas";
 /// A change of members first has leases yielded and then catches a newcomer up: some seconds each.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// An answer is some kilobytes.
+const MOST_BYTES: u64 = 16 << 20;
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// What is asked of the group.
+/// A request to the group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Show it.
@@ -55,6 +66,12 @@ pub(crate) enum CommandError {
     /// The replica gave no answer.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The CA or the client certificate is of no use.
+    #[error(transparent)]
+    Tls(#[from] TlsOptionsError),
+    /// The token has characters that cannot be sent.
+    #[error("the token cannot be sent")]
+    Token,
     /// It refused.
     #[error("{0}")]
     Refused(String),
@@ -68,26 +85,26 @@ pub(crate) enum CommandError {
 
 /// Does it; gives what to print.
 pub(crate) async fn run(action: &Action, access: &Access) -> Result<String, CommandError> {
-    let target = kubeconfig::target(access)?;
+    let replica = Replica::new(kubeconfig::target(access)?)?;
     match action {
-        Action::Status { as_json: true } => Ok(format!("{:#}\n", ask(&target, Method::GET, PATH, Vec::new()).await?)),
-        Action::Status { as_json: false } => Ok(table::render(&view(&target).await?)),
+        Action::Status { as_json: true } => Ok(format!("{:#}\n", replica.ask(Method::GET, PATH, Vec::new()).await?)),
+        Action::Status { as_json: false } => Ok(table::render(&view(&replica).await?)),
         Action::Add(address) => {
             let body = json!({ "address": address }).to_string().into_bytes();
-            ask(&target, Method::POST, PATH, body).await?;
+            replica.ask(Method::POST, PATH, body).await?;
             Ok(format!("replica at {address} added\n"))
         }
         Action::Remove(name) => {
-            let id = member(&view(&target).await?, name)?;
-            ask(&target, Method::DELETE, &format!("{PATH}/{id}"), Vec::new()).await?;
+            let id = member(&view(&replica).await?, name)?;
+            replica.ask(Method::DELETE, &format!("{PATH}/{id}"), Vec::new()).await?;
             Ok(format!("replica {id} removed\n"))
         }
     }
 }
 
-async fn view(target: &Target) -> Result<View, CommandError> {
-    let told = ask(target, Method::GET, PATH, Vec::new()).await?;
-    serde_json::from_value(told).map_err(|_| CommandError::Stranger(target.server.clone(), 200))
+async fn view(replica: &Replica) -> Result<View, CommandError> {
+    let told = replica.ask(Method::GET, PATH, Vec::new()).await?;
+    serde_json::from_value(told).map_err(|_| CommandError::Stranger(replica.endpoint.to_string(), 200))
 }
 
 /// The id of the member that is called so: by its id or by its address. Without a group that is for the replica to say.
@@ -104,13 +121,65 @@ fn member(view: &View, name: &str) -> Result<String, CommandError> {
     }
 }
 
-/// What the replica answers if it does what is asked; else why not.
-async fn ask(target: &Target, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CommandError> {
-    let (code, body) = client::send(target, method, path, body, PATIENCE).await?;
-    let value: Value = serde_json::from_slice(&body).unwrap_or_default();
-    match (code, value["message"].as_str()) {
-        (200 | 201, _) => Ok(value),
-        (_, Some(message)) => Err(CommandError::Refused(message.to_owned())),
-        (_, None) => Err(CommandError::Stranger(target.server.clone(), code)),
+/// The replica that is asked.
+struct Replica {
+    client: Client,
+    endpoint: Endpoint,
+    tls: Arc<Tls>,
+    authorization: Option<HeaderValue>,
+}
+
+impl Replica {
+    fn new(target: Target) -> Result<Self, CommandError> {
+        let identity = target
+            .certificate
+            .map(|(certificate, key)| Identity { certificate, key });
+        let options = TlsOptions {
+            trust: Trust::Ca(target.ca),
+            server_name: None,
+            identity,
+        };
+        let authorization = target.token.map(|token| {
+            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| CommandError::Token)?;
+            value.set_sensitive(true);
+            Ok::<_, CommandError>(value)
+        });
+        let clock = Clock::system();
+        let tasks = Tasks::new(tokio::runtime::Handle::current(), clock.clone());
+        Ok(Self {
+            client: Client::new("cluster", ClientSettings::default(), clock, tasks),
+            endpoint: Endpoint::parse(&target.server)?,
+            tls: Tls::new(&options)?,
+            authorization: authorization.transpose()?,
+        })
+    }
+
+    /// The answer of the replica if it does what is asked; else why not.
+    async fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Value, CommandError> {
+        let mut request = Request::new(Bytes::from(body).into());
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(|_| ClientError::Address(path.to_owned()))?;
+        let headers = request.headers_mut();
+        headers.insert(header::USER_AGENT, AGENT);
+        headers.insert(header::ACCEPT, JSON);
+        headers.insert(header::CONTENT_TYPE, JSON);
+        if let Some(authorization) = &self.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        let call = Call {
+            tls: Some(Arc::clone(&self.tls)),
+            timeout: Some(PATIENCE),
+            max_body_bytes: Some(MOST_BYTES),
+            ..Call::new(self.endpoint.clone(), request)
+        };
+        let response = self.client.send(call).await?;
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await?;
+        let value: Value = serde_json::from_slice(&body).unwrap_or_default();
+        match (code, value["message"].as_str()) {
+            (200 | 201, _) => Ok(value),
+            (_, Some(message)) => Err(CommandError::Refused(message.to_owned())),
+            (_, None) => Err(CommandError::Stranger(self.endpoint.to_string(), code)),
+        }
     }
 }

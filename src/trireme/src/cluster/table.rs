@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use trireme_edge::replicas::{MemberView, View};
 
-/// What `trireme cluster status` prints.
+/// The output of `trireme cluster status`.
 pub(super) fn render(view: &View) -> String {
     let mut text = headline(view);
     if !view.members.is_empty() {

@@ -95,7 +95,7 @@ impl Authority {
         &self.key_pem
     }
 
-    /// Whether its time is over.
+    /// Returns true if its time is over.
     pub(super) fn is_expired(&self, now: SystemTime) -> Result<bool, CertificateError> {
         with_certificate(&self.certificate_pem, |certificate| expires_before(certificate, now))
     }
@@ -115,7 +115,7 @@ impl Authority {
     }
 }
 
-/// What a certificate of ours must say.
+/// The subject and names of a certificate of ours.
 pub(super) struct Leaf {
     common_name: &'static str,
     organization: Option<&'static str>,
@@ -144,7 +144,7 @@ impl Leaf {
         Self::client("trireme-monitoring", "system:monitoring")
     }
 
-    /// What a replica shows to its peers, whom it calls and who call it. The group's name stands for its address.
+    /// The certificate that a replica shows to its peers, in calls both ways. The group's name stands for its address.
     pub(super) fn peer(group_name: String) -> Self {
         Self {
             common_name: "trireme-replica",
@@ -164,7 +164,7 @@ impl Leaf {
         }
     }
 
-    /// Whether a certificate made earlier still serves: ours, with its key, for all names, and not soon over.
+    /// Returns true if a certificate made earlier still serves: ours, with its key, for all names, and not soon over.
     pub(super) fn is_met_by(&self, certificate: &str, key: &str, authority: &Authority, now: SystemTime) -> bool {
         let Ok(key) = read_key(key) else { return false };
         let issued_by = |certificate: &X509Certificate<'_>| {

@@ -30,10 +30,10 @@ use super::certificates::{Authority, Leaf};
 use super::{PkiError, authority, files, leaf, leaf_with_mode, service_account_key, serving_names, write_kubeconfig};
 use crate::settings::PkiInit;
 
-/// What there must be.
+/// The required files.
 #[derive(Debug)]
 pub(crate) struct InitWanted<'a> {
-    /// What the command line says.
+    /// The settings of the command line.
     pub(crate) asked: &'a PkiInit,
     /// Wall time.
     pub(crate) now: SystemTime,
@@ -70,7 +70,8 @@ pub(crate) fn init(wanted: &InitWanted<'_>) -> Result<(), PkiError> {
     Ok(())
 }
 
-/// What reads metrics and probes needs. Its directory is open to others, as they run as users of their own.
+/// The certificate of clients that read metrics and probes. Its directory is open to others, as they run as users of
+/// their own.
 fn monitoring(dir: &Path, ca: &Authority, now: SystemTime) -> Result<(), PkiError> {
     let own = dir.join("monitoring");
     files::make_public_dir(&own)?;

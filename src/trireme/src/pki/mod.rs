@@ -40,15 +40,15 @@ pub(crate) struct Pki {
     pub(crate) serving_certificate: PathBuf,
     /// Its key, PKCS#8 PEM.
     pub(crate) serving_key: PathBuf,
-    /// What signs service-account tokens unless the settings name another key, PKCS#8 PEM.
+    /// The key that signs service-account tokens unless the settings name another key, PKCS#8 PEM.
     pub(crate) service_account_key: PathBuf,
-    /// What a user points `KUBECONFIG` at.
+    /// The kubeconfig for the user.
     pub(crate) kubeconfig: PathBuf,
 }
 
-/// What the certificates must say.
+/// The names that the certificates must have.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PkiRequest<'a> {
     /// Where the files live.
     pub(crate) data_dir: &'a Path,
     /// The address that is listened on.
@@ -88,7 +88,7 @@ pub(crate) enum PkiError {
 }
 
 /// Brings the certificates, keys and the kubeconfig of a data directory in order.
-pub(crate) fn ensure(wanted: &Wanted<'_>) -> Result<Pki, PkiError> {
+pub(crate) fn ensure(wanted: &PkiRequest<'_>) -> Result<Pki, PkiError> {
     files::make_private_dir(wanted.data_dir)?;
     let dir = wanted.data_dir.join("pki");
     files::make_private_dir(&dir)?;
@@ -200,7 +200,7 @@ fn write_kubeconfig(file: &Path, server: &str, trusted: &Path, dir: &Path) -> Re
 }
 
 /// Every name under which a client may reach this replica.
-fn names(wanted: &Wanted<'_>) -> Vec<String> {
+fn names(wanted: &PkiRequest<'_>) -> Vec<String> {
     let bound = (!wanted.bind_address.is_unspecified()).then(|| wanted.bind_address.to_string());
     serving_names(&wanted.service_addresses, wanted.hostname.iter().cloned().chain(bound))
 }

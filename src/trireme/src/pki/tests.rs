@@ -9,8 +9,8 @@ use super::*;
 const START: Duration = Duration::from_secs(1_767_225_600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn wanted(data_dir: &Path) -> Wanted<'_> {
-    Wanted {
+fn wanted(data_dir: &Path) -> PkiRequest<'_> {
+    PkiRequest {
         data_dir,
         bind_address: "192.0.2.7".parse().expect("an address"),
         port: 6443,
@@ -103,7 +103,7 @@ fn a_second_start_keeps_all_of_it() {
     ];
     ensure(&wanted(dir.path())).expect("made");
     let first = files.map(|name| text(dir.path(), name));
-    ensure(&Wanted {
+    ensure(&PkiRequest {
         port: 7443,
         now: UNIX_EPOCH + START + DAY,
         ..wanted(dir.path())
@@ -122,7 +122,7 @@ fn the_serving_certificate_is_renewed_for_new_names_and_before_expiry_by_the_sam
     let dir = tempfile::tempdir().expect("a directory");
     ensure(&wanted(dir.path())).expect("made");
     let (ca, first) = (text(dir.path(), "ca.crt"), text(dir.path(), "apiserver.crt"));
-    ensure(&Wanted {
+    ensure(&PkiRequest {
         hostname: Some("other".to_owned()),
         ..wanted(dir.path())
     })
@@ -131,7 +131,7 @@ fn the_serving_certificate_is_renewed_for_new_names_and_before_expiry_by_the_sam
     assert_ne!(first, second);
     assert!(names(dir.path()).contains(&"other".to_owned()));
     let late = UNIX_EPOCH + START + DAY * 340;
-    ensure(&Wanted {
+    ensure(&PkiRequest {
         hostname: Some("other".to_owned()),
         now: late,
         ..wanted(dir.path())
@@ -146,7 +146,7 @@ fn the_serving_certificate_is_renewed_for_new_names_and_before_expiry_by_the_sam
 fn what_cannot_be_repaired_is_told() {
     let dir = tempfile::tempdir().expect("a directory");
     ensure(&wanted(dir.path())).expect("made");
-    let expired = ensure(&Wanted {
+    let expired = ensure(&PkiRequest {
         now: UNIX_EPOCH + START + DAY * 3651,
         ..wanted(dir.path())
     });

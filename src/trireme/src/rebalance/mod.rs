@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_actors::{ActorSystem, Clock};
-use trireme_edge::server::OpenConnections;
+use trireme_http::server::OpenConnections;
 use trireme_registry::AnnouncedLoads;
 
 use crate::lifecycle::{Lifecycle, Moment};
@@ -46,7 +46,7 @@ pub(crate) fn start(
 struct Rebalancer {
     clock: Clock,
     loads: AnnouncedLoads,
-    /// What this replica is called among the others.
+    /// The name of this replica among the others.
     replica: String,
     connections: Arc<OpenConnections>,
     lifecycle: Lifecycle,

@@ -1,4 +1,4 @@
-//! How many connections a replica should part with: pure, once a second.
+//! The number of connections a replica should part with: pure, once a second.
 
 /// At most one connection of so many is sent away a second.
 const SLOWLY: usize = 50;
@@ -8,12 +8,12 @@ const LEAST_MARGIN: usize = 2;
 /// After a try that did not help, so many turns of news are waited for at most: about five minutes.
 const LONGEST_PAUSE: u32 = 64;
 
-/// What a replica knows of its share.
+/// A replica's knowledge of its share.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// How many connections it may keep; `None` if there is nobody to take any.
+    /// The number of connections it may keep; `None` if there is nobody to take any.
     keeps: Option<usize>,
-    /// How many it had when it last heard of the others, and how many it has sent away since.
+    /// The number of it that had when it last heard of the others, and how many it has sent away since.
     had: usize,
     sent_away: usize,
     /// For so many turns of news nothing is tried, and how many it will be the next time.
@@ -47,7 +47,7 @@ impl Share {
         }
     }
 
-    /// How many of `own` connections are to go in this second.
+    /// The number of of `own` connections are to go in this second.
     pub(super) fn too_many(&self, own: usize) -> usize {
         match self.keeps {
             Some(keeps) if self.pause == 0 => own.saturating_sub(keeps).min(own.div_ceil(SLOWLY)),

@@ -5,21 +5,21 @@ mod cluster;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::faults::{Fault, Faults};
+use super::errors::{SettingError, SettingsErrors};
 use super::keys::{self, KEYS};
 use super::layers::nearest;
 use super::pki_init;
 use crate::cluster::{Access, Action};
 
-/// What the command line asks for.
+/// The command of the command line.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum ParsedCommand {
     /// `trireme serve`, with the flags as given and what is wrong with them so far.
-    Serve(Vec<(String, String)>, Vec<Fault>),
+    Serve(Vec<(String, String)>, Vec<SettingError>),
     /// `trireme cluster …`.
     Cluster(Action, Access),
     /// `trireme pki init`.
-    PkiInit(pki_init::Words),
+    PkiInit(pki_init::PkiInitArgs),
     /// `trireme version`.
     Version,
     /// Help, to print as it is.
@@ -27,34 +27,34 @@ pub(super) enum Asked {
 }
 
 /// Reads the command line. Fails only if no command can be made out.
-pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<Asked, Faults> {
-    let (known, faults) = match args.get(1).map(String::as_str) {
+pub(super) fn read(args: &[String], env: &[(String, String)]) -> Result<ParsedCommand, SettingsErrors> {
+    let (known, errors) = match args.get(1).map(String::as_str) {
         Some("serve") => drop_unknown_flags(args),
         _ => (args.to_vec(), Vec::new()),
     };
     match command().try_get_matches_from(known) {
         Ok(matches) => match matches.subcommand() {
-            Some(("version", _)) => Ok(Asked::Version),
+            Some(("version", _)) => Ok(ParsedCommand::Version),
             Some((cluster::NAME, given)) => {
                 let (action, access) = cluster::read(given, env);
-                Ok(Asked::Cluster(action, access))
+                Ok(ParsedCommand::Cluster(action, access))
             }
-            Some(("pki", pki)) => Ok(Asked::PkiInit(pki_init::words(pki))),
-            Some((_, serve)) => Ok(Asked::Serve(flags(serve), faults)),
-            None => Ok(Asked::Help(command().render_help().to_string())),
+            Some(("pki", pki)) => Ok(ParsedCommand::PkiInit(pki_init::words(pki))),
+            Some((_, serve)) => Ok(ParsedCommand::Serve(flags(serve), errors)),
+            None => Ok(ParsedCommand::Help(command().render_help().to_string())),
         },
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            Ok(Asked::Help(error.to_string()))
+            Ok(ParsedCommand::Help(error.to_string()))
         }
         Err(error) => {
-            let mut faults = faults;
+            let mut errors = errors;
             let text = error.to_string();
-            faults.push(Fault {
+            errors.push(SettingError {
                 origin: "command line".to_owned(),
                 value: None,
                 allowed: text.trim_start_matches("error: ").trim_end().to_owned(),
             });
-            Err(Faults(faults))
+            Err(SettingsErrors(errors))
         }
     }
 }
@@ -107,10 +107,10 @@ fn flags(serve: &ArgMatches) -> Vec<(String, String)> {
         .collect()
 }
 
-/// clap stops at the first flag that it does not know; taking these out beforehand lets all faults be told at once.
-fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<Fault>) {
+/// clap stops at the first flag that it does not know; taking these out beforehand lets all errors be told at once.
+fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<SettingError>) {
     let mut known = Vec::new();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     let mut rest = args.iter().peekable();
     while let Some(arg) = rest.next() {
         let Some(flag) = arg.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
@@ -132,11 +132,11 @@ fn drop_unknown_flags(args: &[String]) -> (Vec<String>, Vec<Fault>) {
             continue;
         }
         let follows = rest.next_if(|next| value.is_none() && !next.starts_with('-'));
-        faults.push(Fault {
+        errors.push(SettingError {
             origin: format!("--{name}"),
             value: value.or(follows.map(String::as_str)).map(str::to_owned),
             allowed: format!("no such flag; {}", nearest(name, "`trireme serve --help` lists them")),
         });
     }
-    (known, faults)
+    (known, errors)
 }

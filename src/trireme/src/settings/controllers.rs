@@ -12,7 +12,7 @@ const KNOWN: [(&str, &str); 4] = [
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
 ];
 
-/// What `--controllers` may be, for who gave something else.
+/// The allowed values of `--controllers`, for the error's text.
 pub(super) const ALLOWED: &str = "give a list of *, namespace-controller, garbage-collector-controller, \
     serviceaccount-controller and root-ca-certificate-publisher-controller, with a minus before what is not to run";
 
@@ -36,7 +36,7 @@ impl Controllers {
         Some(Self(KNOWN.iter().map(|(name, _)| *name).filter(runs).collect()))
     }
 
-    /// Whether this one runs here.
+    /// Returns true if this one runs here.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains(name)
     }

@@ -4,7 +4,7 @@
 pub(super) struct Key {
     /// The flag without its dashes, which is also the key in the file.
     pub(super) name: &'static str,
-    /// What stands for the value in the help text.
+    /// The placeholder of the value in the help text.
     pub(super) value: &'static str,
     /// The value when nobody gives one; `None` for a setting that may be absent.
     pub(super) default: Option<&'static str>,
@@ -18,13 +18,13 @@ impl Key {
         format!("{PREFIX}{}", self.name.to_ascii_uppercase().replace('-', "_"))
     }
 
-    /// Whether a bare `--name` means `--name=true`.
+    /// Returns true if a bare `--name` means `--name=true`.
     pub(super) fn is_switch(&self) -> bool {
         self.value == SWITCH
     }
 }
 
-/// What every environment variable of ours begins with.
+/// The prefix of all our environment variables.
 pub(super) const PREFIX: &str = "TRIREME_";
 
 const SWITCH: &str = "BOOL";

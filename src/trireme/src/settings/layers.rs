@@ -5,14 +5,14 @@ use std::fs::File as Opened;
 
 use config::{Config, ConfigError, File, Map, Source, Value, ValueKind};
 
-use super::faults::Fault;
+use super::errors::SettingError;
 use super::keys::{self, KEYS, PREFIX};
 
 /// All settings as given, before they are read as values.
 pub(super) struct Layers {
     values: Map<String, Value>,
-    /// What is already known to be wrong: unknown keys, an unreadable file.
-    pub(super) faults: Vec<Fault>,
+    /// Errors that were found already: unknown keys, an unreadable file.
+    pub(super) errors: Vec<SettingError>,
 }
 
 /// The text of one setting and where it was said.
@@ -25,13 +25,13 @@ pub(super) struct Given {
 impl Layers {
     /// Merges what the command line and the environment say with the file that either of them names.
     pub(super) fn merge(flags: &[(String, String)], env: &[(String, String)]) -> Self {
-        let mut faults = Vec::new();
+        let mut errors = Vec::new();
         let flags = flag_layer(flags);
-        let env = env_layer(env, &mut faults);
+        let env = env_layer(env, &mut errors);
         let path = [&flags, &env]
             .into_iter()
             .find_map(|layer| layer.0.get("config").and_then(text_of));
-        let file = path.map(|path| file_layer(&path, &mut faults)).unwrap_or_default();
+        let file = path.map(|path| file_layer(&path, &mut errors)).unwrap_or_default();
         let merged = Config::builder()
             .add_source(default_layer())
             .add_source(file)
@@ -40,17 +40,17 @@ impl Layers {
             .build()
             .and_then(|config| config.collect());
         let values = merged.unwrap_or_else(|error| {
-            faults.push(Fault {
+            errors.push(SettingError {
                 origin: "settings".to_owned(),
                 value: None,
                 allowed: error.to_string(),
             });
             Map::new()
         });
-        Self { values, faults }
+        Self { values, errors }
     }
 
-    /// What was given for a key; an empty text counts as nothing given.
+    /// The text given for a key; an empty text counts as nothing given.
     pub(super) fn given(&self, name: &'static str) -> Option<Given> {
         let value = self.values.get(name)?;
         let origin = value.origin().map_or_else(|| format!("--{name}"), str::to_owned);
@@ -100,12 +100,12 @@ fn flag_layer(flags: &[(String, String)]) -> Layer {
     layer
 }
 
-fn env_layer(env: &[(String, String)], faults: &mut Vec<Fault>) -> Layer {
+fn env_layer(env: &[(String, String)], errors: &mut Vec<SettingError>) -> Layer {
     let mut layer = Layer::default();
     for (variable, value) in env.iter().filter(|(variable, _)| variable.starts_with(PREFIX)) {
         match KEYS.iter().find(|key| key.variable() == *variable) {
             Some(key) => layer.insert(key.name, format!("{variable} (--{})", key.name), value.as_str().into()),
-            None => faults.push(Fault {
+            None => errors.push(SettingError {
                 origin: variable.clone(),
                 value: Some(value.clone()),
                 allowed: format!(
@@ -125,16 +125,16 @@ fn spelled_as_flag(variable: &str) -> String {
         .replace('_', "-")
 }
 
-fn file_layer(path: &str, faults: &mut Vec<Fault>) -> Layer {
-    let mut fault = |origin: &str, value: Option<String>, allowed: String| {
-        faults.push(Fault {
+fn file_layer(path: &str, errors: &mut Vec<SettingError>) -> Layer {
+    let mut failure = |origin: &str, value: Option<String>, allowed: String| {
+        errors.push(SettingError {
             origin: origin.to_owned(),
             value,
             allowed,
         });
     };
     if let Err(error) = Opened::open(path) {
-        fault(
+        failure(
             "--config",
             Some(path.to_owned()),
             format!("give a file that can be read ({error})"),
@@ -144,7 +144,7 @@ fn file_layer(path: &str, faults: &mut Vec<Fault>) -> Layer {
     let values = match File::with_name(path).required(true).collect() {
         Ok(values) => values,
         Err(error) => {
-            fault(
+            failure(
                 "--config",
                 Some(path.to_owned()),
                 format!("give a YAML, JSON or TOML file of settings ({error})"),
@@ -156,13 +156,13 @@ fn file_layer(path: &str, faults: &mut Vec<Fault>) -> Layer {
     for (name, value) in values.into_iter().collect::<BTreeMap<_, _>>() {
         let origin = format!("{name} in {path}");
         if name == "config" {
-            fault(&origin, None, "a file cannot name another file".to_owned());
+            failure(&origin, None, "a file cannot name another file".to_owned());
         } else if keys::find(&name).is_none() {
             let hint = nearest(&name, "keys are spelled as the flags are");
-            fault(&origin, None, format!("no such key; {hint}"));
+            failure(&origin, None, format!("no such key; {hint}"));
         } else if text_of(&value).is_none() {
             let allowed = "give a text, a number, a boolean, or a list of these";
-            fault(&origin, None, allowed.to_owned());
+            failure(&origin, None, allowed.to_owned());
         } else {
             layer.insert(&name, origin, value.kind);
         }

@@ -1,18 +1,18 @@
-//! What a replica is told: flags, `TRIREME_…` variables, a file, and defaults, in this order of precedence.
+//! Settings of a replica: flags, `TRIREME_…` variables, a file, and defaults, in this order of precedence.
 //!
-//! `main` calls [`read`] before anything else happens. It promises that all faults are reported together, each with
+//! `main` calls [`read`] before anything else happens. It promises that all errors are reported together, each with
 //! where it was said, what was said and what is allowed, and that settings which come out of it fit each other.
 //!
 //! ```text
 //! argv ──cli──► flags ─┐
-//! environment ─────────┼─layers──► text + origin ──reader──► Settings, or all Faults
+//! environment ─────────┼─layers──► text + origin ──reader──► Settings, or all Errors
 //! --config FILE ───────┤
 //! defaults (keys) ─────┘
 //! ```
 
 mod cli;
 mod controllers;
-mod faults;
+mod errors;
 mod keys;
 mod layers;
 mod pki_init;
@@ -31,13 +31,13 @@ use std::time::Duration;
 use crate::cluster::{Access, Action};
 
 pub(crate) use controllers::Controllers;
-pub(crate) use faults::Faults;
+pub(crate) use errors::SettingsErrors;
 pub(crate) use pki_init::PkiInit;
 #[cfg(test)]
 pub(crate) use pki_init::ReplicaHosts;
 pub(crate) use values::IpRange;
 
-/// What `trireme` was asked to do.
+/// The command that `trireme` was given.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// Serve with these settings.
@@ -75,46 +75,46 @@ pub(crate) struct Settings {
     pub(crate) token_auth_file: Option<PathBuf>,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
-    /// What signs service-account tokens, if not our own key.
+    /// The key that signs service-account tokens, if not our own key.
     pub(crate) service_account_signing_key_file: Option<PathBuf>,
     /// In whose name they are signed.
     pub(crate) service_account_issuer: String,
-    /// Whether those in pods are good for a year, so that programs last that read theirs once.
+    /// True if those in pods are good for a year, so that programs last that read theirs once.
     pub(crate) service_account_extend_token_expiration: bool,
     /// Where others find the keys that they are checked with, if not here.
     pub(crate) service_account_jwks_uri: Option<String>,
-    /// Whom they must be for, if not for the issuer.
+    /// The audiences that they must be for, if not the issuer.
     pub(crate) api_audiences: Vec<String>,
     /// Which of kube-controller-manager's controllers run here, if it was said.
     pub(crate) controllers: Option<Controllers>,
-    /// What pods are told to trust, if not whoever signed the serving certificate.
+    /// The authority that pods trust, if not the signer of the serving certificate.
     pub(crate) root_ca_file: Option<PathBuf>,
     /// Where service IPs come from: one range of addresses.
     pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
-    /// Whether pods may have privileged containers.
+    /// True if pods may have privileged containers.
     pub(crate) allow_privileged: bool,
-    /// What bounds the work taken on.
+    /// Limits of the work taken on.
     pub(crate) limits: Limits,
-    /// What happens between SIGTERM and the end.
+    /// Steps between SIGTERM and the end.
     pub(crate) shutdown: Shutdown,
-    /// Whether connections are spread over the replicas that there are.
+    /// True if connections are spread over the replicas that there are.
     pub(crate) rebalance: bool,
-    /// How long Events are kept.
+    /// The time for which Events are kept.
     pub(crate) event_ttl: Duration,
-    /// How long a request takes at least that is logged with its steps; `None` logs none.
+    /// The least duration of a request that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
-    /// Whether CPU profiles are served.
+    /// True if CPU profiles are served.
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.
     pub(crate) tracing: Option<Tracing>,
-    /// How much to log and how.
+    /// The level and format of the log.
     pub(crate) log: Log,
 }
 
 impl Settings {
-    /// Whether one of kube-controller-manager's controllers runs here. Beside etcd there usually is a
+    /// Returns true if one of kube-controller-manager's controllers runs here. Beside etcd there usually is a
     /// kube-controller-manager; beside the embedded store there is nobody.
     pub(crate) fn runs_controller(&self, name: &str) -> bool {
         match &self.controllers {
@@ -123,12 +123,12 @@ impl Settings {
         }
     }
 
-    /// Whether clients may find another replica. The embedded store has one.
+    /// Returns true if clients may find another replica. The embedded store has one.
     pub(crate) fn may_have_other_replicas(&self) -> bool {
         matches!(self.store.kind, StoreKind::Etcd { .. })
     }
 
-    /// Whether connections are spread over replicas.
+    /// Returns true if connections are spread over replicas.
     pub(crate) fn rebalances_connections(&self) -> bool {
         self.rebalance && self.may_have_other_replicas()
     }
@@ -139,9 +139,9 @@ impl Settings {
 pub(crate) struct Store {
     /// Which store.
     pub(crate) kind: StoreKind,
-    /// What every key begins with: a leading slash and no trailing one.
+    /// The prefix of every key: a leading slash and no trailing one.
     pub(crate) prefix: String,
-    /// How often history is compacted; `None` never.
+    /// The interval at which history is compacted; `None` never.
     pub(crate) compaction_interval: Option<Duration>,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Store {
 pub(crate) enum StoreKind {
     /// The one embedded in the data directory.
     Embedded {
-        /// Whether a write waits until the disk has it.
+        /// True if a write waits until the disk has it.
         fsync: bool,
     },
     /// An etcd cluster.
@@ -159,7 +159,7 @@ pub(crate) enum StoreKind {
         servers: Vec<String>,
         /// CA that signed its certificates; `None` trusts nobody but plain HTTP.
         ca_file: Option<PathBuf>,
-        /// Who we are to etcd.
+        /// The client certificate for etcd.
         client: Option<KeyPairFiles>,
     },
 }
@@ -175,7 +175,7 @@ pub(crate) struct GroupSettings {
     pub(crate) listen: String,
     /// Where peers reach this replica, `host:port`.
     pub(crate) advertise: String,
-    /// What this replica shows to its peers, and whom it believes.
+    /// The certificate of this replica for its peers, and the authorities that it trusts.
     pub(crate) certificates: PeerFiles,
 }
 
@@ -197,12 +197,12 @@ pub(crate) struct KeyPairFiles {
     pub(crate) key: PathBuf,
 }
 
-/// What bounds the work taken on.
+/// Limits of the work taken on.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
-    /// How long a request that is not a watch may take.
+    /// The time limit of a request that is not a watch.
     pub(crate) request_timeout: Duration,
-    /// How long a watch lasts at least.
+    /// The least duration of a watch.
     pub(crate) min_request_timeout: Duration,
     /// Reads served at a time; `None` for no limit.
     pub(crate) requests_inflight: Option<usize>,
@@ -212,14 +212,14 @@ pub(crate) struct Limits {
     pub(crate) goaway_chance: f64,
 }
 
-/// What happens between SIGTERM and the end.
+/// Steps between SIGTERM and the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shutdown {
-    /// How long to go on serving, not ready.
+    /// The time for which to go on serving, not ready.
     pub(crate) delay: Duration,
     /// Over how long the ends of watches are spread after that.
     pub(crate) watch_grace: Duration,
-    /// Whether requests that come after the delay are sent elsewhere instead of being served.
+    /// True if requests that come after the delay are sent elsewhere instead of being served.
     pub(crate) send_retry_after: bool,
 }
 
@@ -232,16 +232,16 @@ pub(crate) struct Tracing {
     pub(crate) samples_per_million: u32,
 }
 
-/// How much to log and how.
+/// The level and format of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Log {
     /// 0 (info) to 10 (everything).
     pub(crate) verbosity: u8,
-    /// How a line looks.
+    /// The format of a line.
     pub(crate) format: LogFormat,
 }
 
-/// How a log line looks.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// For people.
@@ -251,7 +251,7 @@ pub(crate) enum LogFormat {
 }
 
 /// Reads the settings of this process.
-pub(crate) fn read() -> Result<Invocation, Faults> {
+pub(crate) fn read() -> Result<Invocation, SettingsErrors> {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     let args: Vec<String> = std::env::args_os().map(lossy).collect();
     let env: Vec<(String, String)> = std::env::vars_os().map(|(k, v)| (lossy(k), lossy(v))).collect();
@@ -259,15 +259,15 @@ pub(crate) fn read() -> Result<Invocation, Faults> {
 }
 
 /// Reads settings from a command line (program name first) and an environment.
-pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, Faults> {
+pub(crate) fn read_from(args: &[String], env: &[(String, String)]) -> Result<Invocation, SettingsErrors> {
     match cli::read(args, env)? {
-        cli::Asked::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
-        cli::Asked::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
-        cli::Asked::Version => Ok(Invocation::Version),
-        cli::Asked::Help(text) => Ok(Invocation::Help(text)),
-        cli::Asked::Serve(flags, faults) => {
+        cli::ParsedCommand::Cluster(action, access) => Ok(Invocation::Cluster(action, access)),
+        cli::ParsedCommand::PkiInit(words) => pki_init::read(&words).map(Invocation::PkiInit),
+        cli::ParsedCommand::Version => Ok(Invocation::Version),
+        cli::ParsedCommand::Help(text) => Ok(Invocation::Help(text)),
+        cli::ParsedCommand::Serve(flags, errors) => {
             let layers = layers::Layers::merge(&flags, env);
-            reader::settings(layers, faults).map(|settings| Invocation::Serve(Box::new(settings)))
+            reader::settings(layers, errors).map(|settings| Invocation::Serve(Box::new(settings)))
         }
     }
 }

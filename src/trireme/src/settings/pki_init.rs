@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use trireme_machinery::names::{dns1123_label, dns1123_subdomain};
 
-use super::faults::{Fault, Faults};
+use super::errors::{SettingError, SettingsErrors};
 use super::values::{IpRange, list, port};
 
 /// A directory of this name is for what reads metrics.
@@ -18,7 +18,7 @@ const SERVER: &str = "give the URL that clients use, https://HOST[:PORT], such a
 const AFTER_HELP: &str = "DIR/NAME holds all that the replica NAME needs. A second call keeps what is there, adds replicas that are new, and \
      renews what is soon over.";
 
-/// What `trireme pki init` was asked to make.
+/// The files that `trireme pki init` was asked to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PkiInit {
     /// Where the files go.
@@ -46,7 +46,7 @@ pub(crate) struct ReplicaHosts {
 
 /// The command line's values as text.
 #[derive(Debug)]
-pub(super) struct Words {
+pub(super) struct PkiInitArgs {
     dir: String,
     replicas: Vec<String>,
     server: String,
@@ -102,13 +102,13 @@ pub(super) fn command() -> Command {
 }
 
 /// Takes the values out of the command line.
-pub(super) fn words(pki: &ArgMatches) -> Words {
+pub(super) fn words(pki: &ArgMatches) -> PkiInitArgs {
     let (_, init) = pki
         .subcommand()
         .expect("clap asks for a subcommand, and init is the only one");
     let all = |name| init.get_many::<String>(name).into_iter().flatten().cloned();
     let one = |name| all(name).next().unwrap_or_default();
-    Words {
+    PkiInitArgs {
         dir: one("dir"),
         replicas: all("replica").collect(),
         server: one("server"),
@@ -117,11 +117,11 @@ pub(super) fn words(pki: &ArgMatches) -> Words {
     }
 }
 
-/// What the words mean, or all that is wrong with them.
-pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
-    let mut faults = Vec::new();
-    let mut fault = |name: &str, value: &str, allowed: &str| {
-        faults.push(Fault {
+/// Reads the arguments, or returns all their errors.
+pub(super) fn read(words: &PkiInitArgs) -> Result<PkiInit, SettingsErrors> {
+    let mut errors = Vec::new();
+    let mut error = |name: &str, value: &str, allowed: &str| {
+        errors.push(SettingError {
             origin: format!("--{name}"),
             value: Some(value.to_owned()),
             allowed: allowed.to_owned(),
@@ -132,15 +132,15 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
     for text in &words.replicas {
         match replica(text).filter(|replica| names.insert(replica.name.clone())) {
             Some(replica) => replicas.push(replica),
-            None => fault("replica", text, REPLICA),
+            None => error("replica", text, REPLICA),
         }
     }
     let server_host = server_host(&words.server);
     if server_host.is_none() {
-        fault("server", &words.server, SERVER);
+        error("server", &words.server, SERVER);
     }
     if !dns1123_subdomain(&words.cluster_name).is_empty() {
-        fault(
+        error(
             "cluster-name",
             &words.cluster_name,
             "give a DNS name, such as trireme or blue.example",
@@ -148,14 +148,14 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
     }
     let range = IpRange::parse(&words.service_range);
     if range.is_none() {
-        fault(
+        error(
             "service-cluster-ip-range",
             &words.service_range,
             "give one range such as 10.96.0.0/12",
         );
     }
     match (server_host, range) {
-        (Some(server_host), Some(range)) if faults.is_empty() => Ok(PkiInit {
+        (Some(server_host), Some(range)) if errors.is_empty() => Ok(PkiInit {
             dir: PathBuf::from(&words.dir),
             replicas,
             server: words.server.trim_end_matches('/').to_owned(),
@@ -163,7 +163,7 @@ pub(super) fn read(words: &Words) -> Result<PkiInit, Faults> {
             cluster_name: words.cluster_name.clone(),
             service_address: range.first_address(),
         }),
-        _ => Err(Faults(faults)),
+        _ => Err(SettingsErrors(errors)),
     }
 }
 

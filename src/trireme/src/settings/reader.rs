@@ -1,4 +1,4 @@
-//! Reads the merged text as values and collects every fault on the way.
+//! Reads the merged text as values and collects every error on the way.
 
 mod group;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::controllers::{self, Controllers};
-use super::faults::{Fault, Faults};
+use super::errors::{SettingError, SettingsErrors};
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
@@ -19,21 +19,21 @@ const COUNT: &str = "give a whole number, 0 for no limit";
 const FILE: &str = "give a file that exists and can be read";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
-pub(super) fn settings(layers: Layers, known: Vec<Fault>) -> Result<Settings, Faults> {
-    let mut reader = Reader { layers, faults: known };
+pub(super) fn settings(layers: Layers, known: Vec<SettingError>) -> Result<Settings, SettingsErrors> {
+    let mut reader = Reader { layers, errors: known };
     let settings = reader.all();
-    let mut faults = reader.faults;
-    faults.append(&mut reader.layers.faults);
-    if faults.is_empty() {
+    let mut errors = reader.errors;
+    errors.append(&mut reader.layers.errors);
+    if errors.is_empty() {
         Ok(settings)
     } else {
-        Err(Faults(faults))
+        Err(SettingsErrors(errors))
     }
 }
 
 struct Reader {
     layers: Layers,
-    faults: Vec<Fault>,
+    errors: Vec<SettingError>,
 }
 
 impl Reader {
@@ -110,7 +110,7 @@ impl Reader {
     fn tracing(&mut self) -> Option<Tracing> {
         let Given { origin, text } = self.layers.given("tracing-config-file")?;
         tracing_file::read(Path::new(&text), &origin)
-            .map_err(|faults| self.faults.extend(faults))
+            .map_err(|errors| self.errors.extend(errors))
             .ok()
     }
 
@@ -210,7 +210,7 @@ impl Reader {
         }
     }
 
-    /// A setting that has a default. A faulty one is noted and read as its default, so that reading goes on.
+    /// A setting that has a default. A invalid one is noted and read as its default, so that reading goes on.
     fn value<T>(&mut self, name: &'static str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> T {
         let default = keys::find(name)
             .and_then(|key| key.default)
@@ -219,12 +219,12 @@ impl Reader {
             .unwrap_or_else(|| parse(default).expect("defaults are allowed values"))
     }
 
-    /// A setting that may be absent. A faulty one is noted and read as absent.
+    /// A setting that may be absent. A invalid one is noted and read as absent.
     fn optional<T>(&mut self, name: &'static str, allowed: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let Given { origin, text } = self.layers.given(name)?;
         let value = parse(&text);
         if value.is_none() {
-            self.faults.push(Fault {
+            self.errors.push(SettingError {
                 origin,
                 value: Some(text),
                 allowed: allowed.to_owned(),
@@ -235,7 +235,7 @@ impl Reader {
 
     fn refuse_if_given(&mut self, name: &'static str, why: &str) {
         if let Some(Given { origin, text }) = self.layers.given(name) {
-            self.faults.push(Fault {
+            self.errors.push(SettingError {
                 origin,
                 value: Some(text),
                 allowed: why.to_owned(),

@@ -10,7 +10,7 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-fn read_line(line: &str, env: &[(&str, &str)]) -> Result<Invocation, Faults> {
+fn read_line(line: &str, env: &[(&str, &str)]) -> Result<Invocation, SettingsErrors> {
     let env: Vec<(String, String)> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     read_from(&words(line), &env)
 }
@@ -22,9 +22,9 @@ fn serve(line: &str, env: &[(&str, &str)]) -> Settings {
     }
 }
 
-fn check_faults(line: &str, env: &[(&str, &str)], expected: Expect) {
-    let faults = read_line(line, env).expect_err("the settings are bad");
-    expected.assert_eq(&faults.to_string());
+fn check_errors(line: &str, env: &[(&str, &str)], expected: Expect) {
+    let errors = read_line(line, env).expect_err("the settings are bad");
+    expected.assert_eq(&errors.to_string());
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn controllers_run_where_there_is_no_kube_controller_manager() {
     assert!(!runs("trireme serve --etcd-servers=http://a:1"));
     assert!(!runs("trireme serve --controllers=-*"));
     assert!(runs("trireme serve --etcd-servers=http://a:1 --controllers *"));
-    check_faults(
+    check_errors(
         "trireme serve --controllers=*,-deployment",
         &[],
         expect![[r#"
@@ -74,7 +74,7 @@ fn connections_are_spread_where_there_may_be_other_replicas() {
     assert!(!spreads(
         "trireme serve --etcd-servers=http://a:1 --rebalance-connections=false"
     ));
-    check_faults(
+    check_errors(
         "trireme serve --goaway-chance=0.5",
         &[],
         expect![[r#"
@@ -181,8 +181,8 @@ fn the_keys_of_tokens_may_be_found_elsewhere() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
-    check_faults(
+fn all_errors_are_told_at_once() {
+    check_errors(
         "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml \
          --slow-request-threshold=-1s --profiling=maybe",
         &[
@@ -217,7 +217,7 @@ fn a_file_is_held_to_the_same_rules() {
     )
     .expect("written");
     let line = format!("trireme serve --config={}", file.display());
-    let faults = read_line(&line, &[]).expect_err("the file is bad").to_string();
+    let errors = read_line(&line, &[]).expect_err("the file is bad").to_string();
     expect![[r#"
         5 faults in the settings
           secure-port in DIR/bad.yaml: "1,2": give a port from 1 to 65535
@@ -225,7 +225,7 @@ fn a_file_is_held_to_the_same_rules() {
           config in DIR/bad.yaml: a file cannot name another file
           etcd in DIR/bad.yaml: no such key; keys are spelled as the flags are
           secureport in DIR/bad.yaml: no such key; did you mean secure-port?"#]]
-    .assert_eq(&faults.replace(dir.path().to_str().expect("UTF-8"), "DIR"));
+    .assert_eq(&errors.replace(dir.path().to_str().expect("UTF-8"), "DIR"));
 }
 
 #[test]
@@ -257,8 +257,8 @@ fn a_tracing_configuration_is_read_and_held_to_its_rules() {
     assert_eq!(serve("trireme serve", &[]).tracing, None);
     let show = |text: &str| {
         fs::write(&file, text).expect("written");
-        let faults = read_line(&line, &[]).expect_err("the file is bad").to_string();
-        faults.replace(file.to_str().expect("UTF-8"), "FILE")
+        let errors = read_line(&line, &[]).expect_err("the file is bad").to_string();
+        errors.replace(file.to_str().expect("UTF-8"), "FILE")
     };
     let bad = "apiVersion: v1\nendpoint: unix:///run/x\nsamplingRatePerMillion: 1000001\nendpont: a\nendpont: b\n";
     expect![[r#"
@@ -278,8 +278,8 @@ fn a_tracing_configuration_is_read_and_held_to_its_rules() {
         1 fault in the settings
           --tracing-config-file: "FILE": give a file of YAML or JSON (yaml: line 1: did not find expected node content)"#]].assert_eq(&show("{"));
     fs::remove_file(&file).expect("removed");
-    let faults = read_line(&line, &[]).expect_err("there is no file").to_string();
-    assert!(faults.contains("give a file that can be read"), "{faults}");
+    let errors = read_line(&line, &[]).expect_err("there is no file").to_string();
+    assert!(errors.contains("give a file that can be read"), "{errors}");
 }
 
 #[test]
@@ -287,13 +287,13 @@ fn files_that_cannot_be_settings_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let broken = dir.path().join("broken.json");
     fs::write(&broken, "{").expect("written");
-    let faults = |path: &std::path::Path| {
+    let errors = |path: &std::path::Path| {
         read_line(&format!("trireme serve --config={}", path.display()), &[])
             .expect_err("the file is bad")
             .to_string()
     };
-    assert!(faults(&broken).contains("give a YAML, JSON or TOML file of settings"));
-    assert!(faults(&dir.path().join("none.yaml")).contains("give a file that can be read"));
+    assert!(errors(&broken).contains("give a YAML, JSON or TOML file of settings"));
+    assert!(errors(&dir.path().join("none.yaml")).contains("give a file that can be read"));
 }
 
 #[test]
@@ -303,8 +303,8 @@ fn combinations_that_make_no_sense_are_explained() {
     fs::write(&file, "").expect("written");
     let path = file.to_str().expect("UTF-8");
     let show = |line: String| {
-        let faults = read_line(&line, &[]).expect_err("the settings are bad").to_string();
-        faults.replace(path, "FILE")
+        let errors = read_line(&line, &[]).expect_err("the settings are bad").to_string();
+        errors.replace(path, "FILE")
     };
     expect![[r#"
         2 faults in the settings
@@ -351,8 +351,8 @@ fn a_replica_of_a_group_says_all_that_the_group_needs() {
     );
     assert_eq!(serve("trireme serve --cluster-peers=", &[]).group, None);
     let show = |line: &str| {
-        let faults = read_line(&format!("trireme serve {line}"), &[]).expect_err("the settings are bad");
-        faults.to_string().replace(path, "FILE")
+        let errors = read_line(&format!("trireme serve {line}"), &[]).expect_err("the settings are bad");
+        errors.to_string().replace(path, "FILE")
     };
     expect![[r#"
         5 faults in the settings
@@ -455,7 +455,7 @@ fn pki_init_knows_its_replicas_and_the_host_of_its_server() {
 
 #[test]
 fn all_that_is_wrong_with_pki_init_is_told() {
-    check_faults(
+    check_errors(
         "trireme pki init --dir d --replica a --replica monitoring=h --replica b=h --replica b=i --replica c=h_ --server \
          http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/8",
         &[],
@@ -481,7 +481,7 @@ fn all_that_is_wrong_with_pki_init_is_told() {
         let args = ["trireme", "pki", "init", "--dir=d", "--replica=a=h", "--server", server].map(str::to_owned);
         read_from(&args, &[]).expect_err(server);
     }
-    check_faults(
+    check_errors(
         "trireme pki init --dir d --replica a=h --sever https://h",
         &[],
         expect![[r#"

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use trireme_machinery::yaml;
 
 use super::Tracing;
-use super::faults::Fault;
+use super::errors::SettingError;
 use super::values::port;
 
 const GROUP: &str = "apiserver.config.k8s.io/";
@@ -15,39 +15,39 @@ const DEFAULT_ENDPOINT: &str = "localhost:4317";
 const MOST_SAMPLES: u32 = 1_000_000;
 
 /// Reads the file, or says everything that is wrong with it.
-pub(super) fn read(path: &Path, origin: &str) -> Result<Tracing, Vec<Fault>> {
-    let fault = |allowed: String| {
-        vec![Fault {
+pub(super) fn read(path: &Path, origin: &str) -> Result<Tracing, Vec<SettingError>> {
+    let failure = |allowed: String| {
+        vec![SettingError {
             origin: origin.to_owned(),
             value: Some(path.display().to_string()),
             allowed,
         }]
     };
-    let bytes = std::fs::read(path).map_err(|error| fault(format!("give a file that can be read ({error})")))?;
-    let decoded = yaml::decode(&bytes).map_err(|error| fault(format!("give a file of YAML or JSON ({error})")))?;
+    let bytes = std::fs::read(path).map_err(|error| failure(format!("give a file that can be read ({error})")))?;
+    let decoded = yaml::decode(&bytes).map_err(|error| failure(format!("give a file of YAML or JSON ({error})")))?;
     let Value::Object(fields) = decoded.value else {
-        return Err(fault("give a TracingConfiguration".to_owned()));
+        return Err(failure("give a TracingConfiguration".to_owned()));
     };
     let mut file = File {
         path,
         fields,
-        faults: Vec::new(),
+        errors: Vec::new(),
     };
     for duplicate in &decoded.duplicates {
         file.refuse("fields", None, duplicate);
     }
     let tracing = file.tracing();
-    if file.faults.is_empty() {
+    if file.errors.is_empty() {
         Ok(tracing)
     } else {
-        Err(file.faults)
+        Err(file.errors)
     }
 }
 
 struct File<'a> {
     path: &'a Path,
     fields: Map<String, Value>,
-    faults: Vec<Fault>,
+    errors: Vec<SettingError>,
 }
 
 impl File<'_> {
@@ -100,7 +100,7 @@ impl File<'_> {
     }
 
     fn refuse(&mut self, name: &str, value: Option<String>, allowed: &str) {
-        self.faults.push(Fault {
+        self.errors.push(SettingError {
             origin: format!("{name} in {}", self.path.display()),
             value,
             allowed: allowed.to_owned(),

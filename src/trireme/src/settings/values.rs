@@ -1,4 +1,4 @@
-//! How the text of a setting becomes a value: durations as Go writes them, address ranges, port ranges.
+//! Values of settings from their text: durations as Go writes them, address ranges, port ranges.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

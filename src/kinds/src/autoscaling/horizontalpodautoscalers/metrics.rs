@@ -1,4 +1,4 @@
-//! Faults of the metrics that an autoscaler goes by.
+//! Errors of the metrics that an autoscaler goes by.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -6,10 +6,10 @@ use trireme_machinery::{
     names::{dns1123_label, path_segment_name},
 };
 
-use super::validation::{ApiVersion, push_positive_faults, push_reference_faults};
+use super::validation::{ApiVersion, validate_cross_version_object_reference, validate_positive_quantity_field};
 use crate::{
     checks::{number, push_invalid},
-    core::resource_names::push_container_resource_faults,
+    core::resource_names::validate_container_resource_name,
     values::text,
 };
 
@@ -28,8 +28,8 @@ pub(super) fn field_of(sort: &str) -> Option<&'static str> {
     SORTS.iter().find(|(name, _)| *name == sort).map(|(_, field)| *field)
 }
 
-/// Faults of one metric.
-pub(super) fn push_metric_faults(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates one metric.
+pub(super) fn validate_metric_spec(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(metric, "type");
     let expected = field_of(sort);
     if sort.is_empty() {
@@ -47,7 +47,7 @@ pub(super) fn push_metric_faults(metric: &Value, path: &Path<'_>, errors: &mut E
         .filter(|field| metric.get(field).is_some())
         .collect();
     if let Some(field) = present.first() {
-        push_source_faults(
+        validate_metric_source(
             field,
             metric.get(field).unwrap_or(&Value::Null),
             &path.child(field),
@@ -74,29 +74,29 @@ pub(super) fn push_metric_faults(metric: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_metric_source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let target = source.get("target").unwrap_or(&Value::Null);
     let target_path = path.child("target");
     let has = |name: &str| target.get(name).is_some();
     if field == "object" {
         let described = source.get("describedObject").unwrap_or(&Value::Null);
-        push_reference_faults(described, ApiVersion::Valid, &path.child("describedObject"), errors);
+        validate_cross_version_object_reference(described, ApiVersion::Valid, &path.child("describedObject"), errors);
     }
     if matches!(field, "resource" | "containerResource") {
         if text(source, "name").is_empty() {
             errors.push(Error::required(&path.child("name"), "must specify a resource name"));
         }
         if field == "containerResource" {
-            push_container_faults(source, path, errors);
+            validate_container_resource_source(source, path, errors);
         }
     } else {
-        push_identifier_faults(
+        validate_metric_identifier(
             source.get("metric").unwrap_or(&Value::Null),
             &path.child("metric"),
             errors,
         );
     }
-    push_target_faults(target, &target_path, errors);
+    validate_metric_target(target, &target_path, errors);
     let missing = |name: &str, detail: &str| Error::required(&target_path.child(name), detail);
     match field {
         "object" if !has("value") && !has("averageValue") => {
@@ -133,26 +133,26 @@ fn push_source_faults(field: &str, source: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
-/// Faults of what names a resource of one container.
-fn push_container_faults(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates what names a resource of one container.
+fn validate_container_resource_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(source, "name");
     if !name.is_empty() {
-        push_container_resource_faults(name, &path.child("name"), errors);
+        validate_container_resource_name(name, &path.child("name"), errors);
     }
     match text(source, "container") {
         "" => errors.push(Error::required(&path.child("container"), "must specify a container")),
-        name => push_invalid(errors, &path.child("container"), name, dns1123_label(name)),
+        name => push_invalid(&path.child("container"), name, dns1123_label(name), errors),
     }
 }
 
-fn push_identifier_faults(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_metric_identifier(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match text(metric, "name") {
         "" => errors.push(Error::required(&path.child("name"), "must specify a metric name")),
-        name => push_invalid(errors, &path.child("name"), name, path_segment_name(name)),
+        name => push_invalid(&path.child("name"), name, path_segment_name(name), errors),
     }
 }
 
-fn push_target_faults(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_metric_target(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(target, "type");
     if sort.is_empty() {
         errors.push(Error::required(
@@ -164,8 +164,8 @@ fn push_target_faults(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let detail = "must be either Utilization, Value, or AverageValue";
         errors.push(Error::invalid_str(&path.child("type"), sort, detail));
     }
-    push_positive_faults(target, "value", path, errors);
-    push_positive_faults(target, "averageValue", path, errors);
+    validate_positive_quantity_field(target, "value", path, errors);
+    validate_positive_quantity_field(target, "averageValue", path, errors);
     if let Some(utilization) = number(target, "averageUtilization").filter(|utilization| *utilization < 1) {
         let detail = "must be greater than 0";
         errors.push(Error::invalid(

@@ -2,11 +2,14 @@
 //! stored.
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{ErrorList, Path};
+use trireme_machinery::{
+    GroupVersion,
+    field::{ErrorList, Path},
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::push_negative_faults,
+    apps::workload::validate_nonnegative_fields,
     columns::{self, column, documented},
     kind::Kind,
     values::{integer_at, items, keep_field, struct_mut, text, text_at},
@@ -32,24 +35,26 @@ pub(crate) fn kind() -> Kind {
         Some(min) => Value::from(min.to_string()),
         None => Value::from("<unset>"),
     };
-    Kind::new(Autoscalers).columns(vec![
-        columns::name(),
-        column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),
-        column("Targets", "string", documented(SPEC, "metrics"), |object| {
-            targets(object).into()
-        }),
-        column("MinPods", "string", documented(SPEC, "minReplicas"), min),
-        column("MaxPods", "string", documented(SPEC, "maxReplicas"), |object| {
-            integer_at(object, "/spec/maxReplicas").unwrap_or(0).into()
-        }),
-        column("Replicas", "string", documented(STATUS, "currentReplicas"), |object| {
-            integer_at(object, "/status/currentReplicas").unwrap_or(0).into()
-        }),
-        columns::age(),
-    ])
+    Kind::new(Autoscalers)
+        .columns(vec![
+            columns::name(),
+            column("Reference", "string", documented(SPEC, "scaleTargetRef"), reference),
+            column("Targets", "string", documented(SPEC, "metrics"), |object| {
+                targets(object).into()
+            }),
+            column("MinPods", "string", documented(SPEC, "minReplicas"), min),
+            column("MaxPods", "string", documented(SPEC, "maxReplicas"), |object| {
+                integer_at(object, "/spec/maxReplicas").unwrap_or(0).into()
+            }),
+            column("Replicas", "string", documented(STATUS, "currentReplicas"), |object| {
+                integer_at(object, "/status/currentReplicas").unwrap_or(0).into()
+            }),
+            columns::age(),
+        ])
+        .conversion(GroupVersion::new("autoscaling", "v1"), V1)
 }
 
-/// What is measured and what is wanted, of the first metrics.
+/// Prints current and target values of the first metrics.
 fn targets(object: &Value) -> String {
     let specs = object.get("spec").map_or(&[][..], |spec| items(spec, "metrics"));
     let statuses = object
@@ -131,7 +136,11 @@ impl Strategy for Autoscalers {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            object.get("spec").unwrap_or(&Value::Null),
+            None,
+            &mut errors,
+        );
         errors
     }
 
@@ -141,14 +150,18 @@ impl Strategy for Autoscalers {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validation::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        validation::validate_horizontal_pod_autoscaler_spec(
+            new.get("spec").unwrap_or(&Value::Null),
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let status = new.get("status").unwrap_or(&Value::Null);
-        push_negative_faults(
+        validate_nonnegative_fields(
             status,
             &Path::new("status"),
             &["currentReplicas", "desiredReplicas"],
@@ -176,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_the_spec() {
+    fn errors_of_the_spec() {
         let metric = |metric: Value| json!({ "metrics": [metric] });
         let cases: [(Value, &[&str]); 7] = [
             (json!({}), &[]),
@@ -227,7 +240,7 @@ mod tests {
                 ],
             ),
         ];
-        trial().expect_faults(&cases.map(|(patch, faults)| (autoscaler(&patch), faults)));
+        trial().expect_errors(&cases.map(|(patch, errors)| (autoscaler(&patch), errors)));
     }
 
     #[test]
@@ -237,7 +250,7 @@ mod tests {
             { "type": "Pods", "pods": { "metric": { "name": "q" }, "target": { "type": "AverageValue", "averageValue": "5" } } },
         ] });
         let stored = trial().create(autoscaler(&both)).expect("the autoscaler is valid");
-        let old_style = trial().in_version("v1", &V1);
+        let old_style = trial().in_version("v1", V1);
         let shown = old_style.shown(&stored);
         assert_eq!(shown["spec"]["targetCPUUtilizationPercentage"], 70);
         let annotation = &shown["metadata"]["annotations"]["autoscaling.alpha.kubernetes.io/metrics"];

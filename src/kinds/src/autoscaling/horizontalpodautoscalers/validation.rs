@@ -1,4 +1,4 @@
-//! Faults of an autoscaler's spec.
+//! Errors of an autoscaler's spec.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -9,7 +9,7 @@ use trireme_machinery::{
 
 use super::metrics;
 use crate::{
-    checks::{number, push_invalid, push_negative_quantity, quantity},
+    checks::{number, push_invalid, quantity, validate_nonnegative_quantity},
     values::{items, text},
 };
 
@@ -17,8 +17,8 @@ const MAX_WINDOW_SECONDS: i64 = 3600;
 const MAX_PERIOD_SECONDS: i64 = 1800;
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 
-/// Faults of a spec; `old` is there on update, and what is wrong in it already may stay.
-pub(super) fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+/// Validates a spec; `old` is there on update, and what is wrong in it already may stay.
+pub(super) fn validate_horizontal_pod_autoscaler_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let min = number(spec, "minReplicas");
     let max = number(spec, "maxReplicas").unwrap_or(0);
@@ -52,18 +52,18 @@ pub(super) fn push_spec_faults(spec: &Value, old: Option<&Value>, errors: &mut E
         "ReplicationController" => ApiVersion::Valid,
         _ => ApiVersion::WithGroup,
     };
-    push_reference_faults(reference, rule, &path.child("scaleTargetRef"), errors);
-    push_metrics_faults(spec, &path.child("metrics"), errors);
+    validate_cross_version_object_reference(reference, rule, &path.child("scaleTargetRef"), errors);
+    validate_metrics(spec, &path.child("metrics"), errors);
     if let Some(behavior) = spec.get("behavior") {
         for direction in ["scaleUp", "scaleDown"] {
             if let Some(rules) = behavior.get(direction) {
-                push_rules_faults(rules, &path.child("behavior").child(direction), errors);
+                validate_scaling_rules(rules, &path.child("behavior").child(direction), errors);
             }
         }
     }
 }
 
-/// What an `apiVersion` must be.
+/// The rule for an `apiVersion`.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum ApiVersion {
     Any,
@@ -71,12 +71,17 @@ pub(super) enum ApiVersion {
     WithGroup,
 }
 
-/// Faults of a reference to an object of any version.
-pub(super) fn push_reference_faults(reference: &Value, rule: ApiVersion, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates a reference to an object of any version.
+pub(super) fn validate_cross_version_object_reference(
+    reference: &Value,
+    rule: ApiVersion,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     for field in ["kind", "name"] {
         match text(reference, field) {
             "" => errors.push(Error::required(&path.child(field), "")),
-            value => push_invalid(errors, &path.child(field), value, path_segment_name(value)),
+            value => push_invalid(&path.child(field), value, path_segment_name(value), errors),
         }
     }
     let version = text(reference, "apiVersion");
@@ -97,10 +102,10 @@ pub(super) fn push_reference_faults(reference: &Value, rule: ApiVersion, path: &
     }
 }
 
-fn push_metrics_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_metrics(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = items(spec, "metrics");
     for (index, metric) in all.iter().enumerate() {
-        metrics::push_metric_faults(metric, &path.index(index), errors);
+        metrics::validate_metric_spec(metric, &path.index(index), errors);
     }
     let tells_of_need = all
         .iter()
@@ -111,7 +116,7 @@ fn push_metrics_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_rules_faults(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("stabilizationWindowSeconds");
     match number(rules, "stabilizationWindowSeconds") {
         Some(seconds) if seconds < 0 => {
@@ -140,14 +145,14 @@ fn push_rules_faults(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.push(Error::required(&at, "must specify at least one Policy"));
     }
     for (index, policy) in items(rules, "policies").iter().enumerate() {
-        push_policy_faults(policy, &at.index(index), errors);
+        validate_scaling_policy(policy, &at.index(index), errors);
     }
     if let Some(tolerance) = rules.get("tolerance") {
-        push_negative_quantity(errors, tolerance, &path.child("tolerance"));
+        validate_nonnegative_quantity(tolerance, &path.child("tolerance"), errors);
     }
 }
 
-fn push_policy_faults(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_scaling_policy(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = text(policy, "type");
     if !matches!(kind, "Pods" | "Percent") {
         errors.push(Error::not_supported(&path.child("type"), kind, &["Percent", "Pods"]));
@@ -169,7 +174,7 @@ fn push_policy_faults(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// A quantity that must be more than nothing, if it is there.
-pub(super) fn push_positive_faults(fields: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_positive_quantity_field(fields: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(value) = fields.get(name).filter(|value| quantity(value).signum() <= 0) {
         errors.push(Error::invalid(&path.child(name), value, "must be positive"));
     }

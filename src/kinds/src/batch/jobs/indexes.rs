@@ -1,6 +1,6 @@
 //! Lists of the indexes of an indexed job: `0,3-5,7`.
 
-/// How many indexes a list has; else what is wrong with it.
+/// Counts the indexes of a list, or returns its error.
 pub(super) fn count(list: &str, completions: i64) -> Result<i64, String> {
     let mut last: Option<i64> = None;
     let mut total = 0;

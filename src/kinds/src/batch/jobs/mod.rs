@@ -28,7 +28,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use spec::{push_template_faults, warnings};
+pub(crate) use spec::{validate_job_template_spec, warnings};
 
 const SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
 const STATUS: &str = "io.k8s.api.batch.v1.JobStatus";
@@ -149,7 +149,7 @@ impl Strategy for Jobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        push_job_faults(object, true, &mut errors);
+        validate_job(object, true, &mut errors);
         errors
     }
 
@@ -168,15 +168,15 @@ impl Strategy for Jobs {
         let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = ErrorList::new();
-        push_job_faults(new, prefixed, &mut errors);
-        spec::push_spec_faults(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
-        spec::push_change_faults(new, old, suspended && idle, &mut errors);
+        validate_job(new, prefixed, &mut errors);
+        spec::validate_job_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+        spec::validate_job_spec_update(new, old, suspended && idle, &mut errors);
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        status::push_status_faults(new, old, &mut errors);
+        status::validate_job_status_update(new, old, &mut errors);
         errors
     }
 
@@ -244,10 +244,10 @@ fn template_label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/spec/template/metadata/labels")?.get(name)?.as_str()
 }
 
-fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
-    push_generated_faults(object, prefixed, errors);
+fn validate_job(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+    validate_generated_selector(object, prefixed, errors);
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec::push_spec_faults(spec, &Path::new("spec"), errors);
+    spec::validate_job_spec(spec, &Path::new("spec"), errors);
     let last_index = number(spec, "completions")
         .filter(|count| *count > 0)
         .map(|count| count - 1);
@@ -262,7 +262,7 @@ fn push_job_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
 }
 
 /// A selector that is not the client's own must be the generated one.
-fn push_generated_faults(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+fn validate_generated_selector(object: &Value, prefixed: bool, errors: &mut ErrorList) {
     let selector = object.pointer("/spec/selector");
     let Some(selector) = selector.filter(|_| !is_true_at(object, "/spec/manualSelector")) else {
         return;

@@ -8,7 +8,7 @@ use trireme_machinery::{
 
 use super::indexes;
 use crate::{
-    checks::{number, push_invalid, push_negative},
+    checks::{number, push_invalid, validate_nonnegative_field},
     internal::{self, Field, Shape},
     values::{items, text},
 };
@@ -54,16 +54,16 @@ pub(super) const SUCCESS_POLICY: &[Field] = &[(
     ]),
 )];
 
-/// Faults of all policies of a job's spec.
-pub(super) fn push_policy_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates all policies of a job's spec.
+pub(super) fn validate_job_policies(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let failure = spec.get("podFailurePolicy");
     if let Some(policy) = failure {
-        push_failure_faults(spec, policy, &path.child("podFailurePolicy.rules"), errors);
+        validate_pod_failure_policy(spec, policy, &path.child("podFailurePolicy.rules"), errors);
     }
     if let Some(policy) = spec.get("successPolicy") {
         let at = path.child("successPolicy");
         if text(spec, "completionMode") == "Indexed" {
-            push_success_faults(spec, policy, &at.child("rules"), errors);
+            validate_success_policy(spec, policy, &at.child("rules"), errors);
         } else {
             let shown = internal::compact(Some(policy), Shape::Struct(SUCCESS_POLICY));
             errors.push(Error::invalid_shown(&at, shown, "requires indexed completion mode"));
@@ -90,7 +90,7 @@ fn valid_values(values: &[&str]) -> String {
     format!("valid values: [{}]", quoted.join(" "))
 }
 
-fn push_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, supported: &[&str]) {
+fn validate_one_of(path: &Path<'_>, value: &str, supported: &[&str], errors: &mut ErrorList) {
     if value.is_empty() {
         errors.push(Error::required(path, &valid_values(supported)));
     } else if !supported.contains(&value) {
@@ -98,7 +98,7 @@ fn push_one_of(errors: &mut ErrorList, path: &Path<'_>, value: &str, supported: 
     }
 }
 
-fn push_failure_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(policy, "rules");
     if rules.len() > MAX_RULES {
         errors.push(Error::too_many(path, rules.len(), MAX_RULES));
@@ -107,11 +107,17 @@ fn push_failure_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &m
     let containers = items(pod, "containers").iter().chain(items(pod, "initContainers"));
     let containers: Vec<&str> = containers.map(|container| text(container, "name")).collect();
     for (index, rule) in rules.iter().enumerate() {
-        push_rule_faults(spec, rule, &containers, &path.index(index), errors);
+        validate_pod_failure_policy_rule(spec, rule, &containers, &path.index(index), errors);
     }
 }
 
-fn push_rule_faults(spec: &Value, rule: &Value, containers: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_failure_policy_rule(
+    spec: &Value,
+    rule: &Value,
+    containers: &[&str],
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let (action, at) = (text(rule, "action"), path.child("action"));
     if action == "FailIndex" {
         if spec.get("backoffLimitPerIndex").is_none() {
@@ -122,11 +128,11 @@ fn push_rule_faults(spec: &Value, rule: &Value, containers: &[&str], path: &Path
             ));
         }
     } else {
-        push_one_of(errors, &at, action, &ACTIONS);
+        validate_one_of(&at, action, &ACTIONS, errors);
     }
     let (codes, conditions) = (rule.get("onExitCodes"), items(rule, "onPodConditions"));
     if let Some(codes) = codes {
-        push_exit_code_faults(codes, containers, &path.child("onExitCodes"), errors);
+        validate_pod_failure_policy_rule_on_exit_codes(codes, containers, &path.child("onExitCodes"), errors);
     }
     let at = path.child("onPodConditions");
     if conditions.len() > MAX_CONDITIONS {
@@ -135,8 +141,8 @@ fn push_rule_faults(spec: &Value, rule: &Value, containers: &[&str], path: &Path
     for (index, condition) in conditions.iter().enumerate() {
         let at = at.index(index);
         let kind = text(condition, "type");
-        push_invalid(errors, &at.child("type"), kind, names::qualified_name(kind));
-        push_one_of(errors, &at.child("status"), text(condition, "status"), &STATUSES);
+        push_invalid(&at.child("type"), kind, names::qualified_name(kind), errors);
+        validate_one_of(&at.child("status"), text(condition, "status"), &STATUSES, errors);
     }
     let detail = match (codes.is_some(), !conditions.is_empty()) {
         (true, true) => "specifying both OnExitCodes and OnPodConditions is not supported",
@@ -146,9 +152,14 @@ fn push_rule_faults(spec: &Value, rule: &Value, containers: &[&str], path: &Path
     errors.push(Error::invalid_shown(path, detail, ""));
 }
 
-fn push_exit_code_faults(codes: &Value, containers: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_failure_policy_rule_on_exit_codes(
+    codes: &Value,
+    containers: &[&str],
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let operator = text(codes, "operator");
-    push_one_of(errors, &path.child("operator"), operator, &OPERATORS);
+    validate_one_of(&path.child("operator"), operator, &OPERATORS, errors);
     let container = codes.get("containerName").and_then(Value::as_str);
     if let Some(container) = container.filter(|name| !containers.contains(name)) {
         let detail = "must be one of the container or initContainer names in the pod template";
@@ -181,7 +192,7 @@ fn push_exit_code_faults(codes: &Value, containers: &[&str], path: &Path<'_>, er
     }
 }
 
-fn push_success_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_success_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(policy, "rules");
     if rules.is_empty() {
         errors.push(Error::required(
@@ -194,11 +205,11 @@ fn push_success_faults(spec: &Value, policy: &Value, path: &Path<'_>, errors: &m
     }
     let completions = number(spec, "completions").unwrap_or(0);
     for (index, rule) in rules.iter().enumerate() {
-        push_success_rule_faults(rule, completions, &path.index(index), errors);
+        validate_success_policy_rule(rule, completions, &path.index(index), errors);
     }
 }
 
-fn push_success_rule_faults(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_success_policy_rule(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut ErrorList) {
     let (count, indexes) = (
         number(rule, "succeededCount"),
         rule.get("succeededIndexes").and_then(Value::as_str),
@@ -226,7 +237,7 @@ fn push_success_rule_faults(rule: &Value, completions: i64, path: &Path<'_>, err
     }
     let Some(count) = count else { return };
     let at = path.child("succeededCount");
-    push_negative(errors, rule, path, "succeededCount");
+    validate_nonnegative_field(rule, path, "succeededCount", errors);
     if count > completions {
         let detail = format!("must be less than or equal to {completions} (the number of specified completions)");
         errors.push(Error::invalid(&at, &count.into(), &detail));

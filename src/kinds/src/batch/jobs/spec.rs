@@ -1,4 +1,4 @@
-//! Faults of a job's spec, also of one in a cron job's template, and of its changes.
+//! Errors of a job's spec, also of one in a cron job's template, and of its changes.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -6,10 +6,10 @@ use trireme_machinery::{
     names,
 };
 
-use super::policies::{FAILURE_POLICY, SUCCESS_POLICY, push_policy_faults};
+use super::policies::{FAILURE_POLICY, SUCCESS_POLICY, validate_job_policies};
 use crate::{
-    apps::workload::{push_label_faults, push_negative_faults, shown_selector},
-    checks::{not_supported_value, number, push_invalid, push_selector},
+    apps::workload::{shown_selector, validate_nonnegative_fields, validate_template_labels},
+    checks::{not_supported_value, number, push_invalid, validate_optional_label_selector},
     internal::{self, Shape},
     pod_template::{self, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
@@ -20,20 +20,20 @@ const MANY: i64 = 100_000;
 const MANY_AT_ONCE: i64 = 10_000;
 const MAX_MANAGER_BYTES: usize = 63;
 
-/// Faults of a job's own spec (`ValidateJobSpec`).
-pub(super) fn push_spec_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_common_faults(spec, path, errors);
+/// Validates a job's own spec (`ValidateJobSpec`).
+pub(super) fn validate_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_common_job_spec(spec, path, errors);
     match spec.get("selector") {
         None => errors.push(Error::required(&path.child("selector"), "")),
-        selector => push_selector(errors, selector, &path.child("selector")),
+        selector => validate_optional_label_selector(selector, &path.child("selector"), errors),
     }
     let template = spec.get("template").unwrap_or(&Value::Null);
-    push_label_faults(spec.get("selector"), template, &path.child("template"), errors);
+    validate_template_labels(spec.get("selector"), template, &path.child("template"), errors);
 }
 
-/// Faults of the spec in a cron job's template (`ValidateJobTemplateSpec`).
-pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_common_faults(spec, path, errors);
+/// Validates the spec in a cron job's template (`ValidateJobTemplateSpec`).
+pub(crate) fn validate_job_template_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_common_job_spec(spec, path, errors);
     if let Some(selector) = spec.get("selector") {
         let detail = "`selector` will be auto-generated";
         errors.push(Error::invalid_shown(
@@ -54,7 +54,7 @@ pub(crate) fn push_template_faults(spec: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_common_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let counters = [
         "parallelism",
         "completions",
@@ -64,7 +64,7 @@ fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         "backoffLimitPerIndex",
         "maxFailedIndexes",
     ];
-    push_negative_faults(spec, path, &counters, errors);
+    validate_nonnegative_fields(spec, path, &counters, errors);
     if spec.get("maxFailedIndexes").is_some() && spec.get("backoffLimitPerIndex").is_none() {
         errors.push(Error::required(
             &path.child("backoffLimitPerIndex"),
@@ -73,22 +73,22 @@ fn push_common_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
         let at = path.child("managedBy");
-        push_invalid(errors, &at, manager, names::domain_prefixed_path(manager));
+        push_invalid(&at, manager, names::domain_prefixed_path(manager), errors);
         if manager.len() > MAX_MANAGER_BYTES {
             errors.push(Error::too_long(&at, MAX_MANAGER_BYTES));
         }
     }
-    push_mode_faults(spec, path, errors);
-    push_policy_faults(spec, path, errors);
+    validate_completion_mode(spec, path, errors);
+    validate_job_policies(spec, path, errors);
     let template = spec.get("template").unwrap_or(&Value::Null);
-    pod_template::validate_template(template, &path.child("template"), errors);
-    push_restart_faults(spec, template, &path.child("template.spec.restartPolicy"), errors);
+    pod_template::validate_pod_template_spec(template, &path.child("template"), errors);
+    validate_restart_policy(spec, template, &path.child("template.spec.restartPolicy"), errors);
 }
 
-fn push_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_completion_mode(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mode = spec.get("completionMode").and_then(Value::as_str);
     match mode {
-        Some("Indexed") => push_indexed_faults(spec, path, errors),
+        Some("Indexed") => validate_indexed_job(spec, path, errors),
         None | Some("NonIndexed") => {
             for field in ["backoffLimitPerIndex", "maxFailedIndexes"] {
                 if let Some(value) = spec.get(field) {
@@ -110,7 +110,7 @@ fn push_mode_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_indexed_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_indexed_job(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (completions, parallelism) = (number(spec, "completions"), number(spec, "parallelism"));
     let max_failed = number(spec, "maxFailedIndexes");
     if completions.is_none() {
@@ -156,7 +156,7 @@ fn push_indexed_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_restart_faults(spec: &Value, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_restart_policy(spec: &Value, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match text_at(template, "/spec/restartPolicy") {
         "" | "Always" => errors.push(Error::required(path, r#"valid values: "OnFailure", "Never""#)),
         "Never" => {}
@@ -170,12 +170,12 @@ fn push_restart_faults(spec: &Value, template: &Value, path: &Path<'_>, errors: 
     }
 }
 
-/// Faults of a change (`ValidateJobSpecUpdate`, without the faults of the new spec).
-pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: bool, errors: &mut ErrorList) {
+/// Validates a change (`ValidateJobSpecUpdate`, without the errors of the new spec).
+pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_open: bool, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let (spec, old_spec) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-    push_completions_change(spec, old_spec, errors);
+    validate_completions(spec, old_spec, errors);
     let push = |errors: &mut ErrorList, field: &str, shown: &dyn Fn(&Value) -> String| {
         let (value, old_value) = (spec.get(field), old_spec.get(field));
         if value != old_value {
@@ -187,7 +187,7 @@ pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: b
     let template = spec.get("template").unwrap_or(&none);
     let old_template = old_spec.get("template").unwrap_or(&none);
     if scheduling_is_open {
-        push_opened_change(template, old_template, &path.child("template.spec"), errors);
+        validate_pod_template_update(template, old_template, &path.child("template.spec"), errors);
     } else {
         push(errors, "template", &|template| {
             layout::compact("PodTemplateSpec", template)
@@ -205,7 +205,7 @@ pub(super) fn push_change_faults(new: &Value, old: &Value, scheduling_is_open: b
 }
 
 /// Of the pods of a suspended job only what [`opened`] says may change; of their metadata all that is said may.
-fn push_opened_change(template: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_template_update(template: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let reference = opened(old, template);
     if template.get("spec") != reference.get("spec") {
         let shown = layout::compact("PodSpec", template.get("spec").unwrap_or(&Value::Null));
@@ -214,7 +214,7 @@ fn push_opened_change(template: &Value, old: &Value, path: &Path<'_>, errors: &m
 }
 
 /// Completions of an indexed job may change along with the parallelism.
-fn push_completions_change(spec: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_completions(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let (count, before) = (spec.get("completions"), old.get("completions"));
     if count == before {
         return;

@@ -1,4 +1,4 @@
-//! Faults of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
+//! Errors of a job's status: most rules hold only for what a write changes, so that old objects stay writable.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::indexes;
 use crate::{
-    apps::workload::push_negative_faults,
+    apps::workload::validate_nonnegative_fields,
     checks::number,
     internal::{self, Field, Shape},
     values::{items, text, text_at},
@@ -50,7 +50,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Whether a status has a condition that is true.
+/// Returns true if a status has a condition that is true.
 pub(super) fn is_true(status: &Value, condition: &str) -> bool {
     has_condition(status, condition, "True")
 }
@@ -61,7 +61,7 @@ fn has_condition(status: &Value, condition: &str, value: &str) -> bool {
         .any(|item| text(item, "type") == condition && text(item, "status") == value)
 }
 
-/// What a write changes.
+/// The status and spec before and after a write.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
     new: Job<'a>,
@@ -82,29 +82,29 @@ impl Changes<'_> {
     }
 }
 
-/// Faults of a new status.
-pub(super) fn push_status_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// Validates a new status.
+pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let changes = Changes {
         new: Job::of(new),
         old: Job::of(old),
     };
     let path = Path::new("status");
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
-    push_negative_faults(changes.new.status, &path, &counters, errors);
-    push_uncounted_faults(changes.new.status, &path.child("uncountedTerminatedPods"), errors);
-    push_completion_faults(changes, &path, errors);
-    push_finished_faults(changes, &path, errors);
-    push_index_faults(changes, &path, errors);
-    push_running_faults(changes, &path, errors);
-    push_transition_faults(changes, &path, errors);
+    validate_nonnegative_fields(changes.new.status, &path, &counters, errors);
+    validate_uncounted_terminated_pods(changes.new.status, &path.child("uncountedTerminatedPods"), errors);
+    validate_completion_conditions(changes, &path, errors);
+    validate_finished_job(changes, &path, errors);
+    validate_index_lists(changes, &path, errors);
+    validate_running_counters(changes, &path, errors);
+    validate_condition_transitions(changes, &path, errors);
 }
 
-/// A fault of the conditions, which are not shown.
-fn condition_fault(path: &Path<'_>, detail: &str) -> Error {
+/// A error of the conditions, which are not shown.
+fn condition_error(path: &Path<'_>, detail: &str) -> Error {
     Error::invalid_shown(&path.child("conditions"), detail, "")
 }
 
-fn push_uncounted_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_uncounted_terminated_pods(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(uncounted) = status.get("uncountedTerminatedPods") else {
         return;
     };
@@ -124,19 +124,19 @@ fn push_uncounted_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
-fn push_completion_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_completion_conditions(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let at = path.child("completionTime");
     let completed = job.status.get("completionTime");
     if (changes.condition("Complete") || changes.condition("Failed")) && job.is("Complete") && job.is("Failed") {
-        errors.push(condition_fault(
+        errors.push(condition_error(
             path,
             "cannot set Complete=True and Failed=true conditions",
         ));
     }
     let target_changed = changes.condition("Complete") || changes.condition("FailureTarget");
     if target_changed && job.is("Complete") && job.is("FailureTarget") {
-        errors.push(condition_fault(
+        errors.push(condition_error(
             path,
             "cannot set Complete=True and FailureTarget=true conditions",
         ));
@@ -164,16 +164,16 @@ fn push_completion_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
     let failed_changed = changes.condition("Failed") || changes.field("failedIndexes");
     if failed_changed && job.is("Failed") && !job.is("FailureTarget") {
         let detail = "cannot set Failed=True condition without the FailureTarget=true condition";
-        errors.push(condition_fault(path, detail));
+        errors.push(condition_error(path, detail));
     }
     let success_changed = changes.condition("Complete") || changes.condition("SuccessCriteriaMet");
     if success_changed && job.is("Complete") && !job.is("SuccessCriteriaMet") {
         let detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition";
-        errors.push(condition_fault(path, detail));
+        errors.push(condition_error(path, detail));
     }
 }
 
-fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_finished_job(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     if !job.is_finished() {
         return;
@@ -208,7 +208,7 @@ fn push_finished_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn push_index_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_index_lists(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let per_index = job.spec.get("backoffLimitPerIndex").is_some();
     let completed = text(job.status, "completedIndexes");
@@ -253,7 +253,7 @@ fn push_index_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-fn push_running_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_running_counters(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let count = |name: &str| number(job.status, name).unwrap_or(0);
     if (changes.finished() || changes.field("terminating")) && count("terminating") > 0 && job.is_finished() {
@@ -278,20 +278,20 @@ fn push_running_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Error
             .filter(|failure| job.is(failure))
         {
             let detail = format!("cannot set SuccessCriteriaMet=True and {failure}=true conditions");
-            errors.push(condition_fault(path, &detail));
+            errors.push(condition_error(path, &detail));
         }
     } else if job.is("Complete") && job.spec.get("successPolicy").is_some() {
         let detail = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True";
-        errors.push(condition_fault(path, detail));
+        errors.push(condition_error(path, detail));
     }
 }
 
-fn push_transition_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_condition_transitions(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (job, old) = (changes.new, changes.old);
     for condition in ["Failed", "Complete", "FailureTarget"] {
         if old.is(condition) && !job.is(condition) {
             let detail = format!("cannot disable the terminal {condition}=True condition");
-            errors.push(condition_fault(path, &detail));
+            errors.push(condition_error(path, &detail));
         }
     }
     let may_shrink = job.is_indexed() && job.completions() == number(job.spec, "parallelism");
@@ -310,16 +310,16 @@ fn push_transition_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut Er
             "field is immutable",
         ));
     }
-    push_start_faults(changes, &path.child("startTime"), errors);
+    validate_start_time(changes, &path.child("startTime"), errors);
     if old.is("SuccessCriteriaMet") && !job.is("SuccessCriteriaMet") {
-        errors.push(condition_fault(
+        errors.push(condition_error(
             path,
             "cannot disable the SuccessCriteriaMet=True condition",
         ));
     }
     if old.is("Complete") && !old.is("SuccessCriteriaMet") && job.is("SuccessCriteriaMet") {
         let detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions";
-        errors.push(condition_fault(path, detail));
+        errors.push(condition_error(path, detail));
     }
 }
 
@@ -328,7 +328,7 @@ fn is_suspended(job: Job<'_>) -> bool {
 }
 
 /// Only a job that is suspended or goes on after it was may start at another time.
-fn push_start_faults(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_start_time(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (job, old) = (changes.new, changes.old);
     let had_started = !text_at(old.status, "/startTime").is_empty();
     let resumes = old.is("Suspended") && has_condition(job.status, "Suspended", "False");

@@ -1,4 +1,4 @@
-//! What jobs become and what is refused.
+//! Tests of the defaults and the validation of jobs.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn defaults_depend_on_each_other() {
 }
 
 #[test]
-fn faults_of_the_spec() {
+fn errors_of_the_spec() {
     let rules = |rule: Value| json!({ "podFailurePolicy": { "rules": [rule] } });
     let succeed =
         |rule: Value| json!({ "completionMode": "Indexed", "completions": 3, "successPolicy": { "rules": [rule] } });
@@ -123,7 +123,7 @@ fn faults_of_the_spec() {
             ],
         ),
     ];
-    trial().expect_faults(&cases.map(|(patch, faults)| (job(&patch), faults)));
+    trial().expect_errors(&cases.map(|(patch, errors)| (job(&patch), errors)));
 }
 
 #[test]
@@ -133,11 +133,11 @@ fn suspended_jobs_may_be_scheduled_anew() {
         .create(job(&json!({ "suspend": true })))
         .expect("the job is valid");
     let template = |spec: Value| json!({ "spec": { "template": { "spec": spec } } });
-    let faults = |spec: Value| trial.patch(&old, &template(spec)).err().unwrap_or_default().len();
-    assert_eq!(faults(json!({ "nodeSelector": { "a": "b" } })), 0);
-    assert_eq!(faults(json!({ "affinity": { "nodeAffinity": {} } })), 0);
-    assert_eq!(faults(json!({ "affinity": { "podAffinity": {} } })), 1);
-    assert_eq!(faults(json!({ "hostNetwork": true })), 1);
+    let errors = |spec: Value| trial.patch(&old, &template(spec)).err().unwrap_or_default().len();
+    assert_eq!(errors(json!({ "nodeSelector": { "a": "b" } })), 0);
+    assert_eq!(errors(json!({ "affinity": { "nodeAffinity": {} } })), 0);
+    assert_eq!(errors(json!({ "affinity": { "podAffinity": {} } })), 1);
+    assert_eq!(errors(json!({ "hostNetwork": true })), 1);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn what_may_not_change_is_told_of_at_the_pods_or_at_the_template() {
     busy["status"] = json!({ "active": 1 });
     let place = |old: &Value, pod: Value| {
         let patch = json!({ "spec": { "template": { "spec": pod } } });
-        let faults = trial.patch(old, &patch).err().unwrap_or_default();
-        let places = faults.iter().filter_map(|fault| fault.split(':').next());
+        let errors = trial.patch(old, &patch).err().unwrap_or_default();
+        let places = errors.iter().filter_map(|error| error.split(':').next());
         places.map(str::to_owned).collect::<Vec<_>>()
     };
     let selector = json!({ "nodeSelector": { "a": "b" } });
@@ -170,7 +170,7 @@ fn completions_of_indexed_jobs_change_with_the_parallelism() {
         &json!({ "completionMode": "Indexed", "completions": 2, "parallelism": 2 }),
     ));
     let old = old.expect("the job is valid");
-    trial.expect_patch_faults(
+    trial.expect_patch_errors(
         &old,
         &[
             (json!({ "spec": { "completions": 3, "parallelism": 3 } }), &[]),
@@ -191,7 +191,7 @@ fn a_status_cannot_contradict_itself() {
     let trial = trial();
     let old = trial.create(job(&json!({}))).expect("the job is valid");
     let condition = |name: &str| json!({ "type": name, "status": "True" });
-    trial.expect_status_faults(&old, &[
+    trial.expect_status_errors(&old, &[
         (json!({ "active": 1, "ready": 2 }), &["status.ready: Invalid value: 2: cannot set more ready pods than active"]),
         (
             json!({ "conditions": [condition("Complete")] }),
@@ -208,7 +208,7 @@ fn a_status_cannot_contradict_itself() {
     ]);
     let started = trial.status(&old, json!({ "failed": 2, "startTime": "2024-01-01T00:00:00Z" }));
     let started = started.expect("the status is consistent");
-    trial.expect_status_faults(
+    trial.expect_status_errors(
         &started,
         &[(
             json!({ "failed": 1 }),
@@ -228,7 +228,7 @@ fn a_resumed_job_starts_anew() {
     let first = json!({ "startTime": "2024-01-01T00:00:00Z", "conditions": suspended("True") });
     let old = trial.status(&old, first).expect("the status is consistent");
     let again = "2024-01-02T00:00:00Z";
-    trial.expect_status_faults(
+    trial.expect_status_errors(
         &old,
         &[
             (json!({ "startTime": again, "conditions": suspended("False") }), &[]),
@@ -249,9 +249,9 @@ fn a_suspended_job_that_wants_nothing_ends_without_a_start() {
     });
     let missing = "status.startTime: Required value: startTime is required for finished job";
     let cases: [(bool, &[&str]); 2] = [(true, &[]), (false, &[missing])];
-    for (suspend, faults) in cases {
+    for (suspend, errors) in cases {
         let old = trial.create(job(&json!({ "completions": 0, "suspend": suspend })));
-        trial.expect_status_faults(&old.expect("the job is valid"), &[(ended.clone(), faults)]);
+        trial.expect_status_errors(&old.expect("the job is valid"), &[(ended.clone(), errors)]);
     }
 }
 
@@ -266,7 +266,7 @@ fn an_end_comes_after_the_start_and_stays() {
         })
     };
     let [first, second] = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"];
-    trial.expect_status_faults(
+    trial.expect_status_errors(
         &old,
         &[(
             ended(second, first),
@@ -276,7 +276,7 @@ fn an_end_comes_after_the_start_and_stays() {
     let done = trial
         .status(&old, ended(first, first))
         .expect("the status is consistent");
-    trial.expect_status_faults(
+    trial.expect_status_errors(
         &done,
         &[(
             ended(first, second),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::GroupVersion;
 use trireme_registry::{Conversion as _, Strategy as _};
 
-use super::{EVENTS_V1, Events, count, last_seen, reporter, target, validation};
+use super::{Events, EventsV1, count, last_seen, reporter, target, validation};
 
 fn texts(errors: &[trireme_machinery::field::Error]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
@@ -21,13 +21,13 @@ fn newer() -> Value {
 #[test]
 fn both_forms_are_one_event() {
     let mut object = json!({"note": "x", "regarding": {"kind": "Pod"}, "deprecatedSource": {}, "deprecatedCount": 3});
-    EVENTS_V1.to_stored(&mut object);
+    EventsV1.to_stored(&mut object);
     let stored = json!({
         "message": "x", "involvedObject": {"kind": "Pod"}, "source": {}, "count": 3,
         "reportingComponent": "", "reportingInstance": "",
     });
     assert_eq!(object, stored);
-    EVENTS_V1.to_served(&mut object);
+    EventsV1.to_served(&mut object);
     assert_eq!(
         object,
         json!({"note": "x", "regarding": {"kind": "Pod"}, "deprecatedSource": {}, "deprecatedCount": 3})
@@ -74,7 +74,11 @@ fn the_core_group_tolerates_what_the_other_refuses() {
         ),
     ];
     for (event, is_core, want) in cases {
-        assert_eq!(texts(&validation::validate_new(&event, is_core)), want, "{event}");
+        assert_eq!(
+            texts(&validation::validate_event_create(&event, is_core)),
+            want,
+            "{event}"
+        );
     }
 }
 
@@ -85,11 +89,11 @@ fn only_the_core_group_may_change_what_happened() {
     new["series"] = json!({"count": 2, "lastObservedTime": "2020-01-02T00:00:00.000000Z"});
     let reason = "reason: Invalid value: \"Other\": field is immutable";
     assert_eq!(
-        texts(&validation::validate_update(&new, &newer(), false)),
+        texts(&validation::validate_event_update(&new, &newer(), false)),
         [reason, reason]
     );
     assert_eq!(
-        texts(&validation::validate_update(&new, &newer(), true)),
+        texts(&validation::validate_event_update(&new, &newer(), true)),
         Vec::<String>::new()
     );
 }

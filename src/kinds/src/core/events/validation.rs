@@ -1,4 +1,4 @@
-//! Faults of events (`pkg/apis/core/validation/events.go`): clients of the core group may do nearly anything, those of
+//! Errors of events (`pkg/apis/core/validation/events.go`): clients of the core group may do nearly anything, those of
 //! `events.k8s.io` must follow its rules.
 
 use serde_json::Value;
@@ -15,19 +15,19 @@ const MAX_WORD: usize = 128;
 /// The longest message.
 const MAX_NOTE: usize = 1024;
 
-/// Faults of a new event; `is_core` says that the request is in the core group's version.
-pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
-    let mut errors = common_faults(event, is_core);
+/// Validates a new event; `is_core` says that the request is in the core group's version.
+pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
+    let mut errors = legacy_validate_event(event, is_core);
     if is_core {
         return errors;
     }
     let name = text_at(event, "/metadata/name");
     let path = Path::new("metadata.name");
     if !name.is_empty() {
-        let faults = names::name_is_dns_subdomain(name, false);
-        errors.extend(faults.iter().map(|why| Error::invalid_str(&path, name, why)));
+        let messages = names::name_is_dns_subdomain(name, false);
+        errors.extend(messages.iter().map(|why| Error::invalid_str(&path, name, why)));
     }
-    errors.extend(series_faults(event));
+    errors.extend(validate_v1_event_series(event));
     if is_unset(event, "eventTime") {
         errors.push(Error::required(&Path::new("eventTime"), ""));
     }
@@ -54,14 +54,14 @@ pub(super) fn validate_new(event: &Value, is_core: bool) -> ErrorList {
     errors
 }
 
-/// Faults of a change.
-pub(super) fn validate_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
-    let mut errors = common_faults(new, is_core);
+/// Validates a change.
+pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
+    let mut errors = legacy_validate_event(new, is_core);
     if is_core {
         return errors;
     }
     if new.get("series") != old.get("series") {
-        errors.extend(series_faults(new));
+        errors.extend(validate_v1_event_series(new));
     }
     // The reason is checked twice, as in Kubernetes; clients see two causes.
     let kept = [
@@ -94,7 +94,7 @@ fn is_unset(event: &Value, field: &str) -> bool {
     text(event, field).is_empty()
 }
 
-fn series_faults(event: &Value) -> ErrorList {
+fn validate_v1_event_series(event: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(series) = event.get("series").filter(|series| series.is_object()) else {
         return errors;
@@ -112,8 +112,8 @@ fn series_faults(event: &Value) -> ErrorList {
     errors
 }
 
-/// What all clients must keep to. Events with a time are of the newer form and held to more.
-fn common_faults(event: &Value, is_core: bool) -> ErrorList {
+/// Validates the rules for all clients. Events with a time are of the newer form and held to more.
+fn legacy_validate_event(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = ErrorList::new();
     let namespace = text_at(event, "/metadata/namespace");
     let involved = text_at(event, "/involvedObject/namespace");
@@ -129,15 +129,15 @@ fn common_faults(event: &Value, is_core: bool) -> ErrorList {
         errors.push(Error::invalid_str(&path, involved, "does not match event.namespace"));
     }
     if has_time {
-        push_reporter_faults(event, is_core, &mut errors);
+        validate_reporter(event, is_core, &mut errors);
     }
     let path = Path::new("namespace");
-    let faults = names::dns1123_subdomain(namespace);
-    errors.extend(faults.iter().map(|why| Error::invalid_str(&path, namespace, why)));
+    let messages = names::dns1123_subdomain(namespace);
+    errors.extend(messages.iter().map(|why| Error::invalid_str(&path, namespace, why)));
     errors
 }
 
-fn push_reporter_faults(event: &Value, is_core: bool, errors: &mut ErrorList) {
+fn validate_reporter(event: &Value, is_core: bool, errors: &mut ErrorList) {
     let reporter = text(event, "reportingComponent");
     let path = Path::new(if is_core {
         "reportingComponent"
@@ -158,12 +158,12 @@ fn push_reporter_faults(event: &Value, is_core: bool, errors: &mut ErrorList) {
         if value.is_empty() {
             errors.push(Error::required(&path, ""));
         }
-        push_length_fault(&path, value, MAX_WORD, errors);
+        validate_length(&path, value, MAX_WORD, errors);
     }
-    push_length_fault(&Path::new("message"), text(event, "message"), MAX_NOTE, errors);
+    validate_length(&Path::new("message"), text(event, "message"), MAX_NOTE, errors);
 }
 
-fn push_length_fault(path: &Path<'_>, value: &str, max: usize, errors: &mut ErrorList) {
+fn validate_length(path: &Path<'_>, value: &str, max: usize, errors: &mut ErrorList) {
     if value.len() > max {
         errors.push(Error::invalid_str(
             path,

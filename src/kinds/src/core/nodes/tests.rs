@@ -1,4 +1,4 @@
-//! What nodes come to and what is refused.
+//! Tests of the defaults and the validation of nodes.
 
 use serde_json::{Value, json};
 use trireme_registry::Strategy as _;
@@ -39,7 +39,7 @@ fn defaults_join_what_belongs_together() {
 }
 
 #[test]
-fn faulty_nodes_are_refused() {
+fn invalid_nodes_are_refused() {
     let cases: [(Value, &[&str]); 8] = [
         (json!({}), &[]),
         (
@@ -96,7 +96,7 @@ fn faulty_nodes_are_refused() {
         ),
     ];
     for (node, want) in cases {
-        assert_eq!(texts(&validation::validate(&node)), want, "{node}");
+        assert_eq!(texts(&validation::validate_node(&node)), want, "{node}");
     }
 }
 
@@ -107,7 +107,7 @@ fn what_is_set_once_stays() {
         "addresses": [{"type": "Hostname", "address": "h"}, {"type": "Hostname", "address": "h"}]
     }});
     assert_eq!(
-        texts(&validation::validate_update(&new, &old)),
+        texts(&validation::validate_node_update(&new, &old)),
         [
             "status.addresses[1]: Duplicate value: {\"Type\":\"Hostname\",\"Address\":\"h\"}",
             "spec.podCIDRs: Forbidden: node updates may not change podCIDR except from \"\" to valid",
@@ -115,7 +115,7 @@ fn what_is_set_once_stays() {
             "spec.externalID: Forbidden: may not be updated",
         ]
     );
-    assert!(validation::validate_update(&old, &json!({"spec": {"externalID": "e"}})).is_empty());
+    assert!(validation::validate_node_update(&old, &json!({"spec": {"externalID": "e"}})).is_empty());
 }
 
 #[test]

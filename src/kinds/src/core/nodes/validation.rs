@@ -1,4 +1,4 @@
-//! Faults of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
+//! Errors of nodes (`ValidateNode` and `ValidateNodeUpdate` of `pkg/apis/core/validation`).
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -9,7 +9,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    core::resource_names::push_quantity_faults,
+    core::resource_names::validate_resource_quantity_value,
     values::{entries, items, text, text_at},
 };
 
@@ -23,31 +23,32 @@ fn part<'a>(object: &'a Value, name: &str) -> &'a Value {
     object.get(name).unwrap_or(&NULL)
 }
 
-/// All faults of a node beyond its metadata.
-pub(super) fn validate(node: &Value) -> ErrorList {
-    let mut errors = annotation_faults(node);
-    errors.extend(taint_faults(
+/// All errors of a node beyond its metadata.
+pub(super) fn validate_node(node: &Value) -> ErrorList {
+    let mut errors = validate_node_specific_annotations(node);
+    errors.extend(validate_node_taints(
         items(part(node, "spec"), "taints"),
         &Path::new("metadata.taints"),
     ));
-    errors.extend(resource_faults(node));
+    errors.extend(validate_node_resources(node));
     if let Some(swap) = node.pointer("/status/nodeInfo/swap/capacity").and_then(Value::as_i64)
         && swap <= 0
     {
         let path = Path::new("metadata.nodeSwapStatus.capacity");
         errors.push(Error::invalid(&path, &swap.into(), "must be greater than zero"));
     }
-    errors.extend(feature_faults(node));
-    push_pod_range_faults(node, &mut errors);
+    errors.extend(validate_node_declared_features(node));
+    validate_pod_cidrs(node, &mut errors);
     errors
 }
 
-/// What may not change; Kubernetes repeats most of [`validate`] here, and clients see every repetition as a cause.
-pub(super) fn validate_update(new: &Value, old: &Value) -> ErrorList {
-    let mut errors = annotation_faults(new);
-    errors.extend(resource_faults(new));
-    errors.extend(feature_faults(new));
-    push_address_faults(new, &mut errors);
+/// Validates the fields that may not change; Kubernetes repeats most of [`validate_node`] here, and clients see every
+/// repetition as a cause.
+pub(super) fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = validate_node_specific_annotations(new);
+    errors.extend(validate_node_resources(new));
+    errors.extend(validate_node_declared_features(new));
+    validate_node_addresses(new, &mut errors);
     let (after, before) = (part(new, "spec"), part(old, "spec"));
     let path = Path::new("spec");
     let (ranges, old_ranges) = (items(after, "podCIDRs"), items(before, "podCIDRs"));
@@ -65,7 +66,10 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> ErrorList {
         let why = "node updates may not change providerID except from \"\" to valid";
         errors.push(Error::forbidden(&path.child("providerID"), why));
     }
-    errors.extend(taint_faults(items(after, "taints"), &Path::new("metadata.taints")));
+    errors.extend(validate_node_taints(
+        items(after, "taints"),
+        &Path::new("metadata.taints"),
+    ));
     if text(after, "externalID") != text(before, "externalID") {
         errors.push(Error::forbidden(&path.child("externalID"), "may not be updated"));
     }
@@ -73,7 +77,7 @@ pub(super) fn validate_update(new: &Value, old: &Value) -> ErrorList {
 }
 
 /// Annotations from before taints were fields.
-fn annotation_faults(node: &Value) -> ErrorList {
+fn validate_node_specific_annotations(node: &Value) -> ErrorList {
     let path = Path::new("metadata.annotations");
     let annotations = node.pointer("/metadata/annotations").unwrap_or(&NULL);
     let mut errors = ErrorList::new();
@@ -82,7 +86,7 @@ fn annotation_faults(node: &Value) -> ErrorList {
         match json::decode(given.as_bytes()) {
             Ok(taints) => {
                 let list = taints.value.as_array().map_or(&[][..], Vec::as_slice);
-                errors.extend(taint_faults(list, &path.child(TAINTS)));
+                errors.extend(validate_node_taints(list, &path.child(TAINTS)));
             }
             Err(error) => errors.push(Error::invalid_str(&path, TAINTS, &error.to_string())),
         }
@@ -91,14 +95,14 @@ fn annotation_faults(node: &Value) -> ErrorList {
     if !given.is_empty() {
         let path = path.child("AvoidPods");
         match json::decode(given.as_bytes()) {
-            Ok(avoided) => push_avoided_faults(&avoided.value, &path, &mut errors),
+            Ok(avoided) => validate_avoid_pods_in_node_annotations(&avoided.value, &path, &mut errors),
             Err(error) => errors.push(Error::invalid_str(&path, AVOID_PODS, &error.to_string())),
         }
     }
     errors
 }
 
-fn push_avoided_faults(avoided: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_avoid_pods_in_node_annotations(avoided: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child(AVOID_PODS);
     for (index, entry) in items(avoided, "preferAvoidPods").iter().enumerate() {
         let path = path.index(index);
@@ -119,7 +123,7 @@ fn push_avoided_faults(avoided: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
-fn taint_faults(taints: &[Value], path: &Path<'_>) -> ErrorList {
+fn validate_node_taints(taints: &[Value], path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut seen = BTreeSet::new();
     for (index, taint) in taints.iter().enumerate() {
@@ -131,9 +135,9 @@ fn taint_faults(taints: &[Value], path: &Path<'_>) -> ErrorList {
                 .iter()
                 .map(|why| Error::invalid_str(&key_path, key, why)),
         );
-        let faults = names::label_value(value);
-        if !faults.is_empty() {
-            errors.push(Error::invalid_str(&path.child("value"), value, &faults.join(";")));
+        let messages = names::label_value(value);
+        if !messages.is_empty() {
+            errors.push(Error::invalid_str(&path.child("value"), value, &messages.join(";")));
         }
         if effect.is_empty() {
             errors.push(Error::required(&path.child("effect"), ""));
@@ -141,9 +145,9 @@ fn taint_faults(taints: &[Value], path: &Path<'_>) -> ErrorList {
             errors.push(Error::not_supported(&path.child("effect"), effect, &EFFECTS));
         }
         if !seen.insert((effect, key)) {
-            let mut fault = Error::duplicate_shown(&path, shown_taint(taint));
-            fault.body.push_str(": taints must be unique by key and effect pair");
-            errors.push(fault);
+            let mut error = Error::duplicate_shown(&path, shown_taint(taint));
+            error.body.push_str(": taints must be unique by key and effect pair");
+            errors.push(error);
         }
     }
     errors
@@ -161,20 +165,20 @@ fn shown_taint(taint: &Value) -> String {
     )
 }
 
-fn resource_faults(node: &Value) -> ErrorList {
+fn validate_node_resources(node: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let status_path = Path::new("status");
     for list in ["capacity", "allocatable"] {
         let path = status_path.child(list);
         for (name, value) in entries(part(node, "status"), list) {
-            push_quantity_faults(name, value, &path.child(name), &mut errors);
+            validate_resource_quantity_value(name, value, &path.child(name), &mut errors);
         }
     }
     errors
 }
 
 /// Features that the kubelet says it has: well-formed, sorted, each once.
-fn feature_faults(node: &Value) -> ErrorList {
+fn validate_node_declared_features(node: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.declaredFeatures");
     let features: Vec<&str> = items(part(node, "status"), "declaredFeatures")
@@ -182,8 +186,8 @@ fn feature_faults(node: &Value) -> ErrorList {
         .map(|feature| feature.as_str().unwrap_or_default())
         .collect();
     for (index, feature) in features.iter().enumerate() {
-        if let Some(fault) = feature_name_fault(feature) {
-            let why = format!("invalid feature name {}: {fault}", quote(feature));
+        if let Some(error) = validate_node_declared_feature_name(feature) {
+            let why = format!("invalid feature name {}: {error}", quote(feature));
             errors.push(Error::invalid_str(&path.index(index), feature, &why));
         }
         let at = path.index(index + 1);
@@ -198,7 +202,7 @@ fn feature_faults(node: &Value) -> ErrorList {
     errors
 }
 
-fn feature_name_fault(name: &str) -> Option<String> {
+fn validate_node_declared_feature_name(name: &str) -> Option<String> {
     let max = names::DNS1123_SUBDOMAIN_MAX_LENGTH;
     if name.len() > max {
         return Some(format!("must be no more than {max} characters"));
@@ -212,7 +216,7 @@ fn feature_name_fault(name: &str) -> Option<String> {
     })
 }
 
-fn push_pod_range_faults(node: &Value, errors: &mut ErrorList) {
+fn validate_pod_cidrs(node: &Value, errors: &mut ErrorList) {
     let ranges = items(part(node, "spec"), "podCIDRs");
     let path = Path::new("spec.podCIDRs");
     for (index, range) in ranges.iter().enumerate() {
@@ -263,7 +267,7 @@ fn push_pod_range_faults(node: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn push_address_faults(node: &Value, errors: &mut ErrorList) {
+fn validate_node_addresses(node: &Value, errors: &mut ErrorList) {
     let path = Path::new("status.addresses");
     let mut seen = BTreeSet::new();
     for (index, address) in items(part(node, "status"), "addresses").iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a user sees of claims.
+//! Tests of claims through their strategy.
 
 use super::*;
 use crate::testing::{Trial, merged, named};
@@ -13,8 +13,8 @@ fn claim(more: Value) -> Value {
 }
 
 #[test]
-fn faults() {
-    trial().expect_faults(&[
+fn errors() {
+    trial().expect_errors(&[
         (claim(json!({})), &[]),
         (named("c", json!({})), &[
             "spec.accessModes: Required value: at least 1 access mode is required",
@@ -55,10 +55,10 @@ fn a_data_source_is_told_in_both_forms() {
 }
 
 #[test]
-fn faults_of_statuses() {
+fn errors_of_statuses() {
     let old = trial().create(claim(json!({}))).expect("a valid claim");
     let states = json!({ "allocatedResourceStatuses": { "cpu": "NodeResizePending", "storage": "Odd" } });
-    trial().expect_status_faults(
+    trial().expect_status_errors(
         &old,
         &[
             (states, &[
@@ -81,10 +81,10 @@ fn a_class_of_attributes_stays_once_it_was_reached() {
     let bound = |more: Value| merged(&json!({ "phase": "Bound" }), &more);
     let wished = trial().status(&made, bound(json!({}))).expect("a status");
     let unset = json!({ "spec": { "volumeAttributesClassName": null } });
-    trial().expect_patch_faults(&wished, &[(unset.clone(), &[])]);
+    trial().expect_patch_errors(&wished, &[(unset.clone(), &[])]);
     let reached = bound(json!({ "currentVolumeAttributesClassName": "a" }));
     let reached = trial().status(&made, reached).expect("a status");
-    trial().expect_patch_faults(
+    trial().expect_patch_errors(
         &reached,
         &[(
             unset,
@@ -100,11 +100,11 @@ fn a_class_of_attributes_stays_once_it_was_reached() {
 fn a_change_of_the_spec_is_shown_as_a_difference() {
     let old = trial().create(claim(json!({}))).expect("a valid claim");
     let difference = "@@ -1,6 +1,6 @@\n {\n  \"AccessModes\": [\n-  \"ReadWriteOnce\"\n+  \"ReadOnlyMany\"\n  ],\n  \"Selector\": null,\n  \"Resources\": {\n";
-    let fault = format!("spec: Forbidden: {IMMUTABLE}\n{difference}");
-    trial().expect_patch_faults(
+    let error = format!("spec: Forbidden: {IMMUTABLE}\n{difference}");
+    trial().expect_patch_errors(
         &old,
         &[
-            (json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), &[&fault]),
+            (json!({ "spec": { "accessModes": ["ReadOnlyMany"] } }), &[&error]),
             (json!({ "spec": { "volumeName": "v" } }), &[]),
         ],
     );
@@ -119,8 +119,8 @@ fn a_bound_claim_may_grow() {
         .status(&old, json!({ "phase": "Bound", "capacity": { "storage": "1Gi" } }))
         .expect("a status");
     let size = |size: &str| json!({ "spec": { "resources": { "requests": { "storage": size } } } });
-    let fault = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
-    trial().expect_patch_faults(&old, &[(size("2Gi"), &[]), (size("1Mi"), &[fault])]);
+    let error = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+    trial().expect_patch_errors(&old, &[(size("2Gi"), &[]), (size("1Mi"), &[error])]);
     let grown = trial().patch(&old, &size("2Gi")).expect("a growth");
-    trial().expect_patch_faults(&grown, &[(size("1Gi"), &[fault])]);
+    trial().expect_patch_errors(&grown, &[(size("1Gi"), &[error])]);
 }

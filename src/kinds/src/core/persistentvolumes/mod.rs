@@ -98,7 +98,7 @@ impl Strategy for PersistentVolumes {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = validate_spec(object);
-        push_mount_option_faults(object, &mut errors);
+        validate_mount_options(object, &mut errors);
         errors
     }
 
@@ -110,7 +110,7 @@ impl Strategy for PersistentVolumes {
         let mut errors = self.validate(context, new);
         // The whole volume is validated again by its own update rules.
         errors.extend(validate_spec(new));
-        push_source_change(new, old, &mut errors);
+        validate_persistent_volume_source_update(new, old, &mut errors);
         let mode = |object: &Value| object.pointer("/spec/volumeMode").cloned();
         let (new_mode, old_mode) = (mode(new), mode(old));
         errors.extend(meta::validate_immutable_field(
@@ -118,7 +118,7 @@ impl Strategy for PersistentVolumes {
             old_mode.as_ref(),
             &Path::new("volumeMode"),
         ));
-        push_affinity_change(new, old, &mut errors);
+        validate_pv_node_affinity(new, old, &mut errors);
         errors
     }
 
@@ -177,7 +177,7 @@ fn now(context: &WriteContext) -> String {
 }
 
 /// The old annotation for mount options is only for sources that are mounted by options.
-fn push_mount_option_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_mount_options(object: &Value, errors: &mut ErrorList) {
     const MOUNTED: [&str; 13] = [
         "gcePersistentDisk",
         "awsElasticBlockStore",
@@ -207,7 +207,7 @@ fn push_mount_option_faults(object: &Value, errors: &mut ErrorList) {
 }
 
 /// A volume stays the volume that it is; only a CSI volume may get its secret for growing later.
-fn push_source_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_persistent_volume_source_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let mut new_spec = new.get("spec").cloned().unwrap_or(Value::Null);
     let old_spec = old.get("spec").cloned().unwrap_or(Value::Null);
     let had_secret = old_spec.pointer("/csi/controllerExpandSecretRef").is_some();
@@ -239,7 +239,7 @@ const RENAMED_LABELS: [(&str, &str); 5] = [
 ];
 
 /// An affinity may be added, and its labels may get their new names.
-fn push_affinity_change(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_pv_node_affinity(new: &Value, old: &Value, errors: &mut ErrorList) {
     let Some(old_affinity) = old.pointer("/spec/nodeAffinity") else {
         return;
     };
@@ -283,7 +283,7 @@ fn with_new_labels(old: &Value, wanted: &Value) -> Value {
     renamed
 }
 
-/// Whether a map field has entries.
+/// Returns true if a map field has entries.
 fn has_entries(value: &Value, name: &str) -> bool {
     entries(value, name).next().is_some()
 }

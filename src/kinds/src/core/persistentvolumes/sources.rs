@@ -1,4 +1,4 @@
-//! What a volume may be: exactly one source, of which most are those of pods' volumes.
+//! Sources of a volume, of which it has exactly one, of which most are those of pods' volumes.
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -9,7 +9,8 @@ use trireme_machinery::{
 use crate::{
     checks::{push_invalid, require},
     pod_template::{
-        ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, push_driver_name, source_path, validate_iscsi, validate_source,
+        ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, source_path, validate_csi_driver_name,
+        validate_iscsi_volume_source, validate_volume_source,
     },
     values::text,
 };
@@ -40,8 +41,8 @@ const SOURCES: [&str; 22] = [
     "csi",
 ];
 
-/// Faults of the source: none, more than one, or one that is malformed. `name` is the volume's.
-pub(super) fn push_faults(spec: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the source: none, more than one, or one that is malformed. `name` is the volume's.
+pub(super) fn validate_persistent_volume_source(spec: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut is_given = false;
     for (kind, source) in SOURCES.into_iter().filter_map(|kind| Some((kind, spec.get(kind)?))) {
         // Kubernetes does not ask whether a flexVolume is the only one.
@@ -56,8 +57,8 @@ pub(super) fn push_faults(spec: &Value, name: &str, path: &Path<'_>, errors: &mu
         is_given = true;
         let at = path.child(source_path(kind));
         match kind {
-            "local" => push_local(spec, source, path, errors),
-            "csi" => push_csi(source, &at, errors),
+            "local" => validate_local_volume_source(spec, source, path, errors),
+            "csi" => validate_csi_persistent_volume_source(source, &at, errors),
             "iscsi" => {
                 let portal = text(source, "targetPortal");
                 if source.get("initiatorName").is_some() && is_iscsi_name_too_long(name, portal) {
@@ -67,11 +68,11 @@ pub(super) fn push_faults(spec: &Value, name: &str, path: &Path<'_>, errors: &mu
                         ISCSI_NAME_TOO_LONG,
                     ));
                 }
-                validate_iscsi(source, false, &at, errors);
+                validate_iscsi_volume_source(source, false, &at, errors);
             }
             _ => {
-                validate_source(kind, source, &at, errors);
-                push_own(kind, source, &at, errors);
+                validate_volume_source(kind, source, &at, errors);
+                validate_source_of_volumes_only(kind, source, &at, errors);
             }
         }
     }
@@ -80,8 +81,8 @@ pub(super) fn push_faults(spec: &Value, name: &str, path: &Path<'_>, errors: &mu
     }
 }
 
-/// What these sources have in volumes but not in pods.
-fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the fields that these sources have in volumes but not in pods.
+fn validate_source_of_volumes_only(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match kind {
         "glusterfs" => {
             if let Some(namespace) = source.get("endpointsNamespace").and_then(Value::as_str) {
@@ -91,7 +92,7 @@ fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList)
                         let detail = "if the endpointnamespace is set, it must be a valid namespace name";
                         errors.push(Error::invalid_str(&at, namespace, detail));
                     }
-                    _ => push_invalid(errors, &at, namespace, names::dns1123_label(namespace)),
+                    _ => push_invalid(&at, namespace, names::dns1123_label(namespace), errors),
                 }
             }
         }
@@ -100,14 +101,14 @@ fn push_own(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList)
         }
         "cinder" | "storageos" => {
             if let Some(secret) = source.get("secretRef") {
-                require(errors, secret, &path.child("secretRef"), "namespace");
+                require(secret, &path.child("secretRef"), "namespace", errors);
             }
         }
         _ => {}
     }
 }
 
-fn push_local(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_local_volume_source(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("local");
     let target = text(source, "path");
     if target.is_empty() {
@@ -123,9 +124,9 @@ fn push_local(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
-fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    push_driver_name(text(source, "driver"), &path.child("driver"), errors);
-    require(errors, source, path, "volumeHandle");
+fn validate_csi_persistent_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
+    require(source, path, "volumeHandle", errors);
     let secrets = [
         "controllerPublishSecretRef",
         "controllerExpandSecretRef",
@@ -135,15 +136,15 @@ fn push_csi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in secrets {
         let Some(secret) = source.get(field) else { continue };
         let at = path.child(field);
-        if let Some(name) = require(errors, secret, &at, "name") {
-            push_invalid(errors, &at.child("name"), name, names::dns1123_subdomain(name));
+        if let Some(name) = require(secret, &at, "name", errors) {
+            push_invalid(&at.child("name"), name, names::dns1123_subdomain(name), errors);
         }
-        if let Some(namespace) = require(errors, secret, &at, "namespace") {
+        if let Some(namespace) = require(secret, &at, "namespace", errors) {
             push_invalid(
-                errors,
                 &at.child("namespace"),
                 namespace,
                 names::dns1123_label(namespace),
+                errors,
             );
         }
     }

@@ -8,9 +8,9 @@ use trireme_machinery::{
 
 use super::{has_entries, sources};
 use crate::{
-    checks::{not_supported_value, push_class_name, push_not_positive, push_unsupported},
+    checks::{not_supported_value, validate_class_name, validate_positive_quantity_value, validate_supported},
     core::volumes::{
-        STORAGE, VOLUME_MODES, deprecated_source_warnings, push_access_mode_faults, push_basic_quantity_faults,
+        STORAGE, VOLUME_MODES, deprecated_source_warnings, validate_access_modes, validate_basic_resource,
     },
     pod_template::{node_label_advice, validate_node_selector},
     values::{entries, items, text, text_at},
@@ -19,10 +19,10 @@ use crate::{
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 
-/// The faults of the spec of a volume of this name.
+/// The errors of the spec of a volume of this name.
 pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    push_modes(spec, path, &mut errors);
+    validate_volume_modes(spec, path, &mut errors);
     let capacity = path.child("capacity");
     if !has_entries(spec, "capacity") {
         errors.push(Error::required(&capacity, ""));
@@ -36,33 +36,33 @@ pub(super) fn validate(spec: &Value, name: &str, path: &Path<'_>) -> ErrorList {
         errors.push(not_supported_value(&capacity, given, &[STORAGE]));
     }
     for (name, value) in entries(spec, "capacity") {
-        push_basic_quantity_faults(value, &capacity.key(name), &mut errors);
-        push_not_positive(&mut errors, value, &capacity.key(name));
+        validate_basic_resource(value, &capacity.key(name), &mut errors);
+        validate_positive_quantity_value(value, &capacity.key(name), &mut errors);
     }
     if !text(spec, "persistentVolumeReclaimPolicy").is_empty() {
-        push_unsupported(
-            &mut errors,
+        validate_supported(
             spec,
             path,
             "persistentVolumeReclaimPolicy",
             &RECLAIM_POLICIES,
+            &mut errors,
         );
     }
-    push_affinity(spec, path, &mut errors);
-    sources::push_faults(spec, name, path, &mut errors);
-    push_recycled_root(spec, path, &mut errors);
+    validate_volume_node_affinity(spec, path, &mut errors);
+    sources::validate_persistent_volume_source(spec, name, path, &mut errors);
+    validate_recycled_root(spec, path, &mut errors);
     let class = text(spec, "storageClassName");
     if !class.is_empty() {
-        push_class_name(&mut errors, class, &path.child("storageClassName"));
+        validate_class_name(class, &path.child("storageClassName"), &mut errors);
     }
     if spec.get("volumeMode").is_some() {
-        push_unsupported(&mut errors, spec, path, "volumeMode", &VOLUME_MODES);
+        validate_supported(spec, path, "volumeMode", &VOLUME_MODES, &mut errors);
     }
-    push_attributes_class(spec, path, &mut errors);
+    validate_volume_attributes_class_name(spec, path, &mut errors);
     errors
 }
 
-/// The faults of a spec that describes a volume where it is attached.
+/// The errors of a spec that describes a volume where it is attached.
 pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let refused = [
@@ -80,7 +80,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
             errors.push(Error::forbidden(&path.child(field), NOT_INLINE));
         }
     }
-    push_modes(spec, path, &mut errors);
+    validate_volume_modes(spec, path, &mut errors);
     let mut refuse = |field: &str, detail: &str| errors.push(Error::forbidden(&path.child(field), detail));
     if !matches!(text(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
         refuse(
@@ -91,8 +91,8 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
     if spec.get("nodeAffinity").is_some() {
         refuse("nodeAffinity", NOT_INLINE);
     }
-    sources::push_faults(spec, "", path, &mut errors);
-    push_recycled_root(spec, path, &mut errors);
+    sources::validate_persistent_volume_source(spec, "", path, &mut errors);
+    validate_recycled_root(spec, path, &mut errors);
     let mut refuse = |field: &str, detail: &str| errors.push(Error::forbidden(&path.child(field), detail));
     if !text(spec, "storageClassName").is_empty() {
         refuse("storageClassName", NOT_INLINE);
@@ -103,7 +103,7 @@ pub(crate) fn validate_inline(spec: &Value, path: &Path<'_>) -> ErrorList {
             "may not specify volumeMode other than Filesystem in the context of inline volumes",
         );
     }
-    push_attributes_class(spec, path, &mut errors);
+    validate_volume_attributes_class_name(spec, path, &mut errors);
     errors
 }
 
@@ -111,14 +111,14 @@ fn is_storage_alone(capacity: &Object) -> bool {
     capacity.len() == 1 && capacity.contains_key(STORAGE)
 }
 
-fn push_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if items(spec, "accessModes").is_empty() {
         errors.push(Error::required(&path.child("accessModes"), ""));
     }
-    push_access_mode_faults(spec, path, errors);
+    validate_access_modes(spec, path, errors);
 }
 
-fn push_recycled_root(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_recycled_root(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let recycles = text(spec, "persistentVolumeReclaimPolicy") == "Recycle";
     if recycles && is_root(text_at(spec, "/hostPath/path")) {
         let detail = "may not be 'recycle' for a hostPath mount of '/'";
@@ -126,7 +126,7 @@ fn push_recycled_root(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn push_attributes_class(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume_attributes_class_name(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(class) = spec.get("volumeAttributesClassName").and_then(Value::as_str) else {
         return;
     };
@@ -134,7 +134,7 @@ fn push_attributes_class(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     if class.is_empty() {
         errors.push(Error::required(&at, "an empty string is disallowed"));
     } else {
-        push_class_name(errors, class, &at);
+        validate_class_name(class, &at, errors);
     }
     if spec.get("csi").is_none() {
         errors.push(Error::required(
@@ -144,12 +144,12 @@ fn push_attributes_class(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
-/// Whether a path leads to the root, whatever dots and slashes it has.
+/// Returns true if a path leads to the root, whatever dots and slashes it has.
 fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
 }
 
-fn push_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_volume_node_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(affinity) = spec.get("nodeAffinity") else {
         return;
     };
@@ -161,7 +161,7 @@ fn push_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What is deprecated in a spec.
+/// Warnings about deprecated fields of a spec.
 pub(super) fn warnings(spec: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {

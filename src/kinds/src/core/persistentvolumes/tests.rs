@@ -16,8 +16,8 @@ fn volume(more: Value) -> Value {
 }
 
 #[test]
-fn faults() {
-    trial().expect_faults(&[
+fn errors() {
+    trial().expect_errors(&[
         (volume(json!({})), &[]),
         (
             json!({ "metadata": { "name": "v" }, "spec": {} }),
@@ -54,13 +54,13 @@ fn faults() {
 fn the_source_stays_what_it_is() {
     let old = trial().create(volume(json!({}))).expect("a valid volume");
     let difference = "@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/x\",\n+  \"Path\": \"/y\",\n   \"Type\": \"\"\n  },\n  \"Glusterfs\": null,\n";
-    let fault = format!(
+    let error = format!(
         "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation\n{difference}"
     );
-    trial().expect_patch_faults(
+    trial().expect_patch_errors(
         &old,
         &[
-            (json!({ "spec": { "hostPath": { "path": "/y" } } }), &[&fault]),
+            (json!({ "spec": { "hostPath": { "path": "/y" } } }), &[&error]),
             (
                 json!({ "spec": { "volumeMode": "Block" } }),
                 &["volumeMode: Invalid value: \"Block\": field is immutable"],
@@ -83,8 +83,8 @@ fn labels_of_nodes_may_get_their_new_names() {
         .create(volume(affinity("beta.kubernetes.io/os")))
         .expect("a valid volume");
     let spec = |key: &str| json!({ "spec": affinity(key) });
-    let fault = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA";
-    trial().expect_patch_faults(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[fault])]);
+    let error = "nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"y\",\"Operator\":\"Exists\",\"Values\":null}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA";
+    trial().expect_patch_errors(&old, &[(spec("kubernetes.io/os"), &[]), (spec("y"), &[error])]);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn sources_that_volumes_have_their_own_rules_for() {
     let label = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
                  end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
                  '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             of(json!({ "gcePersistentDisk": { "partition": 300 } })),
             &[

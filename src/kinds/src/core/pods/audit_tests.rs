@@ -1,4 +1,4 @@
-//! What a user is told of pods that cannot be, field by field as kube-apiserver's own validation has it.
+//! Tests of the errors of invalid pods, field by field as kube-apiserver's own validation has it.
 
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn annotated(annotations: Value, spec: Value) -> Value {
 #[test]
 fn volumes() {
     let portal = "a-portal-that-is-long-enough-to-be-too-long-with-the-name.test:3260";
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             volume(json!({ "gcePersistentDisk": {}, "cephfs": { "monitors": [] }, "downwardAPI": {} })),
             &[
@@ -101,7 +101,7 @@ fn claims_that_are_made_for_a_pod() {
         let spec = json!({ "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } });
         json!({ "volumeClaimTemplate": { "metadata": metadata, "spec": spec } })
     };
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             volume(json!({ "ephemeral": template(json!({ "name": "x", "labels": { "a": "b" } })) })),
             &["spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.name: Forbidden: cannot be set"],
@@ -125,7 +125,7 @@ fn containers() {
         pod(json!({ "initContainers": [init] }))
     };
     let from_file = |volume: &str| json!({ "env": [{ "name": "A", "valueFrom": { "fileKeyRef": { "key": "A", "path": "..f", "volumeName": volume } } }] });
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             container(json!({ "restartPolicy": "Never", "restartPolicyRules": rules })),
             &[
@@ -170,7 +170,7 @@ fn resources() {
             &json!({ "spec": spec }),
         )
     };
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             claims(json!([{ "name": "a", "request": "x" }, { "name": "a", "request": "x" }, { "name": "a" }])),
             &[
@@ -201,7 +201,7 @@ fn resources() {
 
 #[test]
 fn the_parts_of_a_spec_are_looked_at_in_order() {
-    trial().expect_faults(&[(
+    trial().expect_errors(&[(
         pod(json!({
             "volumes": [{ "name": "", "emptyDir": {} }],
             "resourceClaims": [{ "name": "", "resourceClaimName": "a" }],
@@ -237,7 +237,7 @@ fn security() {
     let context = |fields: Value| pod(json!({ "securityContext": fields }));
     let user = |name: &str| context(json!({ "windowsOptions": { "runAsUserName": name } }));
     let of_user = "spec.securityContext.windowsOptions.runAsUserName: Invalid value:";
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             merged(
                 &context(json!({ "sysctls": [{ "name": "net.a", "value": "1" }, { "name": "kernel/shm/b", "value": "1" }] })),
@@ -292,7 +292,7 @@ fn scheduling() {
         pod(json!({ "affinity": affinity }))
     };
     let at = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]";
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             pod(json!({ "tolerations": [{ "key": "a", "operator": "Gt", "value": "1" }] })),
             &[
@@ -339,7 +339,7 @@ fn annotations() {
     let armor = "container.apparmor.security.beta.kubernetes.io/";
     let unconfined = json!({ "containers": [{ "name": "c", "image": "i:1",
         "securityContext": { "seccompProfile": { "type": "Unconfined" } } }] });
-    trial().expect_faults(&[
+    trial().expect_errors(&[
         (
             annotated(json!({ "kubernetes.io/config.mirror": "m" }), json!({})),
             &["metadata.annotations[kubernetes.io/config.mirror]: Invalid value: \"m\": must set spec.nodeName if \
@@ -373,7 +373,7 @@ fn annotations() {
         made["spec"]["containers"][0]["securityContext"]["appArmorProfile"],
         json!({ "type": "Localhost", "localhostProfile": "own" })
     );
-    trial().expect_patch_faults(
+    trial().expect_patch_errors(
         &made,
         &[(
             json!({ "metadata": { "annotations": { (format!("{armor}c")): null } } }),
@@ -413,7 +413,7 @@ fn statuses() {
         "conditions": [{ "type": "Ready", "status": "True", "observedGeneration": 2 }],
     }));
     let old = trial.status(&made, before).unwrap();
-    trial.expect_status_faults(
+    trial.expect_status_errors(
         &old,
         &[
             (

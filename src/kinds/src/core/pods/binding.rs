@@ -33,15 +33,15 @@ impl Create for Binding {
         }
     }
 
-    /// kube-apiserver answers 500 to a target that cannot be; the fault is the client's, so it is told so.
+    /// kube-apiserver answers 500 to a target that cannot be; the error is the client's, so it is told so.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError> {
         if text_at(body, "/metadata/name") != target.name {
             return Err(ApiError::bad_request(
                 "name in URL does not match name in Binding object",
             ));
         }
-        let faults: Vec<String> = target_faults(body).iter().map(ToString::to_string).collect();
-        match faults.as_slice() {
+        let errors: Vec<String> = validate_pod_binding(body).iter().map(ToString::to_string).collect();
+        match errors.as_slice() {
             [] => Ok(()),
             [one] => Err(ApiError::bad_request(one)),
             more => Err(ApiError::bad_request(format!("[{}]", more.join(", ")))),
@@ -64,7 +64,7 @@ impl Create for Binding {
     }
 }
 
-fn target_faults(binding: &Value) -> ErrorList {
+fn validate_pod_binding(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let kind = text_at(binding, "/target/kind");
     if !matches!(kind, "" | "Node") {

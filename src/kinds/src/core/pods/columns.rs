@@ -74,7 +74,7 @@ fn condition<'a>(pod: &'a Value, kind: &str, field: &str) -> &'a str {
     found.map_or("", |condition| text(condition, field))
 }
 
-/// What the columns tell of a pod's containers together.
+/// The summary of a pod's containers for its columns.
 #[derive(Default)]
 struct Summary {
     ready: usize,
@@ -181,7 +181,7 @@ impl Summary {
     }
 }
 
-/// What a Table says of a pod that has ended.
+/// Conditions of a Table's row for a pod that has ended.
 pub(super) fn row_conditions(pod: &Value) -> Value {
     let (reason, message) = match text_at(pod, "/status/phase") {
         "Succeeded" => ("Succeeded", "The pod has completed successfully."),

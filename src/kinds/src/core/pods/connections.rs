@@ -37,7 +37,7 @@ impl Connect for Log {
 
 /// `/exec`, `/attach` and `/portforward`: they need a node.
 pub(super) struct Stream {
-    /// Whether it is about one of the pod's containers.
+    /// True if it is about one of the pod's containers.
     pub(super) of_container: bool,
 }
 
@@ -138,7 +138,7 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
         return Err(ApiError::bad_request(text));
     }
     let (tail_lines, limit_bytes) = (number("tailLines")?, number("limitBytes")?);
-    let mut faults = ErrorList::new();
+    let mut errors = ErrorList::new();
     let mut at_least = |least: i64, name: &'static str, value: Option<i64>| {
         if let Some(value) = value.filter(|value| *value < least) {
             let detail = if least == 0 {
@@ -146,7 +146,7 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
             } else {
                 "must be greater than 0"
             };
-            faults.push(Error::invalid(&Path::new(name), &value.into(), detail));
+            errors.push(Error::invalid(&Path::new(name), &value.into(), detail));
         }
     };
     at_least(0, "tailLines", tail_lines);
@@ -155,17 +155,17 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
         at_least(1, "sinceSeconds", since_seconds);
     } else if since_seconds.is_some() {
         let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-        faults.push(Error::forbidden(&Path::new("[]"), detail));
+        errors.push(Error::forbidden(&Path::new("[]"), detail));
     }
     if call.option("stream").is_some() {
-        faults.push(Error::forbidden(&Path::new("stream"), "may not be specified"));
+        errors.push(Error::forbidden(&Path::new("stream"), "may not be specified"));
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         return Ok(());
     }
     let kind = GroupKind {
         group: "".into(),
         kind: "PodLogOptions".into(),
     };
-    Err(ApiError::invalid(&kind, &call.target.name, &faults))
+    Err(ApiError::invalid(&kind, &call.target.name, &errors))
 }

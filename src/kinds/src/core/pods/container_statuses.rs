@@ -1,4 +1,4 @@
-//! What kubelets write of containers: who they run as, what they were given, and that those that ended for good stay
+//! Validation of container statuses, which kubelets write: users, resources, and that those that ended for good stay
 //! ended.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    checks::{push_invalid_number, push_unsupported},
+    checks::{push_invalid_number, validate_supported},
     values::{entries, integer_at, items, text, text_at},
 };
 
@@ -23,7 +23,13 @@ const LISTS: [(&str, &str); 3] = [
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
 /// A container that has ended for good does not come back.
-pub(super) fn push_transition_faults(old: &Value, is: &Value, was: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_container_state_transition(
+    old: &Value,
+    is: &Value,
+    was: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let none = Value::Null;
     let spec = old.get("spec").unwrap_or(&none);
     let restarts_all = all_may_restart(spec);
@@ -55,7 +61,7 @@ pub(super) fn push_transition_faults(old: &Value, is: &Value, was: &Value, path:
     }
 }
 
-/// Whether there is a container whose end may restart them all.
+/// Returns true if there is a container whose end may restart them all.
 fn all_may_restart(spec: &Value) -> bool {
     let lists = ["containers", "initContainers"].into_iter();
     let rules = lists
@@ -66,7 +72,8 @@ fn all_may_restart(spec: &Value) -> bool {
         .any(|rule| text(rule, "action") == "RestartAllContainers")
 }
 
-/// Whether a container is started again after an exit with this code: its rules say, else its policy, else the pod's.
+/// Returns true if a container is started again after an exit with this code: its rules say, else its policy, else the
+/// pod's.
 fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     let own = container.get("restartPolicy").and_then(Value::as_str);
     let matches = |rule: &&Value| {
@@ -92,7 +99,7 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
 }
 
 /// Users of containers: those of Linux have numbers that can be.
-pub(super) fn push_user_faults(pod: &Value, status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_container_status_users(pod: &Value, status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let os = text_at(pod, "/spec/os/name");
     for (list, _) in LISTS {
         let list_path = path.child(list);
@@ -104,27 +111,32 @@ pub(super) fn push_user_faults(pod: &Value, status: &Value, path: &Path<'_>, err
             let at = at.child("user.linux");
             match os {
                 "windows" => errors.push(Error::forbidden(&at, "cannot be set for a windows pod")),
-                "" | "linux" => push_linux_user_faults(user, &at, errors),
+                "" | "linux" => validate_linux_container_user(user, &at, errors),
                 _ => {}
             }
         }
     }
 }
 
-fn push_linux_user_faults(user: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_linux_container_user(user: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["uid", "gid"] {
         let id = user.get(field).and_then(Value::as_i64).unwrap_or(0);
-        push_invalid_number(errors, &path.child(field), id, names::user_or_group_id(id));
+        push_invalid_number(&path.child(field), id, names::user_or_group_id(id), errors);
     }
     let groups = path.child("supplementalGroups");
     for (index, group) in items(user, "supplementalGroups").iter().enumerate() {
         let group = group.as_i64().unwrap_or(0);
-        push_invalid_number(errors, &groups.index(index), group, names::user_or_group_id(group));
+        push_invalid_number(&groups.index(index), group, names::user_or_group_id(group), errors);
     }
 }
 
 /// The health of what containers were given must be of what they asked for.
-pub(super) fn push_resource_faults(pod: &Value, status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_container_status_allocated_resources_status(
+    pod: &Value,
+    status: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     for (list, specs) in LISTS {
@@ -145,15 +157,15 @@ pub(super) fn push_resource_faults(pod: &Value, status: &Value, path: &Path<'_>,
             for (index, resource) in resources.iter().enumerate() {
                 let at = at.index(index);
                 if let Some(declared) = declared {
-                    push_unasked(declared, text(resource, "name"), &at.child("name"), errors);
+                    validate_requested_resource(declared, text(resource, "name"), &at.child("name"), errors);
                 }
-                push_health_faults(resource, &at.child("resources"), errors);
+                validate_resource_health(resource, &at.child("resources"), errors);
             }
         }
     }
 }
 
-fn push_unasked(container: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_requested_resource(container: &Value, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let resources = container.get("resources").unwrap_or(&none);
     let (is_asked, detail) = match name.strip_prefix("claim:") {
@@ -178,11 +190,11 @@ fn push_unasked(container: &Value, name: &str, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn push_health_faults(resource: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resource_health(resource: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, part) in items(resource, "resources").iter().enumerate() {
         let (at, id) = (path.index(index), text(part, "resourceID"));
-        push_unsupported(errors, part, &at, "health", &HEALTH);
+        validate_supported(part, &at, "health", &HEALTH, errors);
         if !seen.insert(id) {
             errors.push(Error::duplicate(&at.child("resourceID"), &id.into()));
         }

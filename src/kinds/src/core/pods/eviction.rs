@@ -22,7 +22,7 @@ use crate::{
     values::{text, text_at},
 };
 
-/// How often a pod that changes under an eviction is looked at again.
+/// The number of retries for a pod that changes under an eviction.
 const ATTEMPTS: usize = 20;
 
 /// POST of an `Eviction`.

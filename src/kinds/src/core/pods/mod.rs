@@ -12,7 +12,8 @@ use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subres
 use crate::{
     kind::{Kind, selectable},
     pod_template::{
-        annotations, apply_label_keys, default_pod, default_spec, validate_image_padding, validate_spec, warnings,
+        annotations, apply_label_keys, default_pod, default_spec, validate_container_only_for_pod, validate_pod_spec,
+        warnings,
     },
     values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
@@ -106,7 +107,7 @@ impl Strategy for Pods {
             errors.push(Error::forbidden(&path.child("nodeName"), detail));
         }
         let metadata = object.get("metadata").unwrap_or(&Value::Null);
-        annotations::validate_profiles(metadata, spec, &path, &mut errors);
+        annotations::validate_profile_annotations_and_fields(metadata, spec, &path, &mut errors);
         errors
     }
 
@@ -117,8 +118,8 @@ impl Strategy for Pods {
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         validate_pod(new, &mut errors);
-        annotations::validate_annotation_update(new, old, &mut errors);
-        update::push_faults(new, old, &mut errors);
+        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
+        update::validate_pod_update(new, old, &mut errors);
         errors
     }
 
@@ -141,8 +142,8 @@ impl Strategy for Pods {
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        annotations::validate_annotation_update(new, old, &mut errors);
-        status::push_faults(new, old, &mut errors);
+        annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
+        status::validate_pod_status_update(new, old, &mut errors);
         errors
     }
 
@@ -156,12 +157,12 @@ impl Strategy for Pods {
             return Vec::new();
         }
         let mut texts = Vec::new();
-        let faults = names::dns1123_label(text_at(new, "/metadata/name"));
-        if !faults.is_empty() {
+        let errors = names::dns1123_label(text_at(new, "/metadata/name"));
+        if !errors.is_empty() {
             texts.push(format!(
                 "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; a DNS \
                  label is recommended: [{}]",
-                faults.join(" ")
+                errors.join(" ")
             ));
         }
         texts.extend(warnings(new, ""));
@@ -194,27 +195,27 @@ impl Strategy for Pods {
     }
 }
 
-/// What holds for new and for changed pods.
+/// Validates a pod, new or changed.
 fn validate_pod(pod: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let metadata = pod.get("metadata").unwrap_or(&none);
-    annotations::validate_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
-    validate_spec(spec, Some(metadata), &path, errors);
+    annotations::validate_pod_specific_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
+    validate_pod_spec(spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
-        push_token_faults(spec, &path.child("volumes"), errors);
+        validate_service_account_token_projection(spec, &path.child("volumes"), errors);
     }
     for list in ["containers", "initContainers"] {
         let list_path = path.child(list);
         for (index, container) in items(spec, list).iter().enumerate() {
-            validate_image_padding(container, &list_path.index(index), errors);
+            validate_container_only_for_pod(container, &list_path.index(index), errors);
         }
     }
 }
 
 /// A token is a service account's.
-fn push_token_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_service_account_token_projection(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, volume) in items(spec, "volumes").iter().enumerate() {
         let Some(projected) = volume.get("projected") else {
             continue;
@@ -233,7 +234,7 @@ fn push_token_faults(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// What tells two specs apart: empty lists are taken for absent ones.
+/// A spec as it is compared with another: empty lists are taken for absent ones.
 fn without_empty(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields

@@ -154,17 +154,17 @@ impl Update for Resize {
         }
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-        push_pod_level_changes(new, old, &path, &mut errors);
-        if !push_order_faults(new, old, &path, &mut errors) {
+        validate_pod_level_resources_resize(new, old, &path, &mut errors);
+        if !validate_pod_resize_container_ordering(new, old, &path, &mut errors) {
             return errors;
         }
         for list in ["initContainers", "containers"] {
             let list_path = path.child(list);
             for (index, (is, was)) in items(new, list).iter().zip(items(old, list)).enumerate() {
-                push_removals(is, was, &list_path.index(index).child("resources"), &mut errors);
+                validate_resources_not_removed(is, was, &list_path.index(index).child("resources"), &mut errors);
             }
         }
-        push_other_changes(new, old, &path, &mut errors);
+        validate_resize_changes(new, old, &path, &mut errors);
         errors
     }
 }
@@ -178,7 +178,7 @@ fn may_run_resized(pod: &Value) -> bool {
     first.is_none_or(|container| container.get("resources").is_some())
 }
 
-fn push_removals(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resources_not_removed(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (
         new.get("resources").unwrap_or(&none),
@@ -200,7 +200,7 @@ fn is_removed(new: &Value, old: &Value, list: &str) -> bool {
 }
 
 /// With CPU and memory put back to what they were, the containers must be the same.
-fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_resize_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (is, was) in items(new, "containers").iter().zip(items(old, "containers")) {
         if differs_beyond_compute(is, was) {
             errors.push(Error::forbidden(path, "only cpu and memory resources are mutable"));
@@ -224,7 +224,7 @@ fn push_other_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Er
 }
 
 /// The pod's own resources: none may go, and only CPU and memory may change.
-fn push_pod_level_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_level_resources_resize(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (is, was) = (new.get("resources"), old.get("resources"));
     let at = path.child("resources");
     let Some(is) = is else {
@@ -247,7 +247,7 @@ fn push_pod_level_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
 }
 
 /// Says whether the containers can be compared one by one.
-fn push_order_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+fn validate_pod_resize_container_ordering(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     for list in CONTAINERS {
         let at = path.child(list);
@@ -330,8 +330,8 @@ mod tests {
             dry_run: false,
         };
         part.prepare_for_update(&context, &mut new, old);
-        let faults = part.validate_update(&context, &new, old);
-        (new, faults.iter().map(ToString::to_string).collect())
+        let errors = part.validate_update(&context, &new, old);
+        (new, errors.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -341,8 +341,8 @@ mod tests {
         wanted["spec"]["containers"][0]["image"] = "other".into();
         wanted["metadata"]["labels"] = json!({ "l": "1" });
         wanted["status"] = json!({});
-        let (new, faults) = change(&Resize, &old, wanted);
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(&Resize, &old, wanted);
+        assert!(errors.is_empty(), "{errors:?}");
         let mut expected = old.clone();
         expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
         assert_eq!(new, expected);
@@ -392,8 +392,8 @@ mod tests {
         let old = init("1");
         let mut wanted = init("2");
         wanted["spec"]["resources"]["requests"]["cpu"] = "5".into();
-        let (new, faults) = change(&Resize, &old, wanted.clone());
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(&Resize, &old, wanted.clone());
+        assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, wanted);
         let refusals = [
             (
@@ -417,10 +417,10 @@ mod tests {
             let mut wanted = old.clone();
             let (owner, field) = pointer.rsplit_once('/').unwrap();
             wanted.pointer_mut(owner).unwrap()[field] = value.into();
-            let faults = change(&Resize, &old, wanted).1;
+            let errors = change(&Resize, &old, wanted).1;
             assert!(
-                faults.iter().any(|fault| fault == expected) || expected.is_empty() && faults.is_empty(),
-                "{faults:?}"
+                errors.iter().any(|error| error == expected) || expected.is_empty() && errors.is_empty(),
+                "{errors:?}"
             );
         }
         let mut without = old.clone();
@@ -435,9 +435,9 @@ mod tests {
         let mut old = resources(json!({ "cpu": "1" }), json!({}));
         old["status"]["phase"] = "Running".into();
         old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
-        let (_, faults) = change(&Resize, &old, resources(json!({ "cpu": "2" }), json!({})));
+        let (_, errors) = change(&Resize, &old, resources(json!({ "cpu": "2" }), json!({})));
         assert_eq!(
-            faults,
+            errors,
             ["spec: Forbidden: Pod running on node without support for resize"]
         );
     }
@@ -460,8 +460,8 @@ mod tests {
         let part = &EphemeralContainers;
         let mut wanted = with(&[("dbg", "d")]);
         wanted["spec"]["containers"][0]["image"] = "other".into();
-        let (new, faults) = change(part, &pod(json!({})), wanted);
-        assert!(faults.is_empty(), "{faults:?}");
+        let (new, errors) = change(part, &pod(json!({})), wanted);
+        assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, with(&[("dbg", "d")]));
         assert!(change(part, &new, with(&[("two", "e"), ("dbg", "d")])).1.is_empty());
         assert_eq!(

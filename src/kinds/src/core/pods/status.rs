@@ -72,51 +72,51 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     }
 }
 
-/// Faults of a change of the status.
-pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// Validates a change of the status.
+pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
     let path = Path::new("status");
-    push_condition_faults(is, &path.child("conditions"), errors);
+    validate_pod_conditions(is, &path.child("conditions"), errors);
     let nominated = text(is, "nominatedNodeName");
     if nominated != text(was, "nominatedNodeName") && !nominated.is_empty() {
         let at = path.child("nominatedNodeName");
-        push_invalid(errors, &at, nominated, names::dns1123_subdomain(nominated));
+        push_invalid(&at, nominated, names::dns1123_subdomain(nominated), errors);
         if !text_at(old, "/spec/nodeName").is_empty() {
             let detail = "may not be set on pods that are already bound to a node";
             errors.push(Error::forbidden(&at, detail));
         }
     }
     if integer_at(is, "/observedGeneration").is_some_and(|generation| generation < 0) {
-        push_generation_fault(is, &path, errors);
+        validate_observed_generation(is, &path, errors);
     }
     let class = text(is, "qosClass");
     if class != text(was, "qosClass") {
         errors.push(Error::invalid_str(&path.child("qosClass"), class, "field is immutable"));
     }
-    container_statuses::push_transition_faults(old, is, was, &path, errors);
-    push_claim_faults(new, is, &path.child("resourceClaimStatuses"), errors);
+    container_statuses::validate_container_state_transition(old, is, was, &path, errors);
+    validate_pod_resource_claim_statuses(new, is, &path.child("resourceClaimStatuses"), errors);
     if let Some(claim) = is.get("extendedResourceClaimStatus") {
-        push_extended_claim_faults(new, claim, &path.child("extendedResourceClaimStatus"), errors);
+        validate_pod_extended_resource_claim_status(new, claim, &path.child("extendedResourceClaimStatus"), errors);
     }
     let ips = [new, old].map(|pod| addresses(pod, "podIPs"));
-    push_address_faults(&ips, &path.child("podIPs"), errors);
-    push_host_address_faults(new, old, &path.child("hostIPs"), errors);
-    container_statuses::push_user_faults(new, is, &path, errors);
-    container_statuses::push_resource_faults(new, is, &path, errors);
+    validate_pod_ips(&ips, &path.child("podIPs"), errors);
+    validate_host_ips(new, old, &path.child("hostIPs"), errors);
+    container_statuses::validate_container_status_users(new, is, &path, errors);
+    container_statuses::validate_container_status_allocated_resources_status(new, is, &path, errors);
 }
 
-fn push_condition_faults(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in items(status, "conditions").iter().enumerate() {
         let (at, kind) = (path.index(index), text(condition, "type"));
         if integer_at(condition, "/observedGeneration").is_some_and(|generation| generation < 0) {
-            push_generation_fault(condition, &at, errors);
+            validate_observed_generation(condition, &at, errors);
         }
-        push_invalid(errors, &at.child("Type"), kind, names::qualified_name(kind));
+        push_invalid(&at.child("Type"), kind, names::qualified_name(kind), errors);
     }
 }
 
-fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_observed_generation(owner: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let generation = owner.get("observedGeneration").cloned().unwrap_or(Value::Null);
     errors.push(Error::invalid(
         &path.child("observedGeneration"),
@@ -125,7 +125,7 @@ fn push_generation_fault(owner: &Value, path: &Path<'_>, errors: &mut ErrorList)
     ));
 }
 
-fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_resource_claim_statuses(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let claims = new.get("spec").map_or(&[][..], |spec| items(spec, "resourceClaims"));
     let mut seen = BTreeSet::new();
     for (index, status) in items(is, "resourceClaimStatuses").iter().enumerate() {
@@ -140,17 +140,17 @@ fn push_claim_faults(new: &Value, is: &Value, path: &Path<'_>, errors: &mut Erro
         }
         if let Some(claim) = status.get("resourceClaimName").and_then(Value::as_str) {
             push_invalid(
-                errors,
                 &at.child("resourceClaimName"),
                 claim,
                 names::dns1123_subdomain(claim),
+                errors,
             );
         }
     }
 }
 
 /// The claim that is made for extended resources: which container gets which resource by which of its requests.
-fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mappings_path = path.child("requestMappings");
     let mappings = items(claim, "requestMappings");
     if mappings.is_empty() {
@@ -170,7 +170,7 @@ fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, error
         let values = fields.map(|field| text(mapping, field));
         let [container, resource, request] = values;
         let requests = named(container).map(|container| container.pointer("/resources/requests"));
-        let fault = match requests {
+        let error = match requests {
             None => Some((
                 "containerName",
                 "must match the name of an entry in spec.initContainers.name or spec.containers.name",
@@ -182,12 +182,12 @@ fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, error
             )),
             Some(_) => None,
         };
-        errors.extend(fault.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
+        errors.extend(error.map(|(field, detail)| Error::invalid_str(&at.child(field), text(mapping, field), detail)));
         push_invalid(
-            errors,
             &path.child("requestName"),
             request,
             names::dns1123_label(request),
+            errors,
         );
         let repeats = |other: &Value| fields.map(|field| text(other, field)) == values;
         if mappings.iter().take(index).any(repeats) {
@@ -195,20 +195,20 @@ fn push_extended_claim_faults(pod: &Value, claim: &Value, path: &Path<'_>, error
             errors.extend(each.map(|(field, value)| Error::duplicate(&at.child(field), &value.into())));
         }
     }
-    if let Some(name) = require(errors, claim, path, "resourceClaimName") {
+    if let Some(name) = require(claim, path, "resourceClaimName", errors) {
         push_invalid(
-            errors,
             &path.child("resourceClaimName"),
             name,
             names::dns1123_subdomain(name),
+            errors,
         );
     }
 }
 
 /// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
-fn push_address_faults([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
-        push_invalid(errors, &path.index(index), ip, names::ip(ip));
+        push_invalid(&path.index(index), ip, names::ip(ip), errors);
     }
     if ips.len() < 2 {
         return;
@@ -236,12 +236,12 @@ fn push_address_faults([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &m
     }
 }
 
-fn push_host_address_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_host_ips(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ips = [new, old].map(|pod| addresses(pod, "hostIPs"));
     let Some(first) = ips[0].first().copied() else { return };
     if first != text_at(new, "/status/hostIP") {
         let at = path.index(0);
         errors.push(Error::invalid_str(&at.child("ip"), first, "must be equal to `hostIP`"));
     }
-    push_address_faults(&ips, path, errors);
+    validate_pod_ips(&ips, path, errors);
 }

@@ -1,4 +1,4 @@
-//! What pods serve beside their status: parts that change some fields, commands, and connections to their node.
+//! Subresources of pods beside their status: parts that change some fields, commands, and connections to their node.
 
 use trireme_registry::subresource::SubresourceRole;
 

@@ -1,4 +1,4 @@
-//! What a user sees of pods.
+//! Tests of pods through their strategy.
 
 use serde_json::{Value, json};
 use trireme_machinery::field::ErrorList;
@@ -105,7 +105,7 @@ fn changes(patch: Value) -> Vec<String> {
     let mut new = old.clone();
     new.as_object_mut().unwrap().extend(patch.as_object().unwrap().clone());
     let mut errors = ErrorList::new();
-    update::push_faults(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
+    update::validate_pod_update(&json!({"spec": new}), &json!({"spec": old}), &mut errors);
     errors.iter().map(ToString::to_string).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What an update of a pod may change: very little.
+//! Validation of an update of a pod, which may change little.
 
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -9,7 +9,7 @@ use trireme_machinery::{
 use super::without_empty;
 use crate::{
     diff,
-    pod_template::{layout, validate_image_padding, validate_tolerations},
+    pod_template::{layout, validate_container_only_for_pod, validate_tolerations},
     values::{entries, integer_at, items, keep_field, text},
 };
 
@@ -17,28 +17,28 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Faults of the change, beyond those of the new pod by itself.
-pub(super) fn push_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// Validates the change, beyond those of the new pod by itself.
+pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     let path = Path::new("spec");
     for list in ["containers", "initContainers"] {
-        if !push_image_faults(items(new, list), items(old, list), &path.child(list), errors) {
+        if !validate_container_updates(items(new, list), items(old, list), &path.child(list), errors) {
             return;
         }
     }
-    if !push_deadline_faults(new, old, &path.child("activeDeadlineSeconds"), errors) {
+    if !validate_active_deadline_update(new, old, &path.child("activeDeadlineSeconds"), errors) {
         return;
     }
-    push_toleration_faults(new, old, &path.child("tolerations"), errors);
-    push_gate_faults(new, old, &path.child("schedulingGates"), errors);
+    validate_only_added_tolerations(new, old, &path.child("tolerations"), errors);
+    validate_only_deleted_scheduling_gates(new, old, &path.child("schedulingGates"), errors);
     if new != old {
-        push_other_faults(new, old, &path, errors);
+        validate_immutable_pod_spec(new, old, &path, errors);
     }
 }
 
 /// Says whether the containers can be compared one by one.
-fn push_image_faults(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) -> bool {
+fn validate_container_updates(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) -> bool {
     if new.len() != old.len() {
         errors.push(Error::forbidden(path, "pod updates may not add or remove containers"));
         return false;
@@ -48,13 +48,13 @@ fn push_image_faults(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut
         if text(container, "image").is_empty() {
             errors.push(Error::required(&at.child("image"), ""));
         }
-        validate_image_padding(container, &at, errors);
+        validate_container_only_for_pod(container, &at, errors);
     }
     true
 }
 
 /// A deadline may be set and brought forward.
-fn push_deadline_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
+fn validate_active_deadline_update(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let (is, was) = (
         integer_at(new, "/activeDeadlineSeconds"),
         integer_at(old, "/activeDeadlineSeconds"),
@@ -66,16 +66,16 @@ fn push_deadline_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut 
         }
         return true;
     };
-    let mut faults = names::in_range(is, 0, i64::from(i32::MAX));
-    if faults.is_empty() && was.is_some_and(|was| was < is) {
-        faults.push("must be less than or equal to previous value".to_owned());
+    let mut messages = names::in_range(is, 0, i64::from(i32::MAX));
+    if messages.is_empty() && was.is_some_and(|was| was < is) {
+        messages.push("must be less than or equal to previous value".to_owned());
     }
-    errors.extend(faults.iter().map(|fault| Error::invalid(path, &is.into(), fault)));
-    faults.is_empty()
+    errors.extend(messages.iter().map(|error| Error::invalid(path, &is.into(), error)));
+    messages.is_empty()
 }
 
 /// Of a toleration that is there only the time may change; new ones may come.
-fn push_toleration_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let without_time = |toleration: &Value| {
         let mut toleration = toleration.clone();
         crate::values::remove(&mut toleration, "tolerationSeconds");
@@ -94,7 +94,7 @@ fn push_toleration_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mu
 }
 
 /// Gates only open.
-fn push_gate_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let was: Vec<&str> = items(old, "schedulingGates")
         .iter()
         .map(|gate| text(gate, "name"))
@@ -109,7 +109,7 @@ fn push_gate_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// With what may change put back to what it was, the specs must be the same.
-fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_immutable_pod_spec(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut munged = new.clone();
     for list in ["containers", "initContainers"] {
         let containers = munged.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
@@ -125,7 +125,7 @@ fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
         keep_field(&mut munged, old, "terminationGracePeriodSeconds");
     }
     if !items(old, "schedulingGates").is_empty() {
-        push_gated_faults(&mut munged, old, path, errors);
+        validate_node_selector_mutation(&mut munged, old, path, errors);
     }
     if without_empty(&munged) != without_empty(old) {
         let lines = |spec: &Value| {
@@ -140,7 +140,7 @@ fn push_other_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut Err
 }
 
 /// While a pod is gated, the choice of its nodes may become narrower.
-fn push_gated_faults(munged: &mut Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_selector_mutation(munged: &mut Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if munged.get("nodeSelector") != old.get("nodeSelector") {
         let chosen = |name: &str| munged.get("nodeSelector").and_then(|selector| selector.get(name));
         if entries(old, "nodeSelector").any(|(name, value)| chosen(name) != Some(value)) {
@@ -154,7 +154,7 @@ fn push_gated_faults(munged: &mut Value, old: &Value, path: &Path<'_>, errors: &
     if is == was {
         return;
     }
-    push_affinity_faults(&is, &was, &path.child("affinity.nodeAffinity"), errors);
+    validate_node_affinity_mutation(&is, &was, &path.child("affinity.nodeAffinity"), errors);
     let affinity = crate::values::struct_mut(munged, "affinity");
     if was.is_null() {
         affinity.remove("nodeAffinity");
@@ -170,7 +170,7 @@ fn node_affinity(spec: &Value) -> Value {
     spec.pointer("/affinity/nodeAffinity").cloned().unwrap_or(Value::Null)
 }
 
-fn push_affinity_faults(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_node_affinity_mutation(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let Some(required) = old.get(REQUIRED) else { return };
     let required_path = path.child(REQUIRED);

@@ -23,17 +23,17 @@ use crate::values::{integer_at, items, struct_mut, text, text_at};
 const GROUP: &str = "authentication.k8s.io";
 const SHORTEST_SECONDS: i64 = 10 * 60;
 const LONGEST_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for on behalf of pods whose manifests say nothing; nobody else asks for just that.
+/// The lifetime that kubelets request for pods whose manifests give none; no other client requests just that.
 const KUBELET_SECONDS: i64 = 60 * 60 + 7;
-/// How long such a token is good, as some programs read theirs but once.
+/// The lifetime of such a token, as some programs read theirs but once.
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
 
-/// Who makes tokens out of claims.
+/// The signer of tokens.
 #[derive(Clone)]
 pub struct TokenIssuer {
-    /// Whom a token is for when nobody says.
+    /// The audiences of a token whose request names none.
     pub audiences: Vec<String>,
-    /// Whether the tokens that kubelets put into pods are good for a year, whatever these are told.
+    /// True if the tokens that kubelets put into pods are good for a year, whatever these are told.
     pub extend: bool,
     /// Adds who issues it and an id of its own, and signs.
     pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
@@ -61,8 +61,8 @@ impl Create for TokenRequest {
             return Ok(());
         }
         let why = "must match the service account name if specified";
-        let fault = Error::invalid_str(&Path::new("metadata.name"), name, why);
-        Err(ApiError::invalid(&kind(), &target.name, &vec![fault]))
+        let error = Error::invalid_str(&Path::new("metadata.name"), name, why);
+        Err(ApiError::invalid(&kind(), &target.name, &vec![error]))
     }
 
     fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
@@ -70,9 +70,9 @@ impl Create for TokenRequest {
             let account = call.object().await?;
             let mut request = call.body.clone();
             self.fill(&mut request, &call.target, call.now);
-            let faults = faults(&request);
-            if !faults.is_empty() {
-                return Err(ApiError::invalid(&kind(), "", &faults));
+            let errors = validate_token_request(&request);
+            if !errors.is_empty() {
+                return Err(ApiError::invalid(&kind(), "", &errors));
             }
             let bound = Bound::find(call, &request).await?;
             let mut claims = claims(&request, &account, &bound, call.now);
@@ -90,7 +90,7 @@ impl Create for TokenRequest {
 }
 
 impl TokenRequest {
-    /// Whether the token is one that a kubelet puts into a pod to speak to this server with.
+    /// Returns true if the token is one that a kubelet puts into a pod to speak to this server with.
     fn extends(&self, request: &Value, bound: &Bound) -> bool {
         let audiences = items(request.get("spec").unwrap_or(&Value::Null), "audiences");
         let is_ours = |audience: &Value| self.0.audiences.iter().any(|ours| *audience == **ours);
@@ -100,7 +100,7 @@ impl TokenRequest {
             && audiences.iter().all(is_ours)
     }
 
-    /// What the client left to the server.
+    /// Fills in the fields that the client left out.
     fn fill(&self, request: &mut Value, target: &Target, now: Timestamp) {
         let metadata = struct_mut(request, "metadata");
         metadata.insert("name".into(), target.name.as_str().into());
@@ -130,7 +130,7 @@ fn lifetime_seconds(request: &Value) -> i64 {
     integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
 }
 
-fn faults(request: &Value) -> ErrorList {
+fn validate_token_request(request: &Value) -> ErrorList {
     let (path, lifetime) = (Path::new("spec.expirationSeconds"), lifetime_seconds(request));
     let why = match lifetime {
         ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
@@ -140,7 +140,7 @@ fn faults(request: &Value) -> ErrorList {
     vec![Error::invalid(&path, &lifetime.into(), why)]
 }
 
-/// What a token ends with, as its claims name it.
+/// The object that a token is bound to, as its claims name it.
 #[derive(Default)]
 struct Bound(Map<String, Value>);
 

@@ -20,7 +20,7 @@ use super::{
         NONE, cluster_ips, has_address, health_check_port, is_external_name, may_have_node_ports,
         needs_health_check_port, node_ports, shown_list,
     },
-    ports::{self, Wanted},
+    ports::{self, NodePortRequest},
 };
 use crate::{
     builtin::Settings,
@@ -38,22 +38,22 @@ pub(super) struct Allocation {
     endpoints: LateObjects,
 }
 
-/// Faults of a wanted address that need no store to be found.
-pub(super) fn address_faults(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
+/// Validates a wanted address that need no store to be found.
+pub(super) fn validate_address_allocation(object: &Value, old: Option<&Value>, range: &AddressRange) -> ErrorList {
     let outside = wanted_address(object, old)
         .flatten()
         .filter(|address| !range.contains(*address));
-    let faults = outside.into_iter().map(|address| {
+    let errors = outside.into_iter().map(|address| {
         let why = AllocateError::AddressOutside {
             address: address.to_string(),
             range: range.to_string(),
         };
-        address_fault(object, address, &why)
+        address_error(object, address, &why)
     });
-    faults.collect()
+    errors.collect()
 }
 
-/// What has to be reserved: nothing, any address, or a certain one.
+/// The address to reserve: none, any address, or a certain one.
 fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>> {
     if !has_address(object) || old.is_some_and(|old| !is_external_name(old)) {
         return None;
@@ -61,24 +61,24 @@ fn wanted_address(object: &Value, old: Option<&Value>) -> Option<Option<IpAddr>>
     Some(cluster_ips(object).first().and_then(|ip| names::parse_ip_sloppy(ip)))
 }
 
-fn address_fault(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
+fn address_error(object: &Value, address: IpAddr, why: &AllocateError) -> Error {
     let why = format!("failed to allocate IP {address}: {why}");
     Error::invalid(&Path::new("spec.clusterIPs"), shown_list(object, "clusterIPs"), &why)
 }
 
-fn invalid(object: &Value, fault: Error) -> ApiError {
+fn invalid(object: &Value, error: Error) -> ApiError {
     let kind = GroupKind {
         group: "".into(),
         kind: "Service".into(),
     };
-    ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![fault])
+    ApiError::invalid(&kind, text_at(object, "/metadata/name"), &vec![error])
 }
 
-/// The answer if a certain thing was wanted: the client's fault, unless the store failed.
-fn refused(object: &Value, why: AllocateError, fault: impl FnOnce(&AllocateError) -> Error) -> ApiError {
+/// The answer if a certain thing was wanted: the client's error, unless the store failed.
+fn refused(object: &Value, why: AllocateError, failure: impl FnOnce(&AllocateError) -> Error) -> ApiError {
     match why {
         AllocateError::Store(error) => error,
-        why => invalid(object, fault(&why)),
+        why => invalid(object, failure(&why)),
     }
 }
 
@@ -119,7 +119,7 @@ impl Allocation {
         let address = match wanted {
             Some(address) => {
                 let reserved = self.addresses.reserve(address, namespace, name).await;
-                reserved.map_err(|why| refused(new, why, |why| address_fault(new, address, why)))?;
+                reserved.map_err(|why| refused(new, why, |why| address_error(new, address, why)))?;
                 address
             }
             None => self
@@ -145,15 +145,15 @@ impl Allocation {
     ) -> Result<(), ApiError> {
         for (index, wanted) in ports::wanted(new, old) {
             let number = match wanted {
-                Wanted::Number(number) => {
-                    let fault = |why: &AllocateError| ports::fault(index, number, why);
+                NodePortRequest::Number(number) => {
+                    let error = |why: &AllocateError| ports::node_port_error(index, number, why);
                     self.reserve_port(number, taken)
                         .await
-                        .map_err(|why| refused(new, why, fault))?;
+                        .map_err(|why| refused(new, why, error))?;
                     number
                 }
-                Wanted::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
-                Wanted::SameAs(first) => new
+                NodePortRequest::Any => self.any_port(taken).await.map_err(|why| exhausted("nodePort", why))?,
+                NodePortRequest::SameAs(first) => new
                     .pointer(&format!("/spec/ports/{first}"))
                     .map_or(0, super::fields::node_port),
             };
@@ -183,10 +183,10 @@ impl Allocation {
             return Ok(());
         }
         let path = Path::new("spec.healthCheckNodePort");
-        let fault = |why: &AllocateError| Error::invalid(&path, &asked.into(), &why.to_string());
+        let error = |why: &AllocateError| Error::invalid(&path, &asked.into(), &why.to_string());
         self.reserve_port(asked, taken)
             .await
-            .map_err(|why| refused(new, why, fault))
+            .map_err(|why| refused(new, why, error))
     }
 
     async fn reserve_port(&self, number: i64, taken: &mut Vec<String>) -> Result<(), AllocateError> {

@@ -1,9 +1,9 @@
-//! What services reserve in a real store, and that they give it back.
+//! Tests of the reservations of services in a real store, and of their release.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trireme_machinery::ApiError;
-use trireme_registry::{ResourceInfo, SideEffects as _};
+use trireme_registry::{ResourceDefinition, SideEffects as _};
 
 use super::allocation::Allocation;
 use crate::{builtin, testing::settings};
@@ -115,7 +115,7 @@ async fn a_change_of_the_type_gives_ports_back_once_it_is_stored() {
 fn events_of_both_groups_are_one_resource() {
     let (_dir, settings) = settings();
     let resources = builtin::resources(&settings);
-    let events: Vec<&ResourceInfo> = resources
+    let events: Vec<&ResourceDefinition> = resources
         .iter()
         .filter(|info| &*info.resource.resource == "events")
         .collect();

@@ -8,7 +8,7 @@ use trireme_machinery::{
 
 use super::{
     fields::{NONE, cluster_ips, is_external_name, is_headless, needs_cluster_ip, same, shown_list, spec, texts},
-    validation::address_faults,
+    validation::validate_service_cluster_ips_related_fields,
 };
 use crate::values::{entries, struct_mut, text};
 
@@ -27,11 +27,11 @@ pub(super) fn settle(object: &mut Value, old: Option<&Value>, family: &str) -> E
     if let Some(old) = old {
         trim_on_downgrade(object, old);
     }
-    let mut errors = address_faults(object, old);
+    let mut errors = validate_service_cluster_ips_related_fields(object, old);
     if !errors.is_empty() {
         return errors;
     }
-    errors.extend(policy_faults(object));
+    errors.extend(validate_ip_family_policy(object));
     let families = infer(object, family, &mut errors);
     if !errors.is_empty() {
         return errors;
@@ -104,21 +104,21 @@ fn trim_on_downgrade(new: &mut Value, old: &Value) {
     }
 }
 
-fn policy_faults(object: &Value) -> ErrorList {
+fn validate_ip_family_policy(object: &Value) -> ErrorList {
     let policy = text(spec(object), "ipFamilyPolicy");
     if !matches!(policy, "" | SINGLE) {
         return ErrorList::new();
     }
     let path = Path::new("spec.ipFamilyPolicy");
     let shown = shown_list(object, "ipFamilyPolicy");
-    let faults = ["clusterIPs", "ipFamilies"]
+    let errors = ["clusterIPs", "ipFamilies"]
         .into_iter()
         .filter(|name| texts(object, name).len() == 2)
         .map(|name| {
             let why = format!("must be RequireDualStack or PreferDualStack when multiple '{name}' are specified");
             Error::invalid(&path, shown, &why)
         });
-    faults.collect()
+    errors.collect()
 }
 
 /// The families that are given, and those of addresses that have none yet.
@@ -160,7 +160,7 @@ fn is_selectorless_headless(object: &Value) -> bool {
     cluster_ips(object).first() == Some(&NONE) && entries(spec(object), "selector").next().is_none()
 }
 
-/// Who makes the endpoints by hand may make them in both families.
+/// Sets the policy of services without selector, whose endpoints are made by hand and may have both families.
 fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> Vec<String> {
     if families.is_empty() {
         families.push(family.to_owned());
@@ -176,8 +176,8 @@ fn headless_families(mut families: Vec<String>, family: &str, policy: &str) -> V
     families
 }
 
-/// Faults of a change of addresses or families between services that both have them.
-pub(super) fn change_faults(new: &Value, old: &Value) -> ErrorList {
+/// Validates a change of addresses or families between services that both have them.
+pub(super) fn validate_upgrade_downgrade(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(new) || is_external_name(old) {
         return errors;
@@ -185,14 +185,14 @@ pub(super) fn change_faults(new: &Value, old: &Value) -> ErrorList {
     if is_headless(new) && is_headless(old) {
         return errors;
     }
-    address_change_faults(new, old, &mut errors);
+    validate_upgrade_downgrade_cluster_ips(new, old, &mut errors);
     if !is_headless(new) && !is_headless(old) {
-        family_change_faults(new, old, &mut errors);
+        validate_upgrade_downgrade_ip_families(new, old, &mut errors);
     }
     errors
 }
 
-fn address_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+fn validate_upgrade_downgrade_cluster_ips(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.clusterIPs");
     let (after, before) = (cluster_ips(new), cluster_ips(old));
     let shown = shown_list(new, "clusterIPs");
@@ -216,12 +216,12 @@ fn address_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.push(changed(0));
     }
     if before.len() > after.len() {
-        push_release_faults(new, after.len(), "clusterIP", errors);
+        validate_secondary_release(new, after.len(), "clusterIP", errors);
     }
 }
 
-/// All faults are told of the first family, and some show the addresses.
-fn family_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
+/// All errors are told of the first family, and some show the addresses.
+fn validate_upgrade_downgrade_ip_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.ipFamilies");
     let path = path.index(0);
     let (after, before) = (texts(new, "ipFamilies"), texts(old, "ipFamilies"));
@@ -238,11 +238,11 @@ fn family_change_faults(new: &Value, old: &Value, errors: &mut ErrorList) {
         errors.push(Error::invalid(&path, addresses, NOT_ONCE_SET));
     }
     if before.len() > after.len() {
-        push_release_faults(new, after.len(), "ipFamily", errors);
+        validate_secondary_release(new, after.len(), "ipFamily", errors);
     }
 }
 
-fn push_release_faults(new: &Value, left: usize, what: &str, errors: &mut ErrorList) {
+fn validate_secondary_release(new: &Value, left: usize, what: &str, errors: &mut ErrorList) {
     if left == 1 && text(spec(new), "ipFamilyPolicy") != SINGLE {
         let why = format!("must be set to 'SingleStack' when releasing the secondary {what}");
         let path = Path::new("spec.ipFamilyPolicy");

@@ -1,4 +1,4 @@
-//! What the fields of a service say; the words of `pkg/api/service` and the storage's helpers.
+//! Accessors of a service's fields, in the words of `pkg/api/service` and the storage's helpers.
 
 use serde_json::Value;
 
@@ -50,12 +50,12 @@ pub(super) fn needs_cluster_ip(object: &Value) -> bool {
     matches!(service_type(object), "ClusterIP" | "NodePort" | "LoadBalancer")
 }
 
-/// Whether the type is one whose ports may have node ports.
+/// Returns true if the type is one whose ports may have node ports.
 pub(super) fn may_have_node_ports(object: &Value) -> bool {
     matches!(service_type(object), "NodePort" | "LoadBalancer")
 }
 
-/// Whether ports without a node port get one.
+/// Returns true if ports without a node port get one.
 pub(super) fn needs_node_ports(object: &Value) -> bool {
     match service_type(object) {
         "NodePort" => true,
@@ -103,7 +103,7 @@ pub(super) fn same(new: &Value, old: &Value, name: &str) -> bool {
     spec(new).get(name) == spec(old).get(name)
 }
 
-/// Whether the service has an address of its own.
+/// Returns true if the service has an address of its own.
 pub(super) fn has_address(object: &Value) -> bool {
     needs_cluster_ip(object) && !is_headless(object)
 }

@@ -1,7 +1,7 @@
 //! Services (`pkg/registry/core/service`).
 //!
 //! Kubernetes reserves addresses and ports before it validates; here pure checks come first ([`families`] and
-//! [`ports`] say what a reservation would refuse without asking the store), so that a faulty service reserves nothing.
+//! [`ports`] say what a reservation would refuse without asking the store), so that a invalid service reserves nothing.
 
 mod allocation;
 mod columns;
@@ -66,14 +66,14 @@ impl Services {
         }
     }
 
-    /// What keeps a service from getting its addresses and ports; nothing else is told if there is such a fault.
-    fn allocation_faults(&self, object: &Value, old: Option<&Value>) -> ErrorList {
+    /// Validates the addresses and ports that a service asks for; if this fails no other error is reported.
+    fn validate_allocation(&self, object: &Value, old: Option<&Value>) -> ErrorList {
         let mut errors = families::settle(&mut object.clone(), old, self.family());
         if errors.is_empty() {
-            errors = allocation::address_faults(object, old, &self.addresses);
+            errors = allocation::validate_address_allocation(object, old, &self.addresses);
         }
         if errors.is_empty() {
-            errors = ports::faults(object, old, &self.ports);
+            errors = ports::validate_node_port_allocation(object, old, &self.ports);
         }
         errors
     }
@@ -95,14 +95,14 @@ impl Strategy for Services {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "loadBalancer": {} });
         defaults::normalize_cluster_ips(object, None);
-        // Its faults are found again by the validation, which is the place to tell of them.
+        // Its errors are found again by the validation, which is the place to tell of them.
         families::settle(object, None, self.family());
     }
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
-        let refused = self.allocation_faults(object, None);
+        let refused = self.validate_allocation(object, None);
         if refused.is_empty() {
-            validation::validate(object, None)
+            validation::validate_service(object, None)
         } else {
             refused
         }
@@ -120,17 +120,17 @@ impl Strategy for Services {
     }
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        let refused = self.allocation_faults(new, Some(old));
+        let refused = self.validate_allocation(new, Some(old));
         if !refused.is_empty() {
             return refused;
         }
-        let mut errors = update::validate(new, old);
-        errors.extend(validation::validate(new, Some(old)));
+        let mut errors = update::validate_service_update(new, old);
+        errors.extend(validation::validate_service(new, Some(old)));
         errors
     }
 
     fn validate_status_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
-        validation::validate_status(new, old)
+        validation::validate_service_status_update(new, old)
     }
 
     fn warnings(&self, new: &Value, _old: Option<&Value>) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Ports of services: their faults, and which node ports a service wants.
+//! Ports of services: their errors, and which node ports a service wants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use crate::values::text;
 
 /// A node port that has to be reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum NodePortRequest {
     /// This number.
     Number(i64),
     /// Any number.
@@ -27,7 +27,7 @@ pub(super) enum Wanted {
 }
 
 /// The node ports that a service needs and its old self does not have, by the index of the port.
-pub(super) fn wanted(object: &Value, old: Option<&Value>) -> Vec<(usize, Wanted)> {
+pub(super) fn wanted(object: &Value, old: Option<&Value>) -> Vec<(usize, NodePortRequest)> {
     if !may_have_node_ports(object) {
         return Vec::new();
     }
@@ -38,7 +38,7 @@ pub(super) fn wanted(object: &Value, old: Option<&Value>) -> Vec<(usize, Wanted)
 }
 
 /// Ports with one number, such as DNS over TCP and UDP, share their node port unless they ask for others.
-fn wanted_by_create(object: &Value) -> Vec<(usize, Wanted)> {
+fn wanted_by_create(object: &Value) -> Vec<(usize, NodePortRequest)> {
     let number = |port: &Value| port.get("port").and_then(Value::as_i64).unwrap_or(0);
     let mut plan = Vec::new();
     let mut first_of: BTreeMap<i64, (usize, Option<i64>)> = BTreeMap::new();
@@ -52,40 +52,42 @@ fn wanted_by_create(object: &Value) -> Vec<(usize, Wanted)> {
                 .filter(|other| number(other) == number(port))
                 .map(node_port);
             let request = requests.find(|request| *request != 0);
-            plan.push((index, request.map_or(Wanted::Any, Wanted::Number)));
+            plan.push((index, request.map_or(NodePortRequest::Any, NodePortRequest::Number)));
             first_of.insert(number(port), (index, request));
             continue;
         };
         match node_port(port) {
-            0 => plan.push((index, Wanted::SameAs(first))),
-            asked if given != Some(asked) => plan.push((index, Wanted::Number(asked))),
+            0 => plan.push((index, NodePortRequest::SameAs(first))),
+            asked if given != Some(asked) => plan.push((index, NodePortRequest::Number(asked))),
             _ => {}
         }
     }
     plan
 }
 
-fn wanted_by_update(object: &Value, held: &[i64]) -> Vec<(usize, Wanted)> {
+fn wanted_by_update(object: &Value, held: &[i64]) -> Vec<(usize, NodePortRequest)> {
     let mut plan = Vec::new();
     let mut seen = BTreeSet::new();
     for (index, port) in ports(object).iter().enumerate() {
         match node_port(port) {
-            0 if needs_node_ports(object) => plan.push((index, Wanted::Any)),
+            0 if needs_node_ports(object) => plan.push((index, NodePortRequest::Any)),
             0 => {}
-            asked if !held.contains(&asked) && seen.insert(asked) => plan.push((index, Wanted::Number(asked))),
+            asked if !held.contains(&asked) && seen.insert(asked) => plan.push((index, NodePortRequest::Number(asked))),
             _ => {}
         }
     }
     plan
 }
 
-/// The first fault of the node ports that a reservation would find without asking the store.
-pub(super) fn faults(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
+/// The first error of the node ports that a reservation would find without asking the store.
+pub(super) fn validate_node_port_allocation(object: &Value, old: Option<&Value>, range: &PortRange) -> ErrorList {
     let mut taken = BTreeSet::new();
     for (index, wanted) in wanted(object, old) {
-        let Wanted::Number(number) = wanted else { continue };
+        let NodePortRequest::Number(number) = wanted else {
+            continue;
+        };
         if let Some(why) = refusal(number, range, &mut taken) {
-            return vec![fault(index, number, &why)];
+            return vec![node_port_error(index, number, &why)];
         }
     }
     let old_port = old.filter(|old| needs_health_check_port(old)).map(health_check_port);
@@ -110,24 +112,24 @@ fn refusal(number: i64, range: &PortRange, taken: &mut BTreeSet<i64>) -> Option<
 }
 
 /// Why a node port cannot be had.
-pub(super) fn fault(index: usize, number: i64, why: &AllocateError) -> Error {
+pub(super) fn node_port_error(index: usize, number: i64, why: &AllocateError) -> Error {
     let path = Path::new("spec.ports");
     Error::invalid(&path.index(index).child("nodePort"), &number.into(), &why.to_string())
 }
 
-/// Faults of each port alone.
-pub(super) fn validate(object: &Value) -> ErrorList {
+/// Validates each port alone.
+pub(super) fn validate_service_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");
     let list = ports(object);
     let mut seen = BTreeSet::new();
     for (index, port) in list.iter().enumerate() {
         let path = path.index(index);
-        push_name_faults(port, list.len() > 1, &path, &mut seen, &mut errors);
+        validate_service_port_name(port, list.len() > 1, &path, &mut seen, &mut errors);
         let number = port.get("port").and_then(Value::as_i64).unwrap_or(0);
-        let faults = names::port_number(number);
+        let messages = names::port_number(number);
         errors.extend(
-            faults
+            messages
                 .iter()
                 .map(|why| Error::invalid(&path.child("port"), &number.into(), why)),
         );
@@ -140,20 +142,20 @@ pub(super) fn validate(object: &Value) -> ErrorList {
                 &["SCTP", "TCP", "UDP"],
             )),
         }
-        errors.extend(target_faults(
+        errors.extend(validate_target_port(
             port.get("targetPort").unwrap_or(&Value::from(0)),
             &path.child("targetPort"),
         ));
         if let Some(protocol) = port.get("appProtocol").and_then(Value::as_str) {
             let path = path.child("appProtocol");
-            let faults = names::qualified_name(protocol);
-            errors.extend(faults.iter().map(|why| Error::invalid_str(&path, protocol, why)));
+            let messages = names::qualified_name(protocol);
+            errors.extend(messages.iter().map(|why| Error::invalid_str(&path, protocol, why)));
         }
     }
     errors
 }
 
-fn push_name_faults<'a>(
+fn validate_service_port_name<'a>(
     port: &'a Value,
     is_required: bool,
     path: &Path<'_>,
@@ -177,20 +179,20 @@ fn push_name_faults<'a>(
     }
 }
 
-fn target_faults(target: &Value, path: &Path<'_>) -> ErrorList {
+fn validate_target_port(target: &Value, path: &Path<'_>) -> ErrorList {
     match target {
         Value::String(name) => names::port_name(name)
             .iter()
             .map(|why| Error::invalid_str(path, name, why))
             .collect(),
         number => {
-            let faults = names::port_number(number.as_i64().unwrap_or(0));
-            faults.iter().map(|why| Error::invalid(path, number, why)).collect()
+            let errors = names::port_number(number.as_i64().unwrap_or(0));
+            errors.iter().map(|why| Error::invalid(path, number, why)).collect()
         }
     }
 }
 
-/// Faults of node ports and of ports together.
+/// Validates node ports and of ports together.
 pub(super) fn validate_node_ports(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec.ports");

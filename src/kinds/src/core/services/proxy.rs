@@ -39,7 +39,7 @@ impl Connect for Proxy {
     }
 }
 
-/// What is behind the service. While nobody has looked yet, the answer is as if there were no service.
+/// The endpoints of the service; before the first look-up the answer is that of a service that does not exist.
 async fn endpoints(call: &ConnectCall, name: &str) -> Result<Value, ApiError> {
     let objects = call.routes.objects("", "v1", "endpoints");
     let objects = objects.ok_or_else(|| ApiError::internal("endpoints are not served"))?;

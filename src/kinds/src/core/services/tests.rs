@@ -1,4 +1,4 @@
-//! What services come to, what is refused, and what is reserved.
+//! Tests of the defaults, validation and reservations of services.
 
 use serde_json::{Value, json};
 use trireme_registry::{
@@ -9,7 +9,7 @@ use trireme_registry::{
 
 use super::{
     Services, allocation, columns, defaults,
-    ports::{self, Wanted},
+    ports::{self, NodePortRequest},
     warnings,
 };
 
@@ -53,23 +53,23 @@ fn service(mut spec: Value) -> Value {
 fn create(spec: Value) -> (Value, Vec<String>) {
     let mut object = service(spec);
     services().prepare_for_create(&context(), &mut object);
-    let faults = services()
+    let errors = services()
         .validate(&context(), &object)
         .iter()
         .map(ToString::to_string)
         .collect();
-    (object, faults)
+    (object, errors)
 }
 
 fn update(old: &Value, spec: Value) -> (Value, Vec<String>) {
     let mut object = service(spec);
     services().prepare_for_update(&context(), &mut object, old);
-    let faults = services()
+    let errors = services()
         .validate_update(&context(), &object, old)
         .iter()
         .map(ToString::to_string)
         .collect();
-    (object, faults)
+    (object, errors)
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn new_services_are_filled_in() {
                    "ports": [{"port": 53, "protocol": "UDP", "targetPort": "dns"}]}),
         ),
     ] {
-        let (object, faults) = create(spec);
-        assert_eq!((&object["spec"], faults), (&want, Vec::new()));
+        let (object, errors) = create(spec);
+        assert_eq!((&object["spec"], errors), (&want, Vec::new()));
         assert_eq!(object["status"], json!({"loadBalancer": {}}));
     }
 }
 
 #[test]
-fn faulty_services_are_refused() {
+fn invalid_services_are_refused() {
     let cases: Vec<(Value, &[&str])> = vec![
         (json!({}), &["spec.ports: Required value"]),
         (
@@ -211,9 +211,9 @@ fn annotations_that_choose_the_topology_agree() {
         "service.kubernetes.io/topology-mode": "Auto", "service.kubernetes.io/topology-aware-hints": "Disabled",
     });
     services().prepare_for_create(&context(), &mut object);
-    let faults = services().validate(&context(), &object);
+    let errors = services().validate(&context(), &object);
     assert_eq!(
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             "metadata.annotations[service.kubernetes.io/topology-mode]: Invalid value: \"Auto\": must match \
           annotations[service.kubernetes.io/topology-aware-hints] when both are specified"
@@ -263,9 +263,9 @@ fn a_service_that_becomes_headless_may_change_its_families() {
             ],
         ),
     ] {
-        let faults = super::families::change_faults(new, &both);
+        let errors = super::families::validate_upgrade_downgrade(new, &both);
         assert_eq!(
-            faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
             want,
             "{new}"
         );
@@ -276,16 +276,16 @@ fn a_service_that_becomes_headless_may_change_its_families() {
 fn updates_keep_what_was_allocated() {
     let (mut old, _) = create(json!({"type": "NodePort", "clusterIP": "10.96.0.20", "ports": [{"port": 80}]}));
     old["spec"]["ports"][0]["nodePort"] = 30001.into();
-    let (new, faults) = update(&old, json!({"type": "NodePort", "ports": [{"port": 90}]}));
-    assert_eq!(faults, Vec::<String>::new());
+    let (new, errors) = update(&old, json!({"type": "NodePort", "ports": [{"port": 90}]}));
+    assert_eq!(errors, Vec::<String>::new());
     assert_eq!(new["spec"]["clusterIPs"], json!(["10.96.0.20"]));
     assert_eq!(new["spec"]["ports"][0]["nodePort"], 30001);
-    let (new, faults) = update(&old, {
+    let (new, errors) = update(&old, {
         let mut spec = old["spec"].clone();
         spec["type"] = "ClusterIP".into();
         spec
     });
-    assert_eq!(faults, Vec::<String>::new());
+    assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         (
             new["spec"]["ports"][0].get("nodePort"),
@@ -305,8 +305,8 @@ fn updates_keep_what_was_allocated() {
         spec["ports"][0]["name"] = "b".into();
         update(&more, spec)
     };
-    let (new, faults) = plain(30002);
-    assert_eq!(faults, Vec::<String>::new(), "ports may go and come with the type");
+    let (new, errors) = plain(30002);
+    assert_eq!(errors, Vec::<String>::new(), "ports may go and come with the type");
     assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
     assert_eq!(
         plain(30003).1,
@@ -335,8 +335,8 @@ fn health_check_ports_do_not_change() {
         json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "clusterIP": "10.96.0.51",
                "healthCheckNodePort": port, "ports": [{"port": 80, "nodePort": 30070}]})
     };
-    let (old, faults) = create(balanced(30071.into()));
-    assert_eq!(faults, Vec::<String>::new());
+    let (old, errors) = create(balanced(30071.into()));
+    assert_eq!(errors, Vec::<String>::new());
     assert_eq!(
         update(&old, balanced(30072.into())).1,
         ["spec.healthCheckNodePort: Forbidden: field is immutable"]
@@ -351,10 +351,17 @@ fn ports_of_one_number_share_their_node_port() {
     ]}));
     assert_eq!(
         ports::wanted(&object, None),
-        [(0, Wanted::Any), (1, Wanted::SameAs(0)), (2, Wanted::Number(30001))]
+        [
+            (0, NodePortRequest::Any),
+            (1, NodePortRequest::SameAs(0)),
+            (2, NodePortRequest::Number(30001))
+        ]
     );
     let old = service(json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30001}]}));
-    assert_eq!(ports::wanted(&object, Some(&old)), [(0, Wanted::Any), (1, Wanted::Any)]);
+    assert_eq!(
+        ports::wanted(&object, Some(&old)),
+        [(0, NodePortRequest::Any), (1, NodePortRequest::Any)]
+    );
     let plain = service(json!({"ports": [{"port": 80}]}));
     assert_eq!(ports::wanted(&plain, None), []);
 }
@@ -431,12 +438,12 @@ fn the_status_must_fit_the_type() {
     let ingress = json!([{"ip": "bad", "ipMode": "VIP"}, {"hostname": "192.0.2.1", "ipMode": "VIP"}, {"ip": "192.0.2.1", "ipMode": "Odd"}]);
     let mut object = service(json!({"type": "LoadBalancer"}));
     object["status"] = json!({"loadBalancer": {"ingress": ingress}});
-    let faults = |object: &Value| {
-        let faults = services().validate_status_update(&context(), object, &json!({}));
-        faults.iter().map(ToString::to_string).collect::<Vec<_>>()
+    let errors = |object: &Value| {
+        let errors = services().validate_status_update(&context(), object, &json!({}));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     assert_eq!(
-        faults(&object),
+        errors(&object),
         [
             "status.loadBalancer.ingress[0].ip: Invalid value: \"bad\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
             "status.loadBalancer.ingress[1].ipMode: Forbidden: may not be specified when `ip` is not set",
@@ -446,7 +453,7 @@ fn the_status_must_fit_the_type() {
     );
     object["spec"]["type"] = "ClusterIP".into();
     assert_eq!(
-        faults(&object),
+        errors(&object),
         ["status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"]
     );
 }

@@ -1,4 +1,4 @@
-//! Faults of an update of a service, beyond those of the new service.
+//! Errors of an update of a service, beyond those of the new service.
 
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
@@ -6,12 +6,12 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use super::{
     families,
     fields::{is_load_balancer, same, shown_list},
-    validation::load_balancer_class_faults,
+    validation::validate_load_balancer_class_field,
 };
 
-/// What may not change.
-pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
-    let mut errors = families::change_faults(new, old);
+/// Validates the fields that may not change (`ValidateServiceUpdate`).
+pub(super) fn validate_service_update(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = families::validate_upgrade_downgrade(new, old);
     if is_load_balancer(old) && is_load_balancer(new) && !same(new, old, "loadBalancerClass") {
         let shown = shown_list(new, "loadBalancerClass");
         errors.push(Error::invalid(
@@ -20,6 +20,6 @@ pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
             "may not change once set",
         ));
     }
-    errors.extend(load_balancer_class_faults(new));
+    errors.extend(validate_load_balancer_class_field(new));
     errors
 }

@@ -1,4 +1,4 @@
-//! Faults of services (`ValidateService` of `pkg/apis/core/validation`).
+//! Errors of services (`ValidateService` of `pkg/apis/core/validation`).
 
 use std::{
     collections::BTreeSet,
@@ -29,30 +29,30 @@ const NOT_FOR_NAMES: &str = "may not be set for ExternalName services";
 /// The longest time in seconds that a client stays with an endpoint.
 const MAX_AFFINITY_SECONDS: i64 = 86400;
 
-/// All faults of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
-pub(super) fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
+/// All errors of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
+pub(super) fn validate_service(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
-    push_topology_faults(object, &mut errors);
-    push_type_faults(object, &mut errors);
-    errors.extend(ports::validate(object));
+    validate_topology_annotations(object, &mut errors);
+    validate_service_type(object, &mut errors);
+    errors.extend(ports::validate_service_ports(object));
     errors.extend(validate_labels(
         spec(object).get("selector").and_then(Value::as_object),
         &Path::new("spec.selector"),
     ));
-    push_affinity_faults(object, &mut errors);
-    errors.extend(address_faults(object, old));
-    push_external_ip_faults(object, old, &mut errors);
+    validate_session_affinity(object, &mut errors);
+    errors.extend(validate_service_cluster_ips_related_fields(object, old));
+    validate_external_ips(object, old, &mut errors);
     let kinds = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-    push_choice(object, "type", &kinds, true, &mut errors);
+    validate_choice(object, "type", &kinds, true, &mut errors);
     errors.extend(ports::validate_node_ports(object));
-    push_source_range_faults(object, old, &mut errors);
-    push_balancer_faults(object, &mut errors);
-    push_traffic_faults(object, &mut errors);
+    validate_load_balancer_source_ranges(object, old, &mut errors);
+    validate_load_balancer_fields(object, &mut errors);
+    validate_service_traffic_fields(object, &mut errors);
     errors
 }
 
 /// The annotation that chooses how traffic is kept near has an old name; both must say the same.
-fn push_topology_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_topology_annotations(object: &Value, errors: &mut ErrorList) {
     let annotations = object.pointer("/metadata/annotations");
     let given = |key: &str| annotations?.get(key)?.as_str();
     if let (Some(mode), Some(hints)) = (given(TOPOLOGY_MODE), given(TOPOLOGY_HINTS))
@@ -64,7 +64,7 @@ fn push_topology_faults(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn push_type_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_service_type(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     if super::fields::ports(object).is_empty() && !is_headless(object) && !is_external_name(object) {
         errors.push(Error::required(&path.child("ports"), ""));
@@ -102,7 +102,7 @@ fn push_type_faults(object: &Value, errors: &mut ErrorList) {
 }
 
 /// A field that must be one of a few words.
-fn push_choice(object: &Value, name: &str, words: &[&str], is_required: bool, errors: &mut ErrorList) {
+fn validate_choice(object: &Value, name: &str, words: &[&str], is_required: bool, errors: &mut ErrorList) {
     let spec_path = Path::new("spec");
     let path = spec_path.child(name);
     match text(spec(object), name) {
@@ -114,8 +114,8 @@ fn push_choice(object: &Value, name: &str, words: &[&str], is_required: bool, er
     }
 }
 
-fn push_affinity_faults(object: &Value, errors: &mut ErrorList) {
-    push_choice(object, "sessionAffinity", &["ClientIP", "None"], true, errors);
+fn validate_session_affinity(object: &Value, errors: &mut ErrorList) {
+    validate_choice(object, "sessionAffinity", &["ClientIP", "None"], true, errors);
     let path = Path::new("spec.sessionAffinityConfig");
     let why = "when session affinity type is ClientIP";
     let config = spec(object).get("sessionAffinityConfig");
@@ -141,8 +141,8 @@ fn push_affinity_faults(object: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Faults of `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
-pub(super) fn address_faults(object: &Value, old: Option<&Value>) -> ErrorList {
+/// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
+pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(object) {
         return errors;
@@ -167,7 +167,7 @@ pub(super) fn address_faults(object: &Value, old: Option<&Value>) -> ErrorList {
         }
         _ => {}
     }
-    push_family_faults(object, &spec_path, &mut errors);
+    validate_ip_families(object, &spec_path, &mut errors);
     let known = old.map(cluster_ips).unwrap_or_default();
     let before = errors.len();
     for (index, ip) in list.iter().enumerate() {
@@ -177,19 +177,19 @@ pub(super) fn address_faults(object: &Value, old: Option<&Value>) -> ErrorList {
             }
             continue;
         }
-        push_legacy_ip_faults(&path.index(index), ip, &known, &mut errors);
+        is_valid_ip_for_legacy_field(&path.index(index), ip, &known, &mut errors);
     }
     let has_bad_address = errors.len() > before;
     if list.len() > 2 {
         errors.push(Error::invalid(&path, shown, "may only hold up to 2 values"));
     }
     if !has_bad_address {
-        push_pair_faults(object, &list, &path, &mut errors);
+        validate_dual_stack_pair(object, &list, &path, &mut errors);
     }
     errors
 }
 
-fn push_family_faults(object: &Value, spec_path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_ip_families(object: &Value, spec_path: &Path<'_>, errors: &mut ErrorList) {
     let path = spec_path.child("ipFamilies");
     let mut seen = BTreeSet::new();
     for (index, family) in texts(object, "ipFamilies").into_iter().enumerate() {
@@ -200,7 +200,7 @@ fn push_family_faults(object: &Value, spec_path: &Path<'_>, errors: &mut ErrorLi
             errors.push(Error::duplicate(&path.index(index), &family.into()));
         }
     }
-    push_choice(
+    validate_choice(
         object,
         "ipFamilyPolicy",
         &["PreferDualStack", "RequireDualStack", "SingleStack"],
@@ -209,7 +209,7 @@ fn push_family_faults(object: &Value, spec_path: &Path<'_>, errors: &mut ErrorLi
     );
 }
 
-fn push_pair_faults(object: &Value, list: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_dual_stack_pair(object: &Value, list: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     let is_v6 = |ip: &&str| names::parse_ip_sloppy(ip).is_some_and(|ip| ip.is_ipv6());
     if list.len() > 1 && list.iter().all(&is_v6) == list.iter().any(&is_v6) {
         let shown = shown_list(object, "clusterIPs");
@@ -236,28 +236,28 @@ fn push_pair_faults(object: &Value, list: &[&str], path: &Path<'_>, errors: &mut
 }
 
 /// An address that was there before may stay as long as it can be read.
-fn push_legacy_ip_faults(path: &Path<'_>, ip: &str, known: &[&str], errors: &mut ErrorList) -> bool {
+fn is_valid_ip_for_legacy_field(path: &Path<'_>, ip: &str, known: &[&str], errors: &mut ErrorList) -> bool {
     if known.contains(&ip) && names::is_legacy_ip(ip) {
         return false;
     }
-    let faults = names::ip(ip);
-    errors.extend(faults.iter().map(|why| Error::invalid_str(path, ip, why)));
-    !faults.is_empty()
+    let messages = names::ip(ip);
+    errors.extend(messages.iter().map(|why| Error::invalid_str(path, ip, why)));
+    !messages.is_empty()
 }
 
-fn push_external_ip_faults(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_external_ips(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec.externalIPs");
     let known = old.map(|old| texts(old, "externalIPs")).unwrap_or_default();
     for (index, ip) in texts(object, "externalIPs").into_iter().enumerate() {
         let path = path.index(index);
-        if !push_legacy_ip_faults(&path, ip, &known, errors) {
-            errors.extend(special_ip_faults(ip, &path));
+        if !is_valid_ip_for_legacy_field(&path, ip, &known, errors) {
+            errors.extend(validate_external_endpoint_ip(ip, &path));
         }
     }
 }
 
 /// Addresses that nobody can be reached at from outside.
-fn special_ip_faults(text: &str, path: &Path<'_>) -> ErrorList {
+fn validate_external_endpoint_ip(text: &str, path: &Path<'_>) -> ErrorList {
     let Some(ip) = names::parse_ip_sloppy(text) else {
         return vec![Error::invalid_str(path, text, "must be a valid IP address")];
     };
@@ -269,7 +269,7 @@ fn special_ip_faults(text: &str, path: &Path<'_>) -> ErrorList {
         IpAddr::V4(v4) => v4.octets().starts_with(&[224, 0, 0]),
         IpAddr::V6(v6) => is_local_multicast(v6),
     };
-    let faults = [
+    let errors = [
         (ip.is_unspecified(), format!("may not be unspecified ({text})")),
         (
             ip.is_loopback(),
@@ -284,9 +284,9 @@ fn special_ip_faults(text: &str, path: &Path<'_>) -> ErrorList {
             "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)".to_owned(),
         ),
     ];
-    faults
+    errors
         .into_iter()
-        .filter(|(is_fault, _)| *is_fault)
+        .filter(|(is_error, _)| *is_error)
         .map(|(_, why)| Error::invalid_str(path, text, &why))
         .collect()
 }
@@ -296,7 +296,7 @@ fn is_local_multicast(v6: Ipv6Addr) -> bool {
     first == 0xff && second & 0x0f == 0x02
 }
 
-fn push_source_range_faults(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_load_balancer_source_ranges(object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let ranges = texts(object, "loadBalancerSourceRanges");
     if !ranges.is_empty() {
         let path = Path::new("spec.LoadBalancerSourceRanges");
@@ -309,7 +309,7 @@ fn push_source_range_faults(object: &Value, old: Option<&Value>, errors: &mut Er
         let known: Vec<&str> = known.into_iter().map(str::trim).collect();
         for (index, range) in ranges.into_iter().enumerate() {
             let range = range.trim();
-            push_range_faults(&path.index(index), range, known.contains(&range), errors);
+            is_valid_cidr_for_legacy_field(&path.index(index), range, known.contains(&range), errors);
         }
         return;
     }
@@ -330,11 +330,11 @@ fn push_source_range_faults(object: &Value, old: Option<&Value>, errors: &mut Er
         .map(str::trim)
         .filter(|_| !value.trim().is_empty())
     {
-        push_range_faults(&path, range, is_known, errors);
+        is_valid_cidr_for_legacy_field(&path, range, is_known, errors);
     }
 }
 
-fn push_range_faults(path: &Path<'_>, range: &str, is_known: bool, errors: &mut ErrorList) {
+fn is_valid_cidr_for_legacy_field(path: &Path<'_>, range: &str, is_known: bool, errors: &mut ErrorList) {
     if is_known && names::is_legacy_cidr(range) {
         return;
     }
@@ -345,7 +345,7 @@ fn push_range_faults(path: &Path<'_>, range: &str, is_known: bool, errors: &mut 
     );
 }
 
-fn push_balancer_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_load_balancer_fields(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.allocateLoadBalancerNodePorts");
     match (
         spec(object).get("allocateLoadBalancerNodePorts"),
@@ -355,11 +355,11 @@ fn push_balancer_faults(object: &Value, errors: &mut ErrorList) {
         (None, true) => errors.push(Error::required(&path, "")),
         _ => {}
     }
-    errors.extend(load_balancer_class_faults(object));
+    errors.extend(validate_load_balancer_class_field(object));
 }
 
-/// Faults of `loadBalancerClass`.
-pub(super) fn load_balancer_class_faults(object: &Value) -> ErrorList {
+/// Validates `loadBalancerClass`.
+pub(super) fn validate_load_balancer_class_field(object: &Value) -> ErrorList {
     let path = Path::new("spec.loadBalancerClass");
     let Some(class) = spec(object).get("loadBalancerClass").and_then(Value::as_str) else {
         return ErrorList::new();
@@ -373,10 +373,10 @@ pub(super) fn load_balancer_class_faults(object: &Value) -> ErrorList {
         .collect()
 }
 
-fn push_traffic_faults(object: &Value, errors: &mut ErrorList) {
+fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
     let policy = text(spec(object), "externalTrafficPolicy");
     if is_externally_accessible(object) {
-        push_choice(object, "externalTrafficPolicy", &["Cluster", "Local"], true, errors);
+        validate_choice(object, "externalTrafficPolicy", &["Cluster", "Local"], true, errors);
     } else if !policy.is_empty() {
         let why = "may only be set for externally-accessible services";
         errors.push(Error::invalid_str(
@@ -390,8 +390,8 @@ fn push_traffic_faults(object: &Value, errors: &mut ErrorList) {
         // One is given by the allocation that follows.
         (_, 0) => {}
         (true, port) => {
-            let faults = names::port_number(port);
-            errors.extend(faults.iter().map(|why| Error::invalid(&path, &port.into(), why)));
+            let messages = names::port_number(port);
+            errors.extend(messages.iter().map(|why| Error::invalid(&path, &port.into(), why)));
         }
         (false, port) => {
             let why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
@@ -399,7 +399,7 @@ fn push_traffic_faults(object: &Value, errors: &mut ErrorList) {
         }
     }
     let needs_internal = matches!(service_type(object), "ClusterIP" | "NodePort" | "LoadBalancer");
-    push_choice(
+    validate_choice(
         object,
         "internalTrafficPolicy",
         &["Cluster", "Local"],
@@ -407,11 +407,11 @@ fn push_traffic_faults(object: &Value, errors: &mut ErrorList) {
         errors,
     );
     let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
-    push_choice(object, "trafficDistribution", &known, false, errors);
+    validate_choice(object, "trafficDistribution", &known, false, errors);
 }
 
-/// Faults of a status; addresses that were there before may stay.
-pub(super) fn validate_status(new: &Value, old: &Value) -> ErrorList {
+/// Validates a status; addresses that were there before may stay.
+pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.loadBalancer.ingress");
     let null = Value::Null;
@@ -433,7 +433,7 @@ pub(super) fn validate_status(new: &Value, old: &Value) -> ErrorList {
         let path = path.index(index);
         let ip = text(entry, "ip");
         if !ip.is_empty() {
-            push_legacy_ip_faults(&path.child("ip"), ip, &known, &mut errors);
+            is_valid_ip_for_legacy_field(&path.child("ip"), ip, &known, &mut errors);
         }
         let mode_path = path.child("ipMode");
         match (entry.get("ipMode").and_then(Value::as_str), ip.is_empty()) {

@@ -1,4 +1,4 @@
-//! What clients are warned of (`pkg/api/service/warnings.go`).
+//! Warnings to clients (`pkg/api/service/warnings.go`).
 
 use serde_json::Value;
 

@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::{PatchError, PatchErrorKind};
 use crate::{Object, json};
 
-/// How many operations one patch may have.
+/// The number of operations one patch may have.
 pub const MAX_OPERATIONS: usize = 10_000;
-/// How many bytes of JSON all `copy` operations of a patch may add together.
+/// The number of bytes of JSON all `copy` operations of a patch may add together.
 pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
 /// A decoded patch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Operation>,
-    /// What strict validation has to say: `json patch duplicate field "[0].value"`,
+    /// The errors of strict validation: `json patch duplicate field "[0].value"`,
     /// `json patch unknown field "[0].extra"`.
     pub strict_errors: Vec<String>,
 }
@@ -57,10 +57,10 @@ impl JsonPatch {
                 other => return Err(mistyped(&other, "value", "handlers.jsonPatchOp")),
             });
         }
-        let faults = json::strict_faults(body, decoded.duplicates, unknown);
+        let errors = json::strict_errors(body, decoded.duplicates, unknown);
         Ok(Self {
             operations,
-            strict_errors: faults.iter().map(|fault| format!("json patch {fault}")).collect(),
+            strict_errors: errors.iter().map(|error| format!("json patch {error}")).collect(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! What operations do to a document.
+//! Tests of the effects of operations on a document.
 
 use serde_json::json;
 

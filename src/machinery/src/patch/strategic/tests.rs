@@ -5,7 +5,7 @@ use crate::schema::samples;
 
 fn patched(mut object: Value, patch: Value) -> Result<Value, String> {
     let (table, pod) = samples::pods();
-    apply(&table, pod, &mut object, &patch).map_err(|fault| fault.to_string())?;
+    apply(&table, pod, &mut object, &patch).map_err(|error| error.to_string())?;
     Ok(object)
 }
 
@@ -219,7 +219,7 @@ fn retain_keys_drops_the_others() {
 }
 
 #[test]
-fn faults_read_as_in_kubernetes() {
+fn errors_read_as_in_kubernetes() {
     let no_key = |shown: &str, key: &str| format!("map: {shown} does not contain declared merge key: {key}");
     for (patch, want) in [
         (json!({"containers": [{"image": "x"}]}), no_key("map[image:x]", "name")),

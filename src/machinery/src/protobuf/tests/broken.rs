@@ -39,38 +39,38 @@ fn everything() -> (TypeTable, TypeId) {
     (table, own)
 }
 
-fn fault(body: impl AsRef<[u8]>) -> String {
+fn error(body: impl AsRef<[u8]>) -> String {
     let (table, ty) = everything();
     match decode(&table, ty, body.as_ref()) {
-        Ok(value) => format!("no fault: {value}"),
+        Ok(value) => format!("no error: {value}"),
         Err(error) => error.to_string(),
     }
 }
 
 #[test]
-fn faults_are_told_in_gos_words() {
-    assert_eq!(fault([0x0a]), "unexpected EOF");
-    assert_eq!(fault([0x0a, 5, b'x']), "unexpected EOF");
+fn errors_are_told_in_gos_words() {
+    assert_eq!(error([0x0a]), "unexpected EOF");
+    assert_eq!(error([0x0a, 5, b'x']), "unexpected EOF");
     assert_eq!(
-        fault([0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
+        error([0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]),
         "unexpected EOF"
     );
-    assert_eq!(fault([0x48, 0x80]), "unexpected EOF");
-    assert_eq!(fault([0xff; 11]), "proto: integer overflow");
-    assert_eq!(fault([0x00, 0x00]), "proto: illegal tag 0");
-    assert_eq!(fault([0x0e]), "proto: illegal wireType 6");
-    assert_eq!(fault([0x0c]), "proto: unexpected end of group");
-    assert_eq!(fault([0x0b, 0x08, 0x01]), "unexpected EOF");
+    assert_eq!(error([0x48, 0x80]), "unexpected EOF");
+    assert_eq!(error([0xff; 11]), "proto: integer overflow");
+    assert_eq!(error([0x00, 0x00]), "proto: illegal tag 0");
+    assert_eq!(error([0x0e]), "proto: illegal wireType 6");
+    assert_eq!(error([0x0c]), "proto: unexpected end of group");
+    assert_eq!(error([0x0b, 0x08, 0x01]), "unexpected EOF");
     assert_eq!(
-        fault(message().number(1, 1)),
+        error(message().number(1, 1)),
         "proto: wrong wireType = 0 for field text"
     );
     assert_eq!(
-        fault(message().bytes(9, "x")),
+        error(message().bytes(9, "x")),
         "proto: wrong wireType = 2 for field flag"
     );
     assert_eq!(
-        fault(message().bytes(1, [0xff])),
+        error(message().bytes(1, [0xff])),
         "proto: field text contains invalid UTF-8"
     );
 }
@@ -85,7 +85,7 @@ fn unknown_fields_of_all_wire_types_are_skipped() {
         .raw(&[0xa5, 0x06, 0, 0, 0, 0])
         .raw(&group)
         .bytes(1, "x");
-    assert_eq!(fault(body), r#"no fault: {"text":"x"}"#);
+    assert_eq!(error(body), r#"no error: {"text":"x"}"#);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{
     schema::{Shape, StringFormat, TypeTable},
 };
 
-/// What a struct whose only field `f` has the tag 1 and this shape makes of a message.
+/// Decodes a message as a struct whose only field `f` has the tag 1 and this shape.
 fn read(shape: Shape, body: &Message) -> Result<Value, ProtobufError> {
     let mut table = TypeTable::default();
     let ty = define(&mut table, "io.example.v1.T", vec![("f", 1, shape)]);

@@ -291,8 +291,7 @@ fn a_version_from_the_future_is_waited_for_and_refused() {
         let mut request = list("ns");
         request.options.freshness = Freshness::NotOlderThan(now + 50);
         let waiting = tokio::spawn(async move { reader.list(request).await });
-        kit.clock.wait_for_sleepers(2).await;
-        kit.clock.advance(Duration::from_secs(3));
+        kit.clock.elapse(Duration::from_secs(3)).await;
         let error = waiting.await.expect("no panic").expect_err("it never came");
         assert_eq!(error.reason, Reason::Timeout);
         assert_eq!(

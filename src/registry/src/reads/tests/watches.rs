@@ -133,7 +133,8 @@ fn a_watcher_that_falls_off_the_log_is_told_so() {
             .list(crate::fixtures::list(""))
             .await
             .expect("the cache is up to date");
-        kit.clock.wait_for_sleepers(1).await;
+        // The next trimming of the log.
+        kit.clock.wait_for_sleep(Duration::from_secs(30)).await;
         kit.clock.advance(Duration::from_secs(75));
         eventually("old history is gone", || !reader.cache.snapshot().log.reaches(3)).await;
         let (seen, error) = until_error(&mut slow).await;
@@ -229,22 +230,23 @@ fn bookmarks_come_about_every_minute_and_before_the_end() {
         let mut watcher = open(&reader, request).await;
         // The bookmark's revision moves on with the store, also by what others write.
         let elsewhere = side.put("pods", "ns/a", json!({})).await;
-        side.reader("pods")
-            .list(crate::fixtures::list(""))
-            .await
-            .expect("the clock has reached it");
+        eventually("the clock has reached it", || reader.revision() >= Some(elsewhere)).await;
         let began = kit.system.clock().now();
         let mut seen = Vec::new();
         while let Some(frames) = {
             let clock = kit.clock.clone();
             let ticking = async move {
                 loop {
-                    clock.wait_for_sleepers(1).await;
                     clock.advance(Duration::from_millis(500));
                     tokio::task::yield_now().await;
                 }
             };
-            tokio::select! { frames = watcher.next() => frames, () = ticking => None }
+            // The watcher first, so that it sees every tick.
+            tokio::select! {
+                biased;
+                frames = watcher.next() => frames,
+                () = ticking => None,
+            }
         } {
             for frame in frames {
                 let WatchFrame::Bookmark {
@@ -298,15 +300,12 @@ fn a_watch_from_the_future_waits_for_it_or_is_refused() {
                     .is_none()
             }
         });
-        // The trimming of the log sleeps, too.
-        kit.clock.wait_for_sleepers(2).await;
-        kit.clock.advance(Duration::from_secs(1));
+        kit.clock.elapse(Duration::from_secs(1)).await;
         assert!(over.await.expect("no panic"));
 
         let refused =
             tokio::spawn(async move { reader.watch(watch("", WatchStart::After(now + 99))).await.map(|_| ()) });
-        kit.clock.wait_for_sleepers(2).await;
-        kit.clock.advance(Duration::from_secs(3));
+        kit.clock.elapse(Duration::from_secs(3)).await;
         let error = refused.await.expect("no panic").expect_err("it never came");
         assert_eq!(
             error.message,
@@ -330,7 +329,6 @@ fn a_watch_ends_cleanly_at_its_deadline() {
         let side = ReadSide::start(&kit, vec![configmaps()]).await;
         let mut watcher = open(&side.reader("configmaps"), watch("", STATE)).await;
         let ended = tokio::spawn(async move { watcher.next().await.is_none() });
-        kit.clock.wait_for_sleepers(2).await;
         kit.clock.advance(Duration::from_secs(3600));
         assert!(ended.await.expect("no panic"));
     });

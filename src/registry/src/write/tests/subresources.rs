@@ -12,7 +12,7 @@ use trireme_machinery::{
 
 use super::support::{Bench, Rules, answered, body, dry_run, patching, refused, replacement, things};
 use crate::{
-    director::RouteTable,
+    access::{ObjectAccess, ResourceIndex},
     fixtures::target,
     request::{Answer, PatchKind, Subresource, WriteContext, WriteOptions},
     strategy::Strategy,
@@ -40,6 +40,15 @@ impl Strategy for Own {
             "count" => Some(SubresourceRole::Create(&Count)),
             _ => None,
         }
+    }
+}
+
+/// No resources.
+struct Nothing;
+
+impl ResourceIndex for Nothing {
+    fn objects(&self, _group: &str, _version: &str, _plural: &str) -> Option<Arc<dyn ObjectAccess>> {
+        None
     }
 }
 
@@ -122,7 +131,7 @@ fn count(name: &str, content: Value, options: WriteOptions) -> SubresourceCreate
         subresource: "count".to_owned(),
         body: body(&content),
         options,
-        routes: Arc::new(RouteTable::default()),
+        routes: Arc::new(Nothing),
     }
 }
 

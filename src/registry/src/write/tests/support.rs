@@ -18,9 +18,10 @@ use trireme_storage::Revision;
 use super::store::Moody;
 use crate::{
     admission::{Admission, Attributes},
+    definition::{ResourceDefinition, ScalePaths, ServedVersion},
     fixtures::{ReadSide, get, open_store, target},
-    info::{ResourceInfo, ScalePaths, ServedVersion},
     item::Item,
+    known_kinds::KnownKinds,
     registry::RegistryHandle,
     request::{
         Answer, Body, BodyFormat, CreateRequest, DeleteOptions, DeleteRequest, Deleted, FieldValidation, PatchKind,
@@ -28,6 +29,7 @@ use crate::{
     },
     strategy::{Deletion, SideEffects, Strategy},
 };
+use arc_swap::ArcSwap;
 
 fn field(name: &str, shape: Shape, presence: Presence) -> Field {
     Field {
@@ -55,7 +57,7 @@ fn object_type(types: &mut TypeTable, name: &str, fields: Vec<Field>) -> TypeId 
     })
 }
 
-static TYPES: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
+static TYPES: LazyLock<(Arc<TypeTable>, TypeId)> = LazyLock::new(|| {
     let mut types = TypeTable::default();
     let text = || Shape::String(StringFormat::Plain);
     let spec = types.define(TypeDef {
@@ -88,7 +90,7 @@ static TYPES: LazyLock<(TypeTable, TypeId)> = LazyLock::new(|| {
         field("status", Shape::Any, Presence::OmitZero),
     ];
     let id = object_type(&mut types, "test.Thing", thing);
-    (types, id)
+    (Arc::new(types), id)
 });
 
 /// What a test may choose of a kind.
@@ -147,36 +149,27 @@ impl Admission for Guard {
     }
 }
 
-pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -> ResourceInfo {
-    ResourceInfo {
-        resource: GroupResource {
-            group: "example.com".into(),
-            resource: "things".into(),
-        },
-        kind: "Thing".into(),
-        list_kind: "ThingList".into(),
-        namespaced: true,
-        storage_prefix: "/registry/things".into(),
-        storage_version: 0,
-        versions: vec![ServedVersion {
-            group_version: GroupVersion::new("example.com", "v1"),
-            type_id: TYPES.1,
-            conversion: None,
-        }],
-        types: &TYPES.0,
-        selectable: Default::default(),
-        has_status: true,
+pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -> ResourceDefinition {
+    let name = GroupResource {
+        group: "example.com".into(),
+        resource: "things".into(),
+    };
+    let version = ServedVersion::new(GroupVersion::new("example.com", "v1"), TYPES.1, "test.Thing");
+    ResourceDefinition {
         scale: Some(ScalePaths {
             spec_replicas: "spec.replicas",
             status_replicas: "status.replicas",
             selector: "spec.selector",
         }),
-        columns: Vec::new(),
-        row_conditions: None,
-        hide_metadata: None,
-        strategy: Arc::new(rules),
         side_effects,
-        ttl: None,
+        ..ResourceDefinition::new(
+            name,
+            "Thing",
+            "/registry/things",
+            vec![version],
+            TYPES.0.clone(),
+            Arc::new(rules),
+        )
     }
 }
 
@@ -193,14 +186,14 @@ impl Bench {
     }
 
     /// Over a store with which a test can play.
-    pub(super) async fn start_with(kit: &TestKit, info: ResourceInfo) -> (Self, Arc<Moody>) {
+    pub(super) async fn start_with(kit: &TestKit, info: ResourceDefinition) -> (Self, Arc<Moody>) {
         Self::start_admitting(kit, info, Arc::new(Guard)).await
     }
 
     /// Over a store with which a test can play, with an admission chain of the test's own.
     pub(super) async fn start_admitting(
         kit: &TestKit,
-        info: ResourceInfo,
+        info: ResourceDefinition,
         admission: Arc<dyn Admission>,
     ) -> (Self, Arc<Moody>) {
         let (dir, store) = open_store();
@@ -212,7 +205,10 @@ impl Bench {
             side.reader("things"),
             store.clone(),
             admission,
-            Arc::new(HashSet::from([known])),
+            Arc::new(ArcSwap::from_pointee(KnownKinds::new(
+                &[],
+                Arc::new(HashSet::from([known])),
+            ))),
         )
         .expect("it is the only one");
         let bench = Self {

@@ -67,7 +67,7 @@ pub(super) fn command() -> Command {
         .subcommand(remove)
 }
 
-/// What was asked for.
+/// The request.
 pub(super) fn read(given: &ArgMatches, env: &[(String, String)]) -> (Action, Access) {
     let (name, given) = given.subcommand().expect("a command below is required");
     let text = |id: &str| given.get_one::<String>(id).cloned();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::{FILE, Reader, readable};
-use crate::settings::faults::Fault;
+use crate::settings::errors::SettingError;
 use crate::settings::values::{list, port};
 use crate::settings::{GroupSettings, PeerFiles};
 
 const ADDRESS: &str = "give HOST:PORT";
 
 impl Reader {
-    /// `None` for a replica that is alone, and for one whose settings are faulty.
+    /// `None` for a replica that is alone, and for one whose settings are invalid.
     pub(super) fn group(&mut self) -> Option<GroupSettings> {
         let name = self.value(
             "cluster-name",
@@ -43,7 +43,7 @@ impl Reader {
         })
     }
 
-    /// Whether no group is asked for; says what is missing if one is, and what is too much if none is.
+    /// Returns true if no group is asked for; says what is missing if one is, and what is too much if none is.
     fn is_alone(&mut self) -> bool {
         let is_given = |reader: &Self, name| reader.layers.given(name).is_some();
         let is_alone = !is_given(self, "cluster-peers") && !is_given(self, "cluster-advertise");
@@ -76,7 +76,7 @@ impl Reader {
             ),
         ] {
             if !is_given(self, name) {
-                self.faults.push(Fault {
+                self.errors.push(SettingError {
                     origin: format!("--{name}"),
                     value: None,
                     allowed: format!("is not given: {why}"),

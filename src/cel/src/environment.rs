@@ -1,0 +1,242 @@
+//! What expressions may speak of: variables, and the fields of their types.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use trireme_machinery::schema::{Shape, StringFormat, TypeId, TypeTable};
+
+use crate::types::Type;
+
+/// The variables, types and functions of an expression's place.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Differs from that of every environment that was made otherwise.
+    id: u64,
+    variables: HashMap<String, Type>,
+    fields: HashMap<String, HashMap<String, Type>>,
+    patch_types: bool,
+    bindings: bool,
+}
+
+/// What an admission policy's expressions may speak of beside the request and its objects.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AdmissionVariables {
+    /// `params`
+    pub params: bool,
+    /// `authorizer` and `authorizer.requestResource`
+    pub authorizer: bool,
+    /// `Object`, `JSONPatch` and `jsonpatch`
+    pub patch_types: bool,
+}
+
+const REQUEST: &str = "kubernetes.AdmissionRequest";
+const NAMESPACE: &str = "kubernetes.Namespace";
+const VARIABLES: &str = "kubernetes.variables";
+const DEVICE: &str = "kubernetes.DRADevice";
+
+/// Types with fields, as `k8s.io/apiserver/pkg/admission/plugin/cel` builds them.
+const ADMISSION_TYPES: &[(&str, &str)] = &[
+    ("kubernetes.GroupVersionKind", "group:string version:string kind:string"),
+    (
+        "kubernetes.GroupVersionResource",
+        "group:string version:string resource:string",
+    ),
+    (
+        "kubernetes.UserInfo",
+        "username:string uid:string groups:list(string) extra:map(string,list(string))",
+    ),
+    (
+        REQUEST,
+        "kind:kubernetes.GroupVersionKind resource:kubernetes.GroupVersionResource subResource:string requestKind:kubernetes.GroupVersionKind requestResource:kubernetes.GroupVersionResource requestSubResource:string name:string namespace:string operation:string userInfo:kubernetes.UserInfo dryRun:bool options:dyn",
+    ),
+    ("kubernetes.NamespaceSpec", "finalizers:list(string)"),
+    (
+        "kubernetes.NamespaceCondition",
+        "status:string type:string lastTransitionTime:timestamp message:string reason:string",
+    ),
+    (
+        "kubernetes.NamespaceStatus",
+        "conditions:list(kubernetes.NamespaceCondition) phase:string",
+    ),
+    (
+        "kubernetes.NamespaceMetadata",
+        "name:string generateName:string namespace:string labels:map(string,string) annotations:map(string,string) UID:string creationTimestamp:timestamp deletionGracePeriodSeconds:int deletionTimestamp:timestamp generation:int resourceVersion:string finalizers:list(string)",
+    ),
+    (
+        NAMESPACE,
+        "metadata:kubernetes.NamespaceMetadata spec:kubernetes.NamespaceSpec status:kubernetes.NamespaceStatus",
+    ),
+];
+const PATCH_TYPES: &[(&str, &str)] = &[("JSONPatch", "op:string path:string from:string value:dyn")];
+/// As `k8s.io/dynamic-resource-allocation/cel` builds it.
+const DEVICE_TYPES: &[(&str, &str)] = &[(
+    DEVICE,
+    "driver:string attributes:map(string,map(string,any)) capacity:map(string,map(string,kubernetes.Quantity)) allowMultipleAllocations:bool",
+)];
+
+/// An environment without variables, in which all functions are but those for patches.
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            id: next_id(),
+            variables: HashMap::new(),
+            fields: HashMap::new(),
+            patch_types: false,
+            bindings: false,
+        }
+    }
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Environment {
+    /// Tells environments apart: programs of one are of no use in another.
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What the expressions of admission policies and of webhooks' match conditions speak of.
+    pub fn admission(with: AdmissionVariables) -> Self {
+        let mut environment = Self::with_types(ADMISSION_TYPES);
+        environment.declare("object", Type::Dyn);
+        environment.declare("oldObject", Type::Dyn);
+        environment.declare("request", Type::named(REQUEST));
+        environment.declare("namespaceObject", Type::named(NAMESPACE));
+        if with.params {
+            environment.declare("params", Type::Dyn);
+        }
+        if with.authorizer {
+            environment.declare("authorizer", Type::named("kubernetes.authorization.Authorizer"));
+            let resource = Type::named("kubernetes.authorization.ResourceCheck");
+            environment.declare("authorizer.requestResource", resource);
+        }
+        if with.patch_types {
+            environment.patch_types = true;
+            environment.add_types(PATCH_TYPES);
+        }
+        environment
+    }
+
+    /// What selectors of devices speak of.
+    pub fn device() -> Self {
+        let mut environment = Self::with_types(DEVICE_TYPES);
+        environment.declare("device", Type::named(DEVICE));
+        environment.bindings = true;
+        environment
+    }
+
+    /// With the variables of a policy, each of a type, as fields of `variables`.
+    #[must_use]
+    pub fn with_composed(mut self, composed: &[(String, Type)]) -> Self {
+        self.id = next_id();
+        self.declare("variables", Type::named(VARIABLES));
+        self.fields
+            .insert(VARIABLES.to_owned(), composed.iter().cloned().collect());
+        self
+    }
+
+    /// With a variable of a type of a table, whose structs become types with fields.
+    #[must_use]
+    pub fn with_declared(mut self, variable: &str, table: &TypeTable, id: TypeId) -> Self {
+        self.id = next_id();
+        let name = table.get(id).name.clone();
+        self.declare(variable, Type::named(&name));
+        let mut left = vec![id];
+        while let Some(id) = left.pop() {
+            let definition = table.get(id);
+            if self.fields.contains_key(&definition.name) {
+                continue;
+            }
+            let fields = definition.fields.iter();
+            let fields = fields.map(|field| (field.name.clone(), declared(table, &field.shape, &mut left)));
+            let fields = fields.collect();
+            self.fields.insert(definition.name.clone(), fields);
+        }
+        self
+    }
+
+    fn with_types(types: &[(&str, &str)]) -> Self {
+        let mut environment = Self::default();
+        environment.add_types(types);
+        environment
+    }
+
+    fn add_types(&mut self, types: &[(&str, &str)]) {
+        for (name, fields) in types {
+            let fields = fields.split(' ').filter_map(|field| field.split_once(':'));
+            let fields = fields.map(|(name, kind)| (name.to_owned(), Type::parse(kind)));
+            self.fields.insert((*name).to_owned(), fields.collect());
+        }
+    }
+
+    fn declare(&mut self, name: &str, kind: Type) {
+        self.variables.insert(name.to_owned(), kind);
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<&Type> {
+        self.variables.get(name)
+    }
+
+    /// The type of a field of a named type; `None` if there is no such field.
+    pub(crate) fn field(&self, type_name: &str, field: &str) -> Option<Type> {
+        if self.is_patch_object(type_name) {
+            return Some(Type::Dyn);
+        }
+        self.fields.get(type_name)?.get(field).cloned()
+    }
+
+    /// The type of a field of a named type, unknown if there is no such field.
+    pub(crate) fn field_type(&self, type_name: &str, field: &str) -> &Type {
+        let fields = self.fields.get(type_name);
+        fields.and_then(|fields| fields.get(field)).unwrap_or(&Type::Dyn)
+    }
+
+    /// Whether values of a type can be written out.
+    pub(crate) fn can_create(&self, type_name: &str) -> bool {
+        self.is_patch_object(type_name) || self.fields.contains_key(type_name)
+    }
+
+    /// Whether `cel.bind` is there.
+    pub(crate) fn has_bindings(&self) -> bool {
+        self.bindings
+    }
+
+    /// Whether functions for patches are there.
+    pub(crate) fn has_patch_types(&self) -> bool {
+        self.patch_types
+    }
+
+    /// `Object`, and the types of its fields, such as `Object.spec`.
+    fn is_patch_object(&self, type_name: &str) -> bool {
+        self.patch_types && (type_name == "Object" || type_name.starts_with("Object."))
+    }
+}
+
+/// The type of what a field holds; the structs in it are still to be declared.
+fn declared(table: &TypeTable, shape: &Shape, left: &mut Vec<TypeId>) -> Type {
+    match shape {
+        Shape::Struct(id) => {
+            left.push(*id);
+            Type::named(&table.get(*id).name)
+        }
+        Shape::String(StringFormat::Plain) => Type::String,
+        Shape::String(StringFormat::Time | StringFormat::MicroTime) => Type::Timestamp,
+        Shape::String(StringFormat::Duration) => Type::Duration,
+        Shape::String(StringFormat::Bytes) => Type::Bytes,
+        Shape::Boolean => Type::Bool,
+        Shape::Int32 | Shape::Int64 => Type::Int,
+        Shape::Number => Type::Double,
+        Shape::List { item, .. } => declared(table, item, left).list(),
+        Shape::Map { value, .. } => Type::Map(Arc::new(Type::String), Arc::new(declared(table, value, left))),
+        Shape::Quantity => Type::named("kubernetes.Quantity"),
+        Shape::IntOrString | Shape::Any => Type::Dyn,
+    }
+}

@@ -1,0 +1,352 @@
+//! Plans: checked expressions with their names and functions looked up, so that evaluating one looks up nothing but
+//! fields.
+
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+
+use crate::{
+    check::{qualified_name, type_named},
+    environment::Environment,
+    library::{self, Context, Function},
+    meter::{Meter, PER_CALL_LIMIT},
+    syntax::ast::{Call, Comprehension, Expr, Expression, Fold, List, Literal, Logical, MapEntry, Struct},
+    types::Type,
+    value::{Fields, Key, Map, Text, Value},
+};
+
+/// A step of a plan.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Constant(Value<'static>),
+    /// A variable of the environment.
+    Variable(Box<str>),
+    /// A variable of the expression itself, by its position from the bottom.
+    Local(usize),
+    Select(Box<SelectNode>),
+    /// The presence of a field.
+    Has(Box<SelectNode>),
+    Index(Box<IndexNode>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Conditional(Box<[Node; 3]>),
+    Call(Box<CallNode>),
+    /// Items, and their positions that are optional.
+    List(Vec<Node>, Vec<usize>),
+    Map(Vec<EntryNode>),
+    Struct(Box<StructNode>),
+    Fold(Box<FoldNode>),
+    OptionalMap(Box<OptionalMapNode>),
+    Bind(Box<[Node; 2]>),
+}
+
+#[derive(Debug)]
+pub(crate) struct SelectNode {
+    pub(crate) operand: Node,
+    pub(crate) field: Box<str>,
+    pub(crate) optional: bool,
+    /// What cel-go charges for beside the field: the step from a value that is no variable.
+    pub(crate) starts_path: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct IndexNode {
+    pub(crate) operand: Node,
+    pub(crate) index: Node,
+    pub(crate) optional: bool,
+    pub(crate) starts_path: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct CallNode {
+    pub(crate) function: &'static Function,
+    pub(crate) args: Vec<Node>,
+    /// The list of `in` is constant, which makes it free.
+    pub(crate) is_free: bool,
+    /// The pattern of a function of regular expressions, if it is written out and is one.
+    pub(crate) pattern: Option<Regex>,
+}
+
+#[derive(Debug)]
+pub(crate) struct EntryNode {
+    pub(crate) key: Node,
+    pub(crate) value: Node,
+    pub(crate) optional: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct StructNode {
+    pub(crate) name: Arc<str>,
+    /// Names, values and which are optional.
+    pub(crate) fields: Vec<(Arc<str>, Node, bool)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct FoldNode {
+    pub(crate) fold: Fold,
+    pub(crate) range: Node,
+    pub(crate) has_second: bool,
+    pub(crate) filter: Option<Node>,
+    pub(crate) body: Node,
+}
+
+#[derive(Debug)]
+pub(crate) struct OptionalMapNode {
+    pub(crate) target: Node,
+    pub(crate) body: Node,
+    pub(crate) flat: bool,
+}
+
+/// Plans a checked expression; the error names a function that is declared but not there.
+pub(crate) fn plan(environment: &Environment, expression: &Expression) -> Result<Node, String> {
+    let mut planner = Planner {
+        environment,
+        scopes: Vec::new(),
+    };
+    planner.node(expression)
+}
+
+struct Planner<'e> {
+    environment: &'e Environment,
+    scopes: Vec<String>,
+}
+
+type Outcome = Result<Node, String>;
+
+impl Planner<'_> {
+    fn node(&mut self, part: &Expression) -> Outcome {
+        match &part.expr {
+            Expr::Literal(literal) => Ok(Node::Constant(constant(literal))),
+            Expr::Ident(name) => Ok(self.ident(name)),
+            Expr::Select(select) => self.select(part, &select.operand, &select.field, select.test),
+            Expr::Call(call) => self.call(call),
+            Expr::Logical(Logical::And, terms) => Ok(Node::And(self.nodes(terms)?)),
+            Expr::Logical(Logical::Or, terms) => Ok(Node::Or(self.nodes(terms)?)),
+            Expr::List(list) => self.list(list),
+            Expr::Map(entries) => self.map(entries),
+            Expr::Struct(created) => self.structure(created),
+            Expr::Comprehension(fold) => self.fold(fold),
+            Expr::OptionalMap(mapped) => {
+                let target = self.node(&mapped.target)?;
+                let body = self.with_names(&[&mapped.variable], &mapped.body)?;
+                let flat = mapped.flat;
+                Ok(Node::OptionalMap(Box::new(OptionalMapNode { target, body, flat })))
+            }
+            Expr::Bind(bind) => {
+                let value = self.node(&bind.value)?;
+                let body = self.with_names(&[&bind.variable], &bind.body)?;
+                Ok(Node::Bind(Box::new([value, body])))
+            }
+        }
+    }
+
+    fn nodes(&mut self, parts: &[Expression]) -> Result<Vec<Node>, String> {
+        parts.iter().map(|part| self.node(part)).collect()
+    }
+
+    fn with_names(&mut self, names: &[&String], body: &Expression) -> Outcome {
+        let depth = self.scopes.len();
+        self.scopes.extend(names.iter().map(|name| (*name).clone()));
+        let node = self.node(body);
+        self.scopes.truncate(depth);
+        node
+    }
+
+    fn ident(&self, name: &str) -> Node {
+        if let Some(at) = self.scopes.iter().rposition(|scoped| scoped == name) {
+            return Node::Local(at);
+        }
+        let name = name.strip_prefix('.').unwrap_or(name);
+        match type_named(name).filter(|_| self.environment.variable(name).is_none()) {
+            Some(Type::Type(kind)) => Node::Constant(Value::Type(kind)),
+            _ => Node::Variable(name.into()),
+        }
+    }
+
+    fn select(&mut self, part: &Expression, operand: &Expression, field: &str, test: bool) -> Outcome {
+        if let Some(name) = qualified_name(part).filter(|name| self.environment.variable(name).is_some()) {
+            return Ok(Node::Variable(name.into()));
+        }
+        if let Some(Type::Type(kind)) = qualified_name(part).and_then(|name| type_named(&name)) {
+            return Ok(Node::Constant(Value::Type(kind)));
+        }
+        let operand = self.node(operand)?;
+        let select = Box::new(SelectNode {
+            starts_path: starts_path(&operand),
+            operand,
+            field: field.into(),
+            optional: false,
+        });
+        Ok(if test { Node::Has(select) } else { Node::Select(select) })
+    }
+
+    fn call(&mut self, call: &Call) -> Outcome {
+        match (call.function.as_str(), call.args.as_slice()) {
+            ("_?._", [target, field]) => return self.optional_select(target, field),
+            ("_[_]" | "_[?_]", [target, index]) => {
+                let operand = self.node(target)?;
+                return Ok(Node::Index(Box::new(IndexNode {
+                    starts_path: starts_path(&operand),
+                    operand,
+                    index: self.node(index)?,
+                    optional: call.function == "_[?_]",
+                })));
+            }
+            ("_?_:_", [condition, truthy, falsy]) => {
+                let nodes = [self.node(condition)?, self.node(truthy)?, self.node(falsy)?];
+                return Ok(Node::Conditional(Box::new(nodes)));
+            }
+            _ => {}
+        }
+        let Some(target) = &call.target else {
+            return self.function(&call.function, false, &call.args);
+        };
+        if let Some(prefix) = qualified_name(target) {
+            let name = format!("{prefix}.{}", call.function);
+            if library::find(&name, false).is_some() {
+                return self.function(&name, false, &call.args);
+            }
+        }
+        let target = self.node(target)?;
+        let mut args = vec![target];
+        args.extend(self.nodes(&call.args)?);
+        function_node(&call.function, true, args)
+    }
+
+    fn function(&mut self, name: &str, is_member: bool, args: &[Expression]) -> Outcome {
+        let args = self.nodes(args)?;
+        function_node(name, is_member, args)
+    }
+
+    fn optional_select(&mut self, target: &Expression, field: &Expression) -> Outcome {
+        let Expr::Literal(Literal::String(name)) = &field.expr else {
+            return Err("unsupported optional field selection".to_owned());
+        };
+        let operand = self.node(target)?;
+        Ok(Node::Select(Box::new(SelectNode {
+            starts_path: starts_path(&operand),
+            operand,
+            field: name.as_str().into(),
+            optional: true,
+        })))
+    }
+
+    fn list(&mut self, list: &List) -> Outcome {
+        let items = self.nodes(&list.elements)?;
+        if list.optional.is_empty()
+            && let Some(constants) = items.iter().map(as_constant).collect::<Option<Vec<_>>>()
+        {
+            return Ok(Node::Constant(Value::list(constants)));
+        }
+        Ok(Node::List(items, list.optional.clone()))
+    }
+
+    fn map(&mut self, entries: &[MapEntry]) -> Outcome {
+        let mut nodes = Vec::with_capacity(entries.len());
+        for entry in entries {
+            nodes.push(EntryNode {
+                key: self.node(&entry.key)?,
+                value: self.node(&entry.value)?,
+                optional: entry.optional,
+            });
+        }
+        let pair = |entry: &EntryNode| {
+            let key = as_constant(&entry.key).as_ref().and_then(Key::of)?;
+            Some((key, as_constant(&entry.value)?)).filter(|_| !entry.optional)
+        };
+        Ok(match nodes.iter().map(pair).collect::<Option<_>>() {
+            Some(entries) => {
+                let fields = Fields { name: None, entries };
+                Node::Constant(Value::Map(Map::Made(Arc::new(fields))))
+            }
+            None => Node::Map(nodes),
+        })
+    }
+
+    fn structure(&mut self, created: &Struct) -> Outcome {
+        let mut fields = Vec::with_capacity(created.fields.len());
+        for field in &created.fields {
+            fields.push((field.name.as_str().into(), self.node(&field.value)?, field.optional));
+        }
+        let name = created.name.as_str().into();
+        Ok(Node::Struct(Box::new(StructNode { name, fields })))
+    }
+
+    fn fold(&mut self, fold: &Comprehension) -> Outcome {
+        let range = self.node(&fold.range)?;
+        let mut names = vec![&fold.variable];
+        names.extend(&fold.second);
+        let filter = match &fold.filter {
+            Some(filter) => Some(self.with_names(&names, filter)?),
+            None => None,
+        };
+        let body = self.with_names(&names, &fold.body)?;
+        Ok(Node::Fold(Box::new(FoldNode {
+            fold: fold.fold,
+            range,
+            has_second: fold.second.is_some(),
+            filter,
+            body,
+        })))
+    }
+}
+
+/// cel-go charges for the step into a value that is not itself reached by a path from a variable.
+fn starts_path(operand: &Node) -> bool {
+    !matches!(
+        operand,
+        Node::Variable(_) | Node::Local(_) | Node::Select(_) | Node::Index(_) | Node::Conditional(_)
+    )
+}
+
+fn function_node(name: &str, is_member: bool, args: Vec<Node>) -> Outcome {
+    let function = library::find(name, is_member).ok_or_else(|| format!("no such overload: {name}"))?;
+    if let (true, [Node::Constant(argument)]) = (function.is_conversion(), args.as_slice())
+        && let Some(folded) = fold_constant(function, argument)
+    {
+        return Ok(Node::Constant(folded));
+    }
+    let pattern = match (name, args.as_slice()) {
+        ("matches" | "find" | "findAll", [_, Node::Constant(Value::String(pattern)), ..]) => {
+            library::compile_pattern(pattern.as_str()).ok()
+        }
+        _ => None,
+    };
+    let is_free = name == "@in" && matches!(args.as_slice(), [_, Node::Constant(Value::List(_))]);
+    Ok(Node::Call(Box::new(CallNode {
+        function,
+        args,
+        is_free,
+        pattern,
+    })))
+}
+
+/// The value of a conversion of a constant; none if it fails, which is left to the evaluation.
+fn fold_constant(function: &Function, argument: &Value<'static>) -> Option<Value<'static>> {
+    static NOTHING: LazyLock<Environment> = LazyLock::new(Environment::default);
+    let mut context = Context {
+        environment: &NOTHING,
+        meter: &mut Meter::new(PER_CALL_LIMIT),
+        pattern: None,
+    };
+    function.run(std::slice::from_ref(argument), &mut context).ok()
+}
+
+fn as_constant(node: &Node) -> Option<Value<'static>> {
+    match node {
+        Node::Constant(value) => Some(value.clone()),
+        _ => None,
+    }
+}
+
+fn constant(literal: &Literal) -> Value<'static> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(value) => Value::Bool(*value),
+        Literal::Int(value) => Value::Int(*value),
+        Literal::Uint(value) => Value::Uint(*value),
+        Literal::Double(value) => Value::Double(*value),
+        Literal::String(text) => Value::String(Text::Shared(text.as_str().into())),
+        Literal::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
+    }
+}

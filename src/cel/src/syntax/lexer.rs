@@ -1,0 +1,197 @@
+//! Tokens, as CEL's grammar has them.
+
+/// A word of the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Ident,
+    /// A field's name in backticks.
+    QuotedIdent,
+    Int,
+    Uint,
+    Float,
+    String,
+    Bytes,
+    /// An operator, a bracket or one of `in`, `true`, `false`, `null`.
+    Symbol(&'static str),
+    End,
+}
+
+/// Longer symbols come before those that they begin with.
+const SYMBOLS: [&str; 24] = [
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "+", "-", "*", "/", "%", "!", "?", ":", ".", ",", "(", ")", "[", "]",
+    "{", "}",
+];
+const KEYWORDS: [&str; 4] = ["in", "true", "false", "null"];
+
+/// All tokens of a source and its end.
+///
+/// # Errors
+/// The byte at which no token begins.
+pub(crate) fn tokens(source: &str) -> Result<Vec<Token>, usize> {
+    let mut lexer = Lexer { source, at: 0 };
+    let mut tokens = Vec::new();
+    loop {
+        lexer.skip_blanks();
+        let start = lexer.at;
+        let kind = lexer.token().ok_or(start)?;
+        tokens.push(Token {
+            kind,
+            start,
+            end: lexer.at,
+        });
+        if kind == Kind::End {
+            return Ok(tokens);
+        }
+    }
+}
+
+struct Lexer<'s> {
+    source: &'s str,
+    at: usize,
+}
+
+impl<'s> Lexer<'s> {
+    fn rest(&self) -> &'s str {
+        self.source.get(self.at..).unwrap_or_default()
+    }
+
+    fn skip_blanks(&mut self) {
+        loop {
+            let rest = self.rest();
+            let blank = rest.len() - rest.trim_start_matches(['\t', ' ', '\r', '\n', '\u{c}']).len();
+            self.at += blank;
+            if self.rest().starts_with("//") {
+                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            } else if blank == 0 {
+                return;
+            }
+        }
+    }
+
+    fn token(&mut self) -> Option<Kind> {
+        let rest = self.rest();
+        let first = match rest.chars().next() {
+            None => return Some(Kind::End),
+            Some(first) => first,
+        };
+        if let Some(kind) = self.text() {
+            return kind;
+        }
+        if first == '_' || first.is_ascii_alphabetic() {
+            return Some(self.word());
+        }
+        let after = rest.as_bytes().get(1).copied().unwrap_or(0);
+        if first.is_ascii_digit() || (first == '.' && after.is_ascii_digit()) {
+            return Some(self.number());
+        }
+        if first == '`' {
+            let inner = rest.get(1..)?;
+            let len = inner.find(|c: char| !(c.is_ascii_alphanumeric() || "_.-/ ".contains(c)))?;
+            self.at += len + 2;
+            return (len > 0 && inner.get(len..)?.starts_with('`')).then_some(Kind::QuotedIdent);
+        }
+        let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol))?;
+        self.at += symbol.len();
+        Some(Kind::Symbol(symbol))
+    }
+
+    fn word(&mut self) -> Kind {
+        let rest = self.rest();
+        let len = rest
+            .find(|c: char| c != '_' && !c.is_ascii_alphanumeric())
+            .unwrap_or(rest.len());
+        self.at += len;
+        let word = rest.get(..len).unwrap_or_default();
+        let keyword = KEYWORDS.iter().find(|keyword| **keyword == word);
+        keyword.map_or(Kind::Ident, |keyword| Kind::Symbol(keyword))
+    }
+
+    fn digits(&mut self, is_digit: fn(&u8) -> bool) -> usize {
+        let len = self.rest().bytes().take_while(is_digit).count();
+        self.at += len;
+        len
+    }
+
+    fn number(&mut self) -> Kind {
+        let is_hex = self.rest().starts_with("0x") && self.rest().as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
+        if is_hex {
+            self.at += 2;
+            self.digits(u8::is_ascii_hexdigit);
+            return self.unsigned_or_int();
+        }
+        self.digits(u8::is_ascii_digit);
+        let mut is_float = false;
+        let rest = self.rest().as_bytes();
+        if rest.first() == Some(&b'.') && rest.get(1).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+            self.digits(u8::is_ascii_digit);
+            is_float = true;
+        }
+        let rest = self.rest().as_bytes();
+        if matches!(rest.first(), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(rest.get(1), Some(b'+' | b'-')));
+            if rest.get(1 + sign).is_some_and(u8::is_ascii_digit) {
+                self.at += 1 + sign;
+                self.digits(u8::is_ascii_digit);
+                is_float = true;
+            }
+        }
+        if is_float { Kind::Float } else { self.unsigned_or_int() }
+    }
+
+    fn unsigned_or_int(&mut self) -> Kind {
+        if self.rest().starts_with(['u', 'U']) {
+            self.at += 1;
+            return Kind::Uint;
+        }
+        Kind::Int
+    }
+
+    /// Text or bytes, if that begins here: none within if it does not end.
+    fn text(&mut self) -> Option<Option<Kind>> {
+        let rest = self.rest();
+        let prefix = rest.bytes().take_while(|byte| b"rRbB".contains(byte)).take(3).count();
+        let marks = rest.get(..prefix)?.to_ascii_lowercase();
+        if !matches!(marks.as_str(), "" | "r" | "b" | "br") {
+            return None;
+        }
+        let quoted = rest.get(prefix..)?;
+        let quote = quoted.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+        let mark = quote.to_string();
+        let triple = mark.repeat(3);
+        let (open, is_long) = if quoted.starts_with(&triple) {
+            (triple, true)
+        } else {
+            (mark, false)
+        };
+        let body = quoted.get(open.len()..)?;
+        let Some(len) = end_of_text(body, &open, is_long, marks.contains('r')) else {
+            return Some(None);
+        };
+        self.at += prefix + open.len() * 2 + len;
+        Some(Some(if marks.contains('b') { Kind::Bytes } else { Kind::String }))
+    }
+}
+
+/// Bytes before the closing quote.
+fn end_of_text(body: &str, close: &str, is_long: bool, is_raw: bool) -> Option<usize> {
+    let mut characters = body.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '\\' if !is_raw => {
+                characters.next()?;
+            }
+            '\n' | '\r' if !is_long => return None,
+            _ if body.get(at..)?.starts_with(close) => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,102 @@
+//! Calls that are macros: they name variables for a part of themselves, or do not evaluate what they are given.
+
+use super::{
+    ast::{Bind, Call, Comprehension, Expr, Expression, Fold, OptionalMap, Select},
+    parser::{Outcome, Parser, SyntaxError, call},
+};
+
+/// A function called on nothing: `has(a.b)` is a macro.
+pub(crate) fn of_nothing(offset: u32, name: String, mut args: Vec<Expression>) -> Outcome<Expr> {
+    if name != "has" || args.len() != 1 {
+        return Ok(call(&name, args));
+    }
+    match args.pop().map(|argument| argument.expr) {
+        Some(Expr::Select(select)) => Ok(Expr::Select(Box::new(Select { test: true, ..*select }))),
+        _ => Err(invalid(offset, "invalid argument to has() macro")),
+    }
+}
+
+/// A function called on something.
+pub(crate) fn on_target(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
+    if let Some((fold, has_second, has_filter)) = comprehension(name, args.len()) {
+        return fold_of(target, fold, (has_second, has_filter), args);
+    }
+    match (name, <[Expression; 2]>::try_from(args)) {
+        ("optMap" | "optFlatMap", Ok([variable, body])) => Ok(Expr::OptionalMap(Box::new(OptionalMap {
+            target,
+            variable: simple_name(&variable)?,
+            body,
+            flat: name == "optFlatMap",
+        }))),
+        (_, args) => {
+            let args = args.map_or_else(|args| args, Vec::from);
+            bind_or_call(parser, target, name, args)
+        }
+    }
+}
+
+fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
+    let is_binding = parser.has_bindings && name == "bind" && target.expr == Expr::Ident("cel".to_owned());
+    let args = match <[Expression; 3]>::try_from(args) {
+        Ok([variable, value, body]) if is_binding => {
+            let variable = simple_name(&variable)?;
+            return Ok(Expr::Bind(Box::new(Bind { variable, value, body })));
+        }
+        Ok(args) => Vec::from(args),
+        Err(args) => args,
+    };
+    Ok(Expr::Call(Box::new(Call {
+        target: Some(target),
+        function: name.to_owned(),
+        args,
+    })))
+}
+
+/// The comprehension that a name stands for, with two variables or one, with a filter or without.
+fn comprehension(name: &str, arguments: usize) -> Option<(Fold, bool, bool)> {
+    Some(match (name, arguments) {
+        ("all", 2 | 3) => (Fold::All, arguments == 3, false),
+        ("exists", 2 | 3) => (Fold::Exists, arguments == 3, false),
+        ("exists_one" | "existsOne", 2 | 3) => (Fold::ExistsOne, arguments == 3, false),
+        ("filter", 2) => (Fold::Filter, false, false),
+        ("map", 2 | 3) => (Fold::List, false, arguments == 3),
+        ("transformList", 3 | 4) => (Fold::List, true, arguments == 4),
+        ("transformMap", 3 | 4) => (Fold::Values, true, arguments == 4),
+        ("transformMapEntry", 3 | 4) => (Fold::Entries, true, arguments == 4),
+        _ => return None,
+    })
+}
+
+fn fold_of(
+    range: Expression,
+    fold: Fold,
+    (has_second, has_filter): (bool, bool),
+    args: Vec<Expression>,
+) -> Outcome<Expr> {
+    let end = range.offset;
+    let mut args = args.into_iter();
+    let mut take = || args.next().ok_or_else(|| invalid(end, "argument is missing"));
+    let variable = simple_name(&take()?)?;
+    let second = if has_second { Some(simple_name(&take()?)?) } else { None };
+    let filter = if has_filter { Some(take()?) } else { None };
+    let body = take()?;
+    Ok(Expr::Comprehension(Box::new(Comprehension {
+        fold,
+        range,
+        variable,
+        second,
+        filter,
+        body,
+    })))
+}
+
+fn simple_name(part: &Expression) -> Outcome<String> {
+    match &part.expr {
+        Expr::Ident(name) if !name.starts_with('.') => Ok(name.clone()),
+        _ => Err(invalid(part.offset, "argument must be a simple name")),
+    }
+}
+
+fn invalid(offset: u32, text: &str) -> SyntaxError {
+    SyntaxError::At(usize::try_from(offset).unwrap_or(0), text.to_owned())
+}

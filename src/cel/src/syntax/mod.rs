@@ -1,0 +1,15 @@
+//! The syntax of expressions: tokens, the tree, macros, and what is wrong with a source that is no expression.
+
+pub(crate) mod ast;
+mod describe;
+mod lexer;
+mod literal;
+mod macros;
+mod parser;
+
+pub(crate) use describe::describe;
+pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
+
+/// What may stand where an operand is missing.
+const OPERANDS: &str =
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";

@@ -1,0 +1,157 @@
+//! Requests for resources that nobody stores: the handler of the resource answers, and this shows the answer.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpRequest,
+    http::{StatusCode, header},
+    web,
+};
+use serde_json::{Value, json};
+use trireme_machinery::{Object, protobuf};
+use trireme_registry::{
+    ApiSurface, ResourceDefinition, ServedVersion, VirtualCall, VirtualResource,
+    request::{Body, BodyFormat, CreateRequest, Target},
+    trace::TraceStep,
+};
+
+use super::{list, list_query, object};
+use crate::{
+    api::Shared,
+    body,
+    exchange::{Current, header_text},
+    negotiation::{self, MetaVersion, Produces, View, negotiate_without_tables},
+    options::{self, Write},
+    respond::{self, Answered},
+    views::{IncludeObject, Tables, partial, to_stored},
+};
+
+/// A request for a virtual resource.
+pub(crate) struct Call {
+    pub(crate) api: Shared,
+    pub(crate) exchange: Current,
+    pub(crate) http: HttpRequest,
+    pub(crate) definition: Arc<ResourceDefinition>,
+    /// The served version.
+    pub(crate) version: usize,
+    pub(crate) handler: Arc<dyn VirtualResource>,
+    pub(crate) surface: Arc<ApiSurface>,
+}
+
+impl Call {
+    fn target(&self) -> Target {
+        let info = &self.exchange.info;
+        Target {
+            version: self.version,
+            namespace: info.namespace().to_owned(),
+            name: info.path_name().to_owned(),
+            user: self.exchange.user(),
+            trace: self.exchange.trace.clone(),
+            fence: None,
+            deadline: self.exchange.deadline.get(),
+        }
+    }
+
+    fn circumstances(&self) -> VirtualCall {
+        VirtualCall {
+            definition: self.definition.clone(),
+            surface: self.surface.clone(),
+        }
+    }
+
+    fn served(&self) -> &ServedVersion {
+        let version = self.definition.versions.get(self.version);
+        version.unwrap_or_else(|| self.definition.stored())
+    }
+
+    fn table(&self, version: MetaVersion, include: IncludeObject, objects: Vec<Value>) -> Value {
+        let tables = Tables::new(&self.definition, self.version, version, include, &self.api.clock);
+        let rows = objects.into_iter().map(|object| tables.row_of_served(object)).collect();
+        tables.table(Object::new(), tables.columns(), rows)
+    }
+
+    fn partial(&self, object: Value, version: MetaVersion) -> Value {
+        let stored = to_stored(&self.definition, self.version, object);
+        partial(&self.definition, &stored, version)
+    }
+}
+
+/// POST: answers with what the handler made of the body, or with a `Status`.
+pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
+    let exchange = &call.exchange;
+    let accept = negotiate_without_tables(exchange.accept.as_deref(), Produces::Documents)?;
+    let content_type = header_text(call.http.headers(), header::CONTENT_TYPE);
+    let format = negotiation::body_format(content_type.as_deref())?;
+    if format == BodyFormat::Protobuf && !protobuf::describes(&call.definition.types, call.served().type_id) {
+        return Err(negotiation::no_protobuf());
+    }
+    let bytes = body::read(&call.api, exchange, &call.http, payload).await?;
+    exchange.trace.pass(TraceStep::BodyRead);
+    let request = CreateRequest {
+        target: call.target(),
+        body: Body { bytes, format },
+        options: options::read(&exchange.query, exchange.user_agent.as_deref(), Write::Create)?,
+    };
+    let done = call.handler.create(call.circumstances(), request).await?;
+    done.warnings.into_iter().for_each(|warning| exchange.warn(warning));
+    let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+    let object = done.object.unwrap_or_else(success);
+    Ok(respond::value(exchange, accept.format, StatusCode::CREATED, &object))
+}
+
+/// GET of one object.
+pub(crate) async fn get(call: &Call) -> Answered {
+    let shape = object::Shape::negotiate(&call.exchange)?;
+    let found = call.handler.get(call.circumstances(), call.target()).await?;
+    let value = match shape.accept.view {
+        View::Whole | View::MetadataList(_) => found,
+        View::Metadata(version) => call.partial(found, version),
+        View::Table(version) => call.table(version, shape.include, vec![found]),
+    };
+    Ok(respond::value(
+        &call.exchange,
+        shape.accept.format,
+        StatusCode::OK,
+        &value,
+    ))
+}
+
+/// GET of the collection.
+pub(crate) async fn list(call: &Call) -> Answered {
+    let shape = list::Shape::negotiate(&call.exchange, Produces::Lists)?;
+    let (selection, _) = list_query(&call.exchange.query).list(&call.definition, call.version)?;
+    let found = call
+        .handler
+        .list(call.circumstances(), call.target(), selection)
+        .await?;
+    let value = match shape.accept.view {
+        View::Table(version) => call.table(version, shape.include, found),
+        View::MetadataList(version) | View::Metadata(version) => {
+            let partial = found.into_iter().map(|object| call.partial(object, version));
+            whole("PartialObjectMetadataList", version.api_version(), partial.collect())
+        }
+        View::Whole => {
+            let items = found.into_iter().map(as_item).collect();
+            let api_version = call.served().group_version.to_string();
+            whole(&call.definition.list_kind, &api_version, items)
+        }
+    };
+    Ok(respond::value(
+        &call.exchange,
+        shape.accept.format,
+        StatusCode::OK,
+        &value,
+    ))
+}
+
+fn as_item(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
+    }
+    object
+}
+
+fn whole(kind: &str, api_version: &str, items: Vec<Value>) -> Value {
+    json!({"kind": kind, "apiVersion": api_version, "metadata": {}, "items": items})
+}

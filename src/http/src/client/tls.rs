@@ -1,0 +1,275 @@
+//! Whom a call trusts and whom it is.
+
+use std::{fmt, sync::Arc};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject as _},
+};
+use sha2::{Digest as _, Sha256};
+
+use super::connection::Protocols;
+
+/// Which servers are believed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Those that the machine trusts.
+    #[default]
+    System,
+    /// Those with a certificate of these CAs, PEM.
+    Ca(Vec<u8>),
+    /// Whoever answers: for what made its own certificate, to which nothing secret is sent.
+    Anybody,
+}
+
+/// A client certificate and its key, PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The certificate and those that lead to its CA.
+    pub certificate: Vec<u8>,
+    /// The key of the certificate.
+    pub key: Vec<u8>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity(..)")
+    }
+}
+
+/// What TLS settings are made from.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsOptions {
+    /// Which servers are believed.
+    pub trust: Trust,
+    /// The name in the server's certificate, if it is not the host of the endpoint.
+    pub server_name: Option<String>,
+    /// The certificate to show, if the server asks for one.
+    pub identity: Option<Identity>,
+}
+
+/// Why TLS options cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TlsOptionsError {
+    /// The CA bundle holds no certificate or a broken one.
+    #[error("the certificate authority of the server cannot be read")]
+    Ca,
+    /// The machine has no certificates of CAs that can be read.
+    #[error("the certificate authorities that this machine trusts cannot be read")]
+    System,
+    /// The client certificate or its key is broken, or they do not fit together.
+    #[error("the client certificate or its key cannot be used")]
+    Identity,
+    /// The server name is none.
+    #[error("{0:?} is no name of a server")]
+    ServerName(String),
+}
+
+/// TLS settings, ready for use. Made once and shared: calls with equal ones share connections.
+pub struct Tls {
+    any: Arc<ClientConfig>,
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
+    server_name: Option<ServerName<'static>>,
+    fingerprint: [u8; 32],
+}
+
+impl Tls {
+    /// Makes settings of options.
+    ///
+    /// # Errors
+    /// If a text is not as it should be.
+    pub fn new(options: &TlsOptions) -> Result<Arc<Self>, TlsOptionsError> {
+        let config = config(options)?;
+        let speaking = |protocols: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+            Arc::new(config)
+        };
+        let server_name = options.server_name.clone().map(|name| {
+            let wrong = TlsOptionsError::ServerName(name.clone());
+            ServerName::try_from(name).map_err(|_| wrong)
+        });
+        Ok(Arc::new(Self {
+            any: speaking(&[b"h2", b"http/1.1"]),
+            http1: speaking(&[b"http/1.1"]),
+            http2: speaking(&[b"h2"]),
+            server_name: server_name.transpose()?,
+            fingerprint: fingerprint(options),
+        }))
+    }
+
+    pub(super) fn config(&self, protocols: Protocols) -> Arc<ClientConfig> {
+        Arc::clone(match protocols {
+            Protocols::Any => &self.any,
+            Protocols::Http1 => &self.http1,
+            Protocols::Http2 => &self.http2,
+        })
+    }
+
+    pub(super) fn server_name(&self) -> Option<&ServerName<'static>> {
+        self.server_name.as_ref()
+    }
+
+    /// Equal for settings of equal options.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        self.fingerprint
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("server_name", &self.server_name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn fingerprint(options: &TlsOptions) -> [u8; 32] {
+    let (kind, ca) = match &options.trust {
+        Trust::System => ("system", &[][..]),
+        Trust::Ca(ca) => ("ca", ca.as_slice()),
+        Trust::Anybody => ("anybody", &[][..]),
+    };
+    let name = options.server_name.as_deref().unwrap_or_default();
+    let (certificate, key) = match &options.identity {
+        Some(identity) => (identity.certificate.as_slice(), identity.key.as_slice()),
+        None => (&[][..], &[][..]),
+    };
+    let mut hash = Sha256::new();
+    for part in [kind.as_bytes(), ca, name.as_bytes(), certificate, key] {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+fn config(options: &TlsOptions) -> Result<ClientConfig, TlsOptionsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the ciphers of these versions");
+    let builder = match &options.trust {
+        Trust::System => builder.with_root_certificates(system_roots()?),
+        Trust::Ca(ca) => builder.with_root_certificates(roots(ca)?),
+        Trust::Anybody => {
+            let any = Arc::new(AnyCertificate(provider));
+            builder.dangerous().with_custom_certificate_verifier(any)
+        }
+    };
+    let Some(identity) = &options.identity else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let chain = CertificateDer::pem_slice_iter(&identity.certificate).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|_| TlsOptionsError::Identity)?;
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| TlsOptionsError::Identity)?;
+    let config = builder.with_client_auth_cert(chain, key);
+    config.map_err(|_| TlsOptionsError::Identity)
+}
+
+fn roots(ca: &[u8]) -> Result<RootCertStore, TlsOptionsError> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(ca) {
+        let root = root.map_err(|_| TlsOptionsError::Ca)?;
+        roots.add(root).map_err(|_| TlsOptionsError::Ca)?;
+    }
+    if roots.is_empty() {
+        return Err(TlsOptionsError::Ca);
+    }
+    Ok(roots)
+}
+
+fn system_roots() -> Result<RootCertStore, TlsOptionsError> {
+    let mut roots = RootCertStore::empty();
+    let loaded = rustls_native_certs::load_native_certs();
+    for error in &loaded.errors {
+        tracing::warn!(%error, "a certificate authority of this machine cannot be read");
+    }
+    roots.add_parsable_certificates(loaded.certs);
+    if roots.is_empty() {
+        return Err(TlsOptionsError::System);
+    }
+    Ok(roots)
+}
+
+/// Takes every certificate whose key the server has.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_never_shown() {
+        let identity = Identity {
+            certificate: b"CERT".to_vec(),
+            key: b"SECRET".to_vec(),
+        };
+        let options = TlsOptions {
+            trust: Trust::Anybody,
+            identity: Some(identity),
+            ..TlsOptions::default()
+        };
+        let error = Tls::new(&options).expect_err("it is no certificate");
+        assert_eq!(error, TlsOptionsError::Identity);
+        assert!(!format!("{options:?} {error:?} {error}").contains("SECRET"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        let with = |trust, server_name: Option<&str>| {
+            let server_name = server_name.map(str::to_owned);
+            let options = TlsOptions {
+                trust,
+                server_name,
+                identity: None,
+            };
+            Tls::new(&options).err()
+        };
+        assert_eq!(with(Trust::Ca(Vec::new()), None), Some(TlsOptionsError::Ca));
+        assert_eq!(with(Trust::Ca(b"no PEM".to_vec()), None), Some(TlsOptionsError::Ca));
+        let name = with(Trust::Anybody, Some("a b"));
+        assert_eq!(name, Some(TlsOptionsError::ServerName("a b".to_owned())));
+        assert_eq!(with(Trust::Anybody, Some("a.example")), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! HTTP without Kubernetes in it: the only room that speaks it on the wire.
+//!
+//! ```text
+//! server     accept ─► TLS ─► hyper ─► bridge ─► Handler (an actix-web application behind filters)
+//! websocket  handshake of a request, messages over the connection that it becomes
+//! client     Call ─► breaker ─► pool of connections ─► Response, streaming
+//! ```
+//!
+//! Called by the edge, and by rooms and programs that call other servers. Promise: every wait for the other end is bounded; no type of a library below crosses into an error.
+
+pub mod client;
+pub mod server;
+#[cfg(test)]
+mod tests;
+pub mod websocket;

@@ -1,0 +1,226 @@
+//! One connection, from the TLS handshake to its end.
+
+use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc};
+
+use actix_web::http::header;
+use hyper::{
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpStream, sync::Notify};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::{
+    ConnectionLimits,
+    bridge::{self, BadHead},
+    client_certificate::ClientCertificate,
+    cork::Corked,
+    drive::{self, LocalExecutor},
+    guarded_io::{GuardedIo, Phase},
+    handler::Handler,
+    lifecycle::{Ending, Lifecycle},
+    stalls::{Fetched, Stalls},
+    tls::{ALPN_HTTP2, TlsProvider},
+    upgrade::{Upgrade, UpgradeSlot, Upgraded},
+    worker::Accepted,
+};
+
+/// Who is at the other end of a connection; an extension of every request.
+#[derive(Debug)]
+pub struct Peer {
+    /// The address: of the client or of the last proxy.
+    pub address: SocketAddr,
+    /// The client certificate, if one was given.
+    pub certificate: Option<ClientCertificate>,
+    /// What the connection is told of its end.
+    pub ending: Ending,
+}
+
+/// What all connections of a worker share.
+pub(super) struct Settings {
+    pub(super) tls: Arc<dyn TlsProvider>,
+    pub(super) limits: ConnectionLimits,
+    pub(super) lifecycle: Lifecycle,
+}
+
+/// Serves a connection to its end.
+pub(super) async fn serve<H: Handler>(accepted: Accepted, ending: Ending, settings: Rc<Settings>, handler: Rc<H>) {
+    let Accepted { socket, peer, permit } = accepted;
+    let handshake = tokio::time::timeout(settings.limits.handshake_timeout, shake_hands(socket, &settings));
+    let too_late = async {
+        settings.lifecycle.closing().cancelled().await;
+        tokio::time::sleep(settings.limits.linger).await;
+    };
+    let (stream, certificate) = tokio::select! {
+        biased;
+        result = handshake => match result {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return tracing::debug!(%peer, %error, "TLS handshake failed"),
+            Err(_) => return tracing::debug!(%peer, "TLS handshake timed out"),
+        },
+        () = too_late => return,
+    };
+    drop(permit);
+    let (_, session) = stream.get_ref();
+    let http2 = session.alpn_protocol() == Some(ALPN_HTTP2);
+    let peer = Rc::new(Peer {
+        address: peer,
+        certificate,
+        ending,
+    });
+    let ended = if http2 {
+        serve_http2(stream, &settings, handler, peer).await
+    } else {
+        serve_http1(stream, &settings, handler, peer).await
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error = &error as &dyn std::error::Error, "connection ended");
+    }
+}
+
+/// The connection, and the certificate of whoever is at its other end.
+type Connected = (TlsStream<TcpStream>, Option<ClientCertificate>);
+
+async fn shake_hands(socket: std::net::TcpStream, settings: &Settings) -> std::io::Result<Connected> {
+    let socket = TcpStream::from_std(socket)?;
+    // Without it, every HTTP/2 answer waits for the client's delayed acknowledgement: 44 ms.
+    socket.set_nodelay(true)?;
+    let tls = Arc::clone(&settings.tls).current();
+    let stream = TlsAcceptor::from(Arc::clone(tls.config())).accept(socket).await?;
+    let (_, session) = stream.get_ref();
+    let shown = session.peer_certificates();
+    let certificate = shown.and_then(|chain| ClientCertificate::shown(chain, tls, &settings.tls));
+    Ok((stream, certificate))
+}
+
+async fn serve_http1<H: Handler>(
+    stream: TlsStream<TcpStream>,
+    settings: &Settings,
+    handler: Rc<H>,
+    peer: Rc<Peer>,
+) -> hyper::Result<()> {
+    let limits = &settings.limits;
+    let phase = Rc::new(Phase::default());
+    let io = GuardedIo::new(stream, limits.write_stall_timeout).with_head_timeout(&phase, limits.header_timeout);
+    let slot = Rc::new(UpgradeSlot::default());
+    let ending = peer.ending.clone();
+    let (upgrades, served) = (Rc::clone(&slot), Rc::clone(&phase));
+    let service = service_fn(move |request| {
+        let serving = Phase::serving(&served);
+        let (handler, peer, two_lengths) = (Rc::clone(&handler), Rc::clone(&peer), served.has_two_lengths());
+        let upgrades = Rc::clone(&upgrades);
+        async move {
+            if two_lengths {
+                return Ok(bridge::refusal(&*handler, BadHead::TwoLengths, serving));
+            }
+            answer(handler, request, peer, || serving, Some(upgrades)).await
+        }
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        // hyper's timeout also runs between requests, so it is the one for idle connections; `GuardedIo` has the other.
+        .header_read_timeout(limits.idle_timeout)
+        .max_header_size(usize::try_from(limits.header_bytes).unwrap_or(usize::MAX))
+        .serve_connection(TokioIo::new(io), service);
+    let connected = Pin::new(&mut connection);
+    drive::http1(connected, &phase, &ending, &settings.lifecycle, limits.linger).await?;
+    let Some(upgrade) = slot.take() else { return Ok(()) };
+    // hyper's own upgrades need a stream that may change threads, which those of a worker may not.
+    let parts = connection.into_parts();
+    let upgraded = Upgraded {
+        io: parts.io.into_inner().without_head_timeout(),
+        read_ahead: parts.read_buf,
+        limits: limits.clone(),
+    };
+    serve_upgraded(upgrade, upgraded, &settings.lifecycle).await;
+    Ok(())
+}
+
+async fn serve_upgraded(upgrade: Upgrade, upgraded: Upgraded, lifecycle: &Lifecycle) {
+    tokio::select! {
+        biased;
+        () = lifecycle.gone().cancelled() => {}
+        _ = upgrade.run(upgraded) => {}
+    }
+}
+
+async fn serve_http2<H: Handler>(
+    stream: TlsStream<TcpStream>,
+    settings: &Settings,
+    handler: Rc<H>,
+    peer: Rc<Peer>,
+) -> hyper::Result<()> {
+    let limits = &settings.limits;
+    let stream = Corked::new(GuardedIo::new(stream, limits.write_stall_timeout));
+    let stalls = Rc::new(Stalls::default());
+    let (watched, first_request) = (Rc::clone(&stalls), Rc::new(Notify::new()));
+    let (ending, requested) = (peer.ending.clone(), Rc::clone(&first_request));
+    let service = service_fn(move |request| {
+        requested.notify_one();
+        let (handler, peer, stalls) = (Rc::clone(&handler), Rc::clone(&peer), Rc::clone(&watched));
+        // In a box, as hyper keeps the place that it takes for as long as the answer's body lasts: a watch.
+        Box::pin(answer(handler, request, peer, move || Stalls::watch(&stalls), None))
+    });
+    let connection = http2::Builder::new(LocalExecutor)
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits.concurrent_streams)
+        .max_header_list_size(limits.header_bytes)
+        .max_pending_accept_reset_streams(limits.pending_reset_streams)
+        .max_local_error_reset_streams(limits.pending_reset_streams)
+        .keep_alive_interval(limits.ping_interval)
+        .keep_alive_timeout(limits.ping_timeout)
+        .serve_connection(TokioIo::new(stream.handle()), service);
+    tokio::pin!(connection);
+    let turns = stream.turns(connection);
+    tokio::pin!(turns);
+    tokio::select! {
+        ended = drive::http2(turns, first_request, &ending, &settings.lifecycle, limits.linger) => ended,
+        () = stalls.too_long(limits.write_stall_timeout) => {
+            tracing::debug!("the client gives no window for its answers");
+            Ok(())
+        }
+    }
+}
+
+/// Answers a request; `in_progress` makes what is held until the answer has been fetched.
+async fn answer<H: Handler, G: Fetched + Unpin>(
+    handler: Rc<H>,
+    request: http::Request<hyper::body::Incoming>,
+    peer: Rc<Peer>,
+    in_progress: impl FnOnce() -> G,
+    upgrades: Option<Rc<UpgradeSlot>>,
+) -> Result<http::Response<bridge::ResponseBody<G>>, Infallible> {
+    Ok(match bridge::request(request, &peer) {
+        Ok((request, unread)) => {
+            let http2 = request.version() == actix_web::http::Version::HTTP_2;
+            let wants_head = request.method() == actix_web::http::Method::HEAD;
+            let mut response = handler.handle(request).await;
+            // A stream of HTTP/2 can be reset without its answer being lost.
+            if !http2 {
+                unread.discard().await;
+            }
+            let upgrade = response.extensions_mut().remove::<Upgrade>();
+            match (upgrade, upgrades) {
+                (Some(upgrade), Some(slot)) => slot.put(upgrade),
+                _ => say_whether_it_ends(&peer.ending, http2, response.headers_mut()),
+            }
+            let response = bridge::response(response, in_progress());
+            match http2 && wants_head {
+                true => bridge::head_of(response),
+                false => response,
+            }
+        }
+        Err(error) => bridge::refusal(&*handler, error, in_progress()),
+    })
+}
+
+/// HTTP/1.1 says in an answer that the connection ends, HTTP/2 says it beside them. Handlers need not know: an answer that
+/// says `Connection: close` ends either.
+fn say_whether_it_ends(ending: &Ending, http2: bool, headers: &mut header::HeaderMap) {
+    if http2 && headers.remove(header::CONNECTION).next().is_some() {
+        ending.leave();
+    } else if !http2 && ending.is_leaving() {
+        headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+    }
+}

@@ -1,0 +1,178 @@
+//! Certificates and keys of the server, and the trust in those of clients.
+
+use std::sync::Arc;
+
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject},
+    server::{
+        VerifierBuilderError, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
+};
+
+use super::client_certificate::Untrusted;
+
+/// HTTP/2 in ALPN.
+pub(super) const ALPN_HTTP2: &[u8] = b"h2";
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// Gives each new connection its TLS settings, so that certificates can be exchanged while the server runs.
+pub trait TlsProvider: Send + Sync + 'static {
+    /// The settings as of now.
+    fn current(self: Arc<Self>) -> Arc<Tls>;
+}
+
+/// Settings that never change.
+impl TlsProvider for Tls {
+    fn current(self: Arc<Self>) -> Arc<Tls> {
+        self
+    }
+}
+
+/// How connections are made, and which certificates of clients are trusted.
+#[derive(Debug)]
+pub struct Tls {
+    config: Arc<ServerConfig>,
+    /// Without it clients are asked for no certificate.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl Tls {
+    /// How connections are made.
+    pub fn config(&self) -> &Arc<ServerConfig> {
+        &self.config
+    }
+
+    /// Judges the certificates that a client has shown, its own first; `None` if it has shown none, or if clients are
+    /// asked for none. The handshake has proved that it holds the key.
+    pub(super) fn judge(&self, shown: &[CertificateDer<'_>]) -> Option<Result<(), Untrusted>> {
+        let (own, intermediates) = shown.split_first()?;
+        let clients = self.clients.as_ref()?;
+        let verified = clients.verify_client_cert(own, intermediates, UnixTime::now());
+        Some(verified.map(drop).map_err(|error| {
+            tracing::debug!(%error, "client certificate not trusted");
+            Untrusted
+        }))
+    }
+}
+
+/// Takes any certificate whose key the client holds: one that is not trusted is answered with 401, which a client can
+/// read and a load balancer can tell from a replica that is broken, and a valid token beside it counts.
+#[derive(Debug)]
+struct JudgedAfterwards(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for JudgedAfterwards {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
+
+/// Why TLS settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The certificate file holds no certificate or a broken one.
+    #[error("the serving certificate cannot be read")]
+    Certificate(#[source] rustls::pki_types::pem::Error),
+    /// The key file holds no key or a broken one.
+    #[error("the private key cannot be read")]
+    Key(#[source] rustls::pki_types::pem::Error),
+    /// The client CA file holds no certificate or a broken one.
+    #[error("the client CA cannot be read")]
+    ClientCa(#[source] rustls::pki_types::pem::Error),
+    /// A client CA certificate is not usable as one.
+    #[error("a client CA certificate is not usable")]
+    ClientCaUnusable(#[source] rustls::Error),
+    /// The client CA file is of no use.
+    #[error("client certificates cannot be verified")]
+    Verifier(#[source] VerifierBuilderError),
+    /// Certificate and key do not fit together.
+    #[error("certificate and key do not fit together")]
+    Mismatch(#[source] rustls::Error),
+}
+
+/// TLS settings from PEM texts. With client CAs, of which each text must hold one at least, clients are asked for a
+/// certificate; none is fine.
+///
+/// # Errors
+/// If one of the texts is not as it should be.
+pub fn tls_from_pem<T: AsRef<[u8]>>(certificates: &[u8], key: &[u8], client_cas: &[T]) -> Result<Tls, TlsError> {
+    let chain = certificates_of(certificates).map_err(TlsError::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(TlsError::Mismatch)?;
+    let roots = roots_of(client_cas)?;
+    let clients = match roots.is_empty() {
+        true => None,
+        false => Some(
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(TlsError::Verifier)?,
+        ),
+    };
+    let builder = match &clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(Arc::new(JudgedAfterwards(Arc::clone(clients)))),
+    };
+    let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Mismatch)?;
+    config.alpn_protocols = vec![ALPN_HTTP2.to_vec(), ALPN_HTTP1.to_vec()];
+    let config = Arc::new(config);
+    Ok(Tls { config, clients })
+}
+
+fn roots_of<T: AsRef<[u8]>>(client_cas: &[T]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for pem in client_cas {
+        for root in certificates_of(pem.as_ref()).map_err(TlsError::ClientCa)? {
+            roots.add(root).map_err(TlsError::ClientCaUnusable)?;
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates_of(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, rustls::pki_types::pem::Error> {
+    let all = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>()?;
+    if all.is_empty() {
+        return Err(rustls::pki_types::pem::Error::NoItemsFound);
+    }
+    Ok(all)
+}

@@ -1,0 +1,351 @@
+//! Real sockets, real TLS, a tiny application.
+
+mod client;
+mod farewell;
+mod http2;
+mod kit;
+mod websockets;
+
+use std::{io, sync::Arc, time::Duration};
+
+use http::{Request, StatusCode, Version};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::server::{ConnectionLimits, Peer};
+use kit::{Ca, Server, body, get};
+
+#[tokio::test]
+async fn both_protocols_are_spoken_as_the_client_prefers() {
+    let server = Server::start().await;
+    for (alpn, version) in [("h2", Version::HTTP_2), ("http/1.1", Version::HTTP_11)] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let response = client.send(get("/hello?x=1")).await.expect("answers");
+        assert_eq!((response.status(), response.version()), (StatusCode::OK, version));
+        assert_eq!(body(response).await.expect("arrives"), "GET /hello?x=1");
+    }
+}
+
+#[tokio::test]
+async fn bodies_pass_through_in_both_directions() {
+    let server = Server::start().await;
+    let sent = "0123456789abcdef".repeat(32 * 1024);
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let request = Request::post("https://localhost/echo")
+            .body(sent.clone())
+            .expect("is a request");
+        let response = client.send(request).await.expect("answers");
+        assert!(body(response).await.expect("arrives") == sent, "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_tells_the_length_of_a_body_that_does_not_come() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        for path in ["/hello", "/again"] {
+            let request = Request::head(format!("https://localhost{path}")).body(String::new());
+            let response = client.send(request.expect("is a request")).await.expect("answers");
+            let length = response
+                .headers()
+                .get("content-length")
+                .and_then(|length| length.to_str().ok());
+            assert_eq!((response.status(), length), (StatusCode::OK, Some("11")), "{alpn}");
+            assert_eq!(body(response).await.expect("nothing comes"), "", "{alpn}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_before_the_end_of_the_body_is_not_lost() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let huge = "x".repeat(8 * 1024 * 1024);
+        let request = Request::post("https://localhost/whoever")
+            .body(huge)
+            .expect("is a request");
+        let response = client.send(request).await.expect("answers");
+        assert_eq!(body(response).await.expect("arrives"), "POST /whoever", "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn client_certificates_are_asked_for_and_verified() {
+    let server = Server::start().await;
+    let mut named = server.client_as("h2", &server.ca, "alice").await.expect("connects");
+    let response = named.send(get("/whoami")).await.expect("answers");
+    assert_eq!(body(response).await.expect("arrives"), "alice of [\"dev\"]");
+
+    let mut nameless = server.client("h2").await.expect("connects");
+    let response = nameless.send(get("/whoami")).await.expect("answers");
+    assert_eq!(body(response).await.expect("arrives"), "nobody");
+
+    for alpn in ["h2", "http/1.1"] {
+        let mut stranger = server.client_as(alpn, &Ca::new(), "alice").await.expect("connects");
+        let response = stranger.send(get("/whoami")).await.expect("answers");
+        let told = body(response).await.expect("arrives");
+        assert_eq!(told, "the client certificate is not trusted", "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn shutdown_lets_http2_requests_finish_and_says_goaway() {
+    let server = Server::start().await;
+    let mut client = server.client("h2").await.expect("connects");
+    let slow = client.begin(get("/wait"));
+    server.gate.wait_for_arrivals(1).await;
+
+    let (gate, stopped) = server.shutdown();
+    client.until_goaway().await;
+    gate.open();
+    let response = slow
+        .await
+        .expect("is not cancelled")
+        .expect("the running request is answered");
+    assert_eq!(body(response).await.expect("arrives"), "done");
+    client.closed().await;
+    stopped.await;
+}
+
+#[tokio::test]
+async fn shutdown_closes_http1_connections_after_their_request() {
+    let server = Server::start().await;
+    let mut client = server.client("http/1.1").await.expect("connects");
+    let slow = client.begin(get("/wait"));
+    server.gate.wait_for_arrivals(1).await;
+
+    let mut idle = server.client("http/1.1").await.expect("connects");
+    assert!(idle.send(get("/hello")).await.is_ok());
+    let (gate, stopped) = server.shutdown();
+    idle.closed().await;
+    gate.open();
+    let response = slow
+        .await
+        .expect("is not cancelled")
+        .expect("the running request is answered");
+    assert_eq!(
+        response.headers().get("connection").and_then(|v| v.to_str().ok()),
+        Some("close")
+    );
+    assert_eq!(body(response).await.expect("arrives"), "done");
+    client.closed().await;
+    stopped.await;
+}
+
+#[tokio::test]
+async fn a_stopped_server_listens_no_more() {
+    let server = Server::start().await;
+    let address = server.address();
+    let (_, stopped) = server.shutdown();
+    stopped.await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn idle_connections_end_with_the_server() {
+    let server = Server::start().await;
+    let mut clients = Vec::new();
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        assert!(client.send(get("/hello")).await.is_ok());
+        clients.push(client);
+    }
+    let (_, stopped) = server.shutdown();
+    for client in clients {
+        client.closed().await;
+    }
+    stopped.await;
+}
+
+#[tokio::test]
+async fn oversize_headers_are_refused() {
+    let server = Server::start().await;
+    for alpn in ["h2", "http/1.1"] {
+        let mut client = server.client(alpn).await.expect("connects");
+        let mut request = get("/hello");
+        let huge = "x".repeat(70 * 1024).parse().expect("is a header value");
+        request.headers_mut().insert("x-huge", huge);
+        let response = client.send(request).await.expect("answers");
+        assert_eq!(response.status(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "{alpn}");
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    for sent in ["", "GET / HTTP/1.1\r\nHost: localhost\r\n"] {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        stream.write_all(sent.as_bytes()).await.expect("is taken");
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer).await.map_err(|error| error.kind());
+        assert!(
+            matches!(ended, Ok(_) | Err(io::ErrorKind::UnexpectedEof)),
+            "after {sent:?}: {ended:?}"
+        );
+        let begun = if sent.is_empty() { &b""[..] } else { b"HTTP/1.1 408 " };
+        assert!(
+            answer.starts_with(begun) && answer.is_empty() == sent.is_empty(),
+            "after {sent:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_connection_may_idle_for_longer_than_a_head_may_take() {
+    let server = Server::start_with(ConnectionLimits {
+        header_timeout: Duration::from_millis(200),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut client = server.client("http/1.1").await.expect("connects");
+    assert!(client.send(get("/hello")).await.is_ok());
+    // A second connection outlives the time that the first one would have had.
+    let mut other = server.raw("http/1.1").await.expect("connects");
+    assert!(ends(&mut other).await);
+    assert!(client.send(get("/hello")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_happen_ends_the_connection() {
+    let server = Server::start_with(ConnectionLimits {
+        handshake_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut socket = tokio::net::TcpStream::connect(server.address())
+        .await
+        .expect("connects");
+    assert!(ends(&mut socket).await);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_no_answer_is_cut_off() {
+    let server = Server::start_with(ConnectionLimits {
+        write_stall_timeout: Duration::from_millis(50),
+        ..ConnectionLimits::default()
+    })
+    .await;
+    let mut stream = server.raw("http/1.1").await.expect("connects");
+    stream
+        .write_all(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .expect("is taken");
+    server.gate.wait_for_arrivals(1).await;
+    server.gate.wait_for_departures(1).await;
+}
+
+#[tokio::test]
+async fn a_refused_head_is_answered_however_much_follows() {
+    let server = Server::start().await;
+    for _ in 0..5 {
+        let mut stream = server.raw("http/1.1").await.expect("connects");
+        let huge = "x".repeat(2 * 1024 * 1024);
+        let request = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {huge}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("is taken");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.expect("there is an answer");
+        assert_eq!(&answer, b"HTTP/1.1 431");
+    }
+}
+
+#[test]
+fn clients_have_a_bounded_time() {
+    let limits = ConnectionLimits::default();
+    let seconds = [
+        limits.handshake_timeout,
+        limits.header_timeout,
+        limits.write_stall_timeout,
+        limits.idle_timeout,
+    ];
+    assert_eq!(seconds.map(|limit| limit.as_secs()), [10, 10, 60, 90]);
+    assert_eq!((limits.header_bytes, limits.concurrent_streams), (64 * 1024, 250));
+}
+
+/// Whether the server closes the connection.
+async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
+    let mut rest = Vec::new();
+    matches!(
+        stream.read_to_end(&mut rest).await.map_err(|error| error.kind()),
+        Ok(_) | Err(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+    )
+}
+
+/// What the tiny application says of the other end.
+fn describe(peer: &Peer) -> String {
+    let Some(certificate) = &peer.certificate else {
+        return "nobody".to_owned();
+    };
+    match certificate.verdict() {
+        None => "nobody".to_owned(),
+        Some(Ok(())) => subject(certificate.der()),
+        Some(Err(error)) => error.to_string(),
+    }
+}
+
+/// The common name and the organizations of a certificate.
+fn subject(der: &[u8]) -> String {
+    let (_, certificate) = x509_parser::parse_x509_certificate(der).expect("it was verified");
+    let subject = certificate.subject();
+    let names = |names: &mut dyn Iterator<Item = &x509_parser::x509::AttributeTypeAndValue<'_>>| {
+        let names = names.map(|name| name.as_str().expect("it is text").to_owned());
+        names.collect::<Vec<_>>()
+    };
+    let common_names = names(&mut subject.iter_common_name());
+    let organizations = names(&mut subject.iter_organization());
+    format!("{} of {organizations:?}", common_names.join(" "))
+}
+
+/// Lets requests wait in the application until a test has seen them.
+#[derive(Clone, Default)]
+struct Gate(Arc<GateState>);
+
+#[derive(Default)]
+struct GateState {
+    arrived: tokio::sync::watch::Sender<usize>,
+    departed: tokio::sync::watch::Sender<usize>,
+    opened: tokio::sync::watch::Sender<bool>,
+}
+
+/// A request that waits.
+struct Arrival(Gate);
+
+impl Gate {
+    fn open(&self) {
+        self.0.opened.send_replace(true);
+    }
+
+    fn arrive(&self) -> Arrival {
+        self.0.arrived.send_modify(|count| *count += 1);
+        Arrival(self.clone())
+    }
+
+    async fn pass(&self) {
+        let _arrival = self.arrive();
+        let _ = self.0.opened.subscribe().wait_for(|opened| *opened).await;
+    }
+
+    async fn wait_for_arrivals(&self, count: usize) {
+        let _ = self.0.arrived.subscribe().wait_for(|arrived| *arrived >= count).await;
+    }
+
+    async fn wait_for_departures(&self, count: usize) {
+        let _ = self
+            .0
+            .departed
+            .subscribe()
+            .wait_for(|departed| *departed >= count)
+            .await;
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.0.0.departed.send_modify(|count| *count += 1);
+    }
+}

@@ -1,0 +1,17 @@
+//! WebSockets: the handshake of a request that asks for one, and messages over the connection that it becomes.
+//!
+//! ```text
+//! handler: Handshake::of(request) ─► 101 with an Upgrade ─► hyper writes it ─► serve(connection, messages)
+//! ```
+//!
+//! Called by handlers whose answer is a stream.
+//! Promise: a client that closes, breaks the protocol, takes nothing or stays silent ends the stream; a stream that ends
+//! and a server that stops say so with a close frame. HTTP/1.1 only, as kube-apiserver.
+
+mod handshake;
+mod offer;
+mod socket;
+
+pub use handshake::{Handshake, Refused};
+pub use offer::{is_offered, protocols};
+pub use socket::serve;

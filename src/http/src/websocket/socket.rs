@@ -1,0 +1,119 @@
+//! Messages from the server over a connection that has become a WebSocket.
+
+use std::{pin::pin, time::Duration};
+
+use bytes::Bytes;
+use futures_util::{SinkExt, Stream, StreamExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    time::{Instant, sleep, timeout},
+};
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        Error, Message,
+        protocol::{
+            CloseFrame, Role, WebSocketConfig,
+            frame::{Utf8Bytes, coding::CloseCode},
+        },
+    },
+};
+
+use crate::server::{Ending, Upgraded};
+
+/// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
+const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 4 * 1024;
+/// How long a client may take to answer a close frame; there is nothing left to lose then.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Sends each of the batches' texts as a message, each batch in one go, until there are no more or the client goes. Comes to the bytes of the messages.
+pub async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, ending: Ending) -> u64 {
+    let config = WebSocketConfig::default()
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .max_message_size(Some(LARGEST_MESSAGE_BYTES))
+        .max_frame_size(Some(LARGEST_MESSAGE_BYTES));
+    let heartbeat = (upgraded.limits.ping_interval, upgraded.limits.write_stall_timeout);
+    let read_ahead = upgraded.read_ahead.to_vec();
+    let mut socket = WebSocketStream::from_partially_read(upgraded.io, read_ahead, Role::Server, Some(config)).await;
+    let mut bytes = 0;
+    match exchange(&mut socket, batches, heartbeat, &mut bytes).await {
+        Ok(End::Finished) if ending.watches().is_cancelled() => say_goodbye(&mut socket, CloseCode::Away).await,
+        Ok(End::Finished) => say_goodbye(&mut socket, CloseCode::Normal).await,
+        Ok(End::Closed) => drop(timeout(CLOSE_PATIENCE, socket.get_mut().shutdown()).await),
+        Ok(End::Silent) => tracing::debug!("a WebSocket is cut off whose client does not answer"),
+        Err(Error::Capacity(_)) => say_goodbye(&mut socket, CloseCode::Size).await,
+        Err(Error::Protocol(_)) => say_goodbye(&mut socket, CloseCode::Protocol).await,
+        Err(Error::Utf8(_)) => say_goodbye(&mut socket, CloseCode::Invalid).await,
+        Err(error) => tracing::debug!(%error, "a WebSocket broke off"),
+    }
+    bytes
+}
+
+/// How a WebSocket ends that does not break.
+enum End {
+    /// There are no more batches.
+    Finished,
+    /// The client has closed it, and its close frame is answered.
+    Closed,
+    /// The client does not answer pings.
+    Silent,
+}
+
+async fn exchange<T: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut WebSocketStream<T>,
+    batches: impl Stream<Item = Vec<Bytes>>,
+    (ping_interval, patience): (Duration, Duration),
+    bytes: &mut u64,
+) -> Result<End, Error> {
+    let mut batches = pin!(batches);
+    let mut timer = pin!(sleep(ping_interval));
+    let mut pinged = false;
+    loop {
+        tokio::select! {
+            // An answer that came while a batch was on its way counts before the timer.
+            biased;
+            received = socket.next() => {
+                // Pings and the close frame are answered within `next`.
+                if received.transpose()?.is_none() {
+                    return Ok(End::Closed);
+                }
+                pinged = false;
+                timer.as_mut().reset(Instant::now() + ping_interval);
+            }
+            () = timer.as_mut() => {
+                if std::mem::replace(&mut pinged, true) {
+                    return Ok(End::Silent);
+                }
+                socket.send(Message::Ping(Bytes::new())).await?;
+                timer.as_mut().reset(Instant::now() + patience);
+            }
+            batch = batches.next() => {
+                let Some(batch) = batch else { return Ok(End::Finished) };
+                for text in batch {
+                    *bytes += u64::try_from(text.len()).unwrap_or(0);
+                    let text = Utf8Bytes::try_from(text).map_err(|error| Error::Utf8(error.to_string()))?;
+                    socket.feed(Message::Text(text)).await?;
+                }
+                socket.flush().await?;
+            }
+        }
+    }
+}
+
+/// Sends a close frame, waits for the client's and ends the connection.
+async fn say_goodbye<T: AsyncRead + AsyncWrite + Unpin>(socket: &mut WebSocketStream<T>, code: CloseCode) {
+    let reason = Utf8Bytes::default();
+    let goodbye = async {
+        socket.close(Some(CloseFrame { code, reason })).await?;
+        while let Some(Ok(_)) = socket.next().await {}
+        let io = socket.get_mut();
+        io.shutdown().await?;
+        // A connection that is dropped while its client still sends is reset, and the close frame lost with it.
+        let mut unread = [0; READ_BUFFER_BYTES];
+        while io.read(&mut unread).await? > 0 {}
+        Ok::<_, Error>(())
+    };
+    // A client that is gone already has no use for it.
+    let _ = timeout(CLOSE_PATIENCE, goodbye).await;
+}

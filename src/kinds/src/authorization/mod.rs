@@ -1,3 +1,0 @@
-//! `authorization.k8s.io`: what reviews of access must be.
-
-pub mod accessreviews;

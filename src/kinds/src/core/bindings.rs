@@ -1,0 +1,34 @@
+//! Bindings: a POST to the collection is one to the `binding` subresource of the pod that the body names.
+
+use futures_util::future::BoxFuture;
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    VirtualCall, VirtualResource,
+    request::CreateRequest,
+    subresource::{SubresourceCreateRequest, SubresourceCreated},
+};
+
+/// Passes bindings on to the pods.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PodBindings;
+
+impl VirtualResource for PodBindings {
+    fn create<'a>(
+        &'a self,
+        call: VirtualCall,
+        request: CreateRequest,
+    ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
+        Box::pin(async move {
+            let pods = call.surface.find("", "v1", "pods");
+            let pods = pods.ok_or_else(|| ApiError::internal("pods are not served"))?;
+            let command = SubresourceCreateRequest {
+                target: request.target,
+                subresource: "binding".to_owned(),
+                body: request.body,
+                options: request.options,
+                routes: call.surface,
+            };
+            pods.registry.create_subresource(command).await
+        })
+    }
+}

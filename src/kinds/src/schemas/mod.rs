@@ -1,0 +1,60 @@
+//! The schemas of the built-in types, as OpenAPI documents show them.
+
+mod enums;
+
+use std::{
+    fmt::Write as _,
+    sync::{Arc, LazyLock},
+};
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use trireme_registry::{OpenApiFragment, SchemaSource};
+
+use crate::data;
+
+/// The one source of all built-in resources: sharing it is what makes them one API in the documents.
+static BUILT_IN: LazyLock<Arc<BuiltInSchemas>> = LazyLock::new(|| {
+    let digest = Sha256::new()
+        .chain_update(data::packed_definitions())
+        .chain_update(enums::TABLE)
+        .finalize();
+    let digest = digest.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    });
+    Arc::new(BuiltInSchemas { digest })
+});
+
+/// The schemas of all built-in types and of the API machinery.
+struct BuiltInSchemas {
+    digest: String,
+}
+
+impl SchemaSource for BuiltInSchemas {
+    fn component(&self, name: &str) -> Option<Arc<Value>> {
+        let mut schema = data::definitions().get(name)?.clone();
+        enums::add(&mut schema, name);
+        Some(Arc::new(schema))
+    }
+
+    fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// The schemas of all built-in types and of the API machinery.
+pub fn schemas() -> Arc<dyn SchemaSource> {
+    BUILT_IN.clone()
+}
+
+/// The fragment of every built-in resource.
+pub(crate) fn fragment() -> OpenApiFragment {
+    OpenApiFragment::new(schemas())
+}
+
+#[cfg(test)]
+mod discovery_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Where the decoder stands: a chain of links on the stack, from which the two notations of Kubernetes' messages are
+//! made once there is something to say.
+
+use super::types::{Field, TypeId};
+
+#[derive(Clone, Copy)]
+pub(super) struct DecodePath<'a> {
+    parent: Option<&'a DecodePath<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(TypeId, &'a Field),
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> DecodePath<'a> {
+    pub(super) const fn root() -> DecodePath<'static> {
+        DecodePath {
+            parent: None,
+            step: Step::Root,
+        }
+    }
+
+    const fn step<'b>(&'b self, step: Step<'b>) -> DecodePath<'b>
+    where
+        'a: 'b,
+    {
+        DecodePath {
+            parent: Some(self),
+            step,
+        }
+    }
+
+    pub(super) const fn field<'b>(&'b self, owner: TypeId, field: &'b Field) -> DecodePath<'b>
+    where
+        'a: 'b,
+    {
+        self.step(Step::Field(owner, field))
+    }
+
+    pub(super) const fn key<'b>(&'b self, key: &'b str) -> DecodePath<'b>
+    where
+        'a: 'b,
+    {
+        self.step(Step::Key(key))
+    }
+
+    pub(super) const fn index<'b>(&'b self, index: usize) -> DecodePath<'b>
+    where
+        'a: 'b,
+    {
+        self.step(Step::Index(index))
+    }
+
+    /// The field at or above this place, the struct that holds it, and how many list items and map entries lie between.
+    pub(super) fn innermost_field(&self) -> Option<(TypeId, &'a Field, usize)> {
+        let mut place = self;
+        let mut depth = 0;
+        loop {
+            match place.step {
+                Step::Root => return None,
+                Step::Field(owner, field) => return Some((owner, field, depth)),
+                Step::Key(_) | Step::Index(_) => depth += 1,
+            }
+            place = place.parent?;
+        }
+    }
+
+    /// The fields' names joined by dots, without list items and map keys: `spec.containers.ports`.
+    pub(super) fn field_path(&self) -> String {
+        let mut out = self.parent.map(DecodePath::field_path).unwrap_or_default();
+        if let Step::Field(_, field) = self.step {
+            join(&mut out, &field.name);
+        }
+        out
+    }
+
+    /// The full path of `name` in the struct at this place: `spec.containers[0].alien`.
+    pub(super) fn full_path_of(&self, name: &str) -> String {
+        let mut out = self.full_path();
+        join(&mut out, name);
+        out
+    }
+
+    fn full_path(&self) -> String {
+        let mut out = self.parent.map(DecodePath::full_path).unwrap_or_default();
+        match self.step {
+            Step::Root => {}
+            Step::Field(_, field) => join(&mut out, &field.name),
+            Step::Key(key) => join(&mut out, key),
+            Step::Index(index) => out.push_str(&format!("[{index}]")),
+        }
+        out
+    }
+}
+
+fn join(path: &mut String, name: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+}

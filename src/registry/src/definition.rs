@@ -1,0 +1,260 @@
+//! The definition of a resource: data, plus its strategy.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use trireme_machinery::{
+    GroupKind, GroupResource, GroupVersion, GroupVersionKind,
+    schema::{TypeId, TypeTable},
+};
+
+use crate::{
+    documents::OpenApiFragment,
+    selectable::SelectableFields,
+    strategy::{SideEffects, Strategy},
+    verb::Verbs,
+};
+
+/// Everything that is known of a resource: names, scope, verbs, versions, subresources, behaviour. Built-in kinds,
+/// custom resources and resources that are served but not stored have one; it is shared and never changed.
+#[derive(Clone)]
+pub struct ResourceDefinition {
+    /// Group and plural.
+    pub resource: GroupResource,
+    /// The singular, which clients accept too.
+    pub singular: Arc<str>,
+    /// Short names, such as `po`.
+    pub short_names: Vec<Arc<str>>,
+    /// Categories, such as `all`.
+    pub categories: Vec<Arc<str>>,
+    /// The kind's name.
+    pub kind: Arc<str>,
+    /// The list kind's name.
+    pub list_kind: Arc<str>,
+    /// Objects live in namespaces.
+    pub namespaced: bool,
+    /// The verbs that are served on the object itself and on its collection.
+    pub verbs: Verbs,
+    /// The subresources, sorted by name.
+    pub subresources: Vec<SubresourceDefinition>,
+    /// The key prefix of stored objects, without a slash at the end: `/registry/pods`. Empty if nothing is stored.
+    pub storage_prefix: Arc<str>,
+    /// The version that objects are stored in; an index into `versions`.
+    pub storage_version: usize,
+    /// All versions that are served, preferred first.
+    pub versions: Vec<ServedVersion>,
+    /// The types that the schemas of the versions and of the subresources' bodies are part of.
+    pub types: Arc<TypeTable>,
+    /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`.
+    pub selectable: SelectableFields,
+    /// Where `/scale` reads and writes, if it is served.
+    pub scale: Option<ScalePaths>,
+    /// The columns of a Table in order, the name included; their cells are made of objects of the stored version.
+    pub columns: Arc<[Column]>,
+    /// The `conditions` of an object's row in a Table, or null.
+    pub row_conditions: Option<fn(&Value) -> Value>,
+    /// Takes out of an object's metadata what stands somewhere else in the form in which kube-apiserver holds the
+    /// object, so that neither Tables nor `PartialObjectMetadata` show it.
+    pub hide_metadata: Option<fn(&mut Value)>,
+    /// The kind's own behaviour.
+    pub strategy: Arc<dyn Strategy>,
+    /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.
+    pub side_effects: Option<Arc<dyn SideEffects>>,
+    /// How long objects live, for kinds that expire (events).
+    pub ttl: Option<std::time::Duration>,
+    /// The schemas that OpenAPI documents show of the types.
+    pub openapi: OpenApiFragment,
+}
+
+/// One served version of a resource.
+#[derive(Clone)]
+pub struct ServedVersion {
+    /// Group and version.
+    pub group_version: GroupVersion,
+    /// The group's place in discovery: more comes first.
+    pub group_priority: i32,
+    /// The version's place in its group: more comes first.
+    pub priority: i32,
+    /// The version's schema.
+    pub type_id: TypeId,
+    /// The OpenAPI name of the version's type: `io.k8s.api.core.v1.Pod`. That of lists ends in `List`.
+    pub type_name: Arc<str>,
+    /// The `Warning` that requests for the version get.
+    pub deprecation: Option<Arc<str>>,
+    /// How objects of this version are made from stored ones and back; `None` if they are the same but for
+    /// `apiVersion`.
+    pub conversion: Option<Arc<dyn Conversion>>,
+}
+
+impl ServedVersion {
+    /// A version that differs from the stored one by its name at most.
+    pub fn new(group_version: GroupVersion, type_id: TypeId, type_name: impl Into<Arc<str>>) -> Self {
+        Self {
+            group_version,
+            group_priority: 1_000,
+            priority: 100,
+            type_id,
+            type_name: type_name.into(),
+            deprecation: None,
+            conversion: None,
+        }
+    }
+}
+
+/// The role of a subresource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubresourceKind {
+    /// It reads as the object and changes part of it.
+    Update,
+    /// It takes a POST of an object of another kind and does what that says.
+    Create,
+    /// It leads to somebody behind the object, such as a pod's kubelet.
+    Connect,
+}
+
+/// A subresource as discovery shows it and requests find it.
+#[derive(Clone)]
+pub struct SubresourceDefinition {
+    /// The name, such as `status`.
+    pub name: Arc<str>,
+    /// The role.
+    pub role: SubresourceKind,
+    /// The verbs that are served.
+    pub verbs: Verbs,
+    /// The kind of bodies and answers.
+    pub kind: Arc<str>,
+    /// That kind's group and version, where they are not those of the resource.
+    pub group_version: Option<GroupVersion>,
+    /// The OpenAPI name of that kind's type; `None` if it is the resource's own.
+    pub type_name: Option<Arc<str>>,
+    /// The columns of a Table, where they are not those of the resource.
+    pub columns: Option<Arc<[Column]>>,
+}
+
+/// Turns objects of one served version into the stored one and back. `apiVersion` is set by the caller.
+pub trait Conversion: Send + Sync {
+    /// From the served version to the stored one.
+    fn to_stored(&self, object: &mut Value);
+    /// From the stored version to the served one.
+    fn to_served(&self, object: &mut Value);
+}
+
+/// Where the scale subresource finds its parts, in dotted form.
+#[derive(Debug, Clone)]
+pub struct ScalePaths {
+    /// `spec.replicas`
+    pub spec_replicas: &'static str,
+    /// `status.replicas`
+    pub status_replicas: &'static str,
+    /// `spec.selector`: a LabelSelector or, for replication controllers, a plain map.
+    pub selector: &'static str,
+}
+
+/// Makes a cell of a Table answer of an object at a time.
+pub type Cell = Arc<dyn Fn(&Value, jiff::Timestamp) -> Value + Send + Sync>;
+
+/// A column of a Table answer.
+#[derive(Clone)]
+pub struct Column {
+    /// The heading.
+    pub name: Arc<str>,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: &'static str,
+    /// OpenAPI format; `name` marks the column that tells the object's name.
+    pub format: &'static str,
+    /// 0 is always shown, 1 with `-o wide`.
+    pub priority: i32,
+    /// Whether the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
+    pub defined: bool,
+    /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
+    pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
+    /// Makes the cell; the time is for ages.
+    pub cell: Cell,
+}
+
+impl ResourceDefinition {
+    /// A resource with all verbs and nothing of its own beside its versions, preferred first and the stored one of
+    /// them, and its behaviour.
+    pub fn new(
+        resource: GroupResource,
+        kind: &str,
+        storage_prefix: impl Into<Arc<str>>,
+        versions: Vec<ServedVersion>,
+        types: Arc<TypeTable>,
+        strategy: Arc<dyn Strategy>,
+    ) -> Self {
+        Self {
+            resource,
+            singular: kind.to_ascii_lowercase().into(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            kind: kind.into(),
+            list_kind: format!("{kind}List").into(),
+            namespaced: true,
+            verbs: Verbs::ALL,
+            subresources: Vec::new(),
+            storage_prefix: storage_prefix.into(),
+            storage_version: 0,
+            versions,
+            types,
+            selectable: SelectableFields::default(),
+            scale: None,
+            columns: Arc::default(),
+            row_conditions: None,
+            hide_metadata: None,
+            strategy,
+            side_effects: None,
+            ttl: None,
+            openapi: OpenApiFragment::default(),
+        }
+    }
+
+    /// Group and kind, as validation errors name it.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind {
+            group: self.resource.group.clone(),
+            kind: self.kind.clone(),
+        }
+    }
+
+    /// The version that objects are stored in.
+    ///
+    /// # Panics
+    /// If `storage_version` is not an index into `versions`.
+    pub fn stored(&self) -> &ServedVersion {
+        self.versions
+            .get(self.storage_version)
+            .expect("the storage version is one of the served ones")
+    }
+
+    /// Finds a subresource.
+    pub fn subresource(&self, name: &str) -> Option<&SubresourceDefinition> {
+        self.subresources.iter().find(|subresource| &*subresource.name == name)
+    }
+
+    /// Finds a served version by name.
+    pub fn version(&self, version: &str) -> Option<&ServedVersion> {
+        self.versions.iter().find(|v| &*v.group_version.version == version)
+    }
+
+    /// The index of a served version.
+    pub fn version_index(&self, group_version: &GroupVersion) -> Option<usize> {
+        self.versions
+            .iter()
+            .position(|version| version.group_version == *group_version)
+    }
+
+    /// The full kind in a served version.
+    pub fn kind_in(&self, version: &ServedVersion) -> GroupVersionKind {
+        version.group_version.with_kind(&self.kind)
+    }
+
+    /// The key under which an object is stored. The segments must have been validated.
+    pub fn storage_key(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced {
+            format!("{}/{namespace}/{name}", self.storage_prefix)
+        } else {
+            format!("{}/{name}", self.storage_prefix)
+        }
+    }
+}

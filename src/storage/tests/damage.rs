@@ -1,0 +1,110 @@
+//! A file of the embedded store whose newest commits were damaged after the process was killed: it is refused, or all that
+//! was acknowledged is in it. It never comes back as an older state.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, RangeRequest, Revision, Storage, StorageError};
+
+/// Acknowledged writes before the kill: some dozens of commits.
+const WRITES: usize = 300;
+/// Places where a bit is flipped, beside those in the header.
+const PLACES: usize = 150;
+/// The bytes in which redb keeps its two commit slots.
+const HEADER_BYTES: usize = 320;
+/// The byte whose lowest bit says which of the two slots is the newer one. No checksum covers it: a commit becomes the
+/// newer one by the write of this bit alone, so a flip of it cannot be told from a kill between two phases.
+const SELECTOR: usize = 9;
+
+/// Lets a process write until it has acknowledged enough, and kills it in the middle of its load. Returns the newest
+/// acknowledged revision.
+fn write_and_kill(dir: &Path) -> Revision {
+    let mut probe = Command::new(env!("CARGO_BIN_EXE_trireme-store-probe"))
+        .args([Path::new("write"), dir, Path::new("1")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the probe starts");
+    let lines = BufReader::new(probe.stdout.take().expect("it prints")).lines();
+    let acknowledged = lines
+        .map_while(Result::ok)
+        .filter(|line| line.contains(r#""line":"ack""#))
+        .map(|line| {
+            let (_, rest) = line.split_once(r#""revision":"#).expect("a revision");
+            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<Revision>().expect("a number")
+        });
+    let newest = acknowledged.take(WRITES).max().expect("it writes");
+    probe.kill().expect("it is killed");
+    probe.wait().expect("it is gone");
+    newest
+}
+
+/// All entries and the clock.
+type State = (Revision, BTreeMap<Arc<str>, (Revision, Vec<u8>)>);
+
+async fn state(dir: &Path) -> Result<State, StorageError> {
+    let options = EmbeddedOptions {
+        fsync: false,
+        ..EmbeddedOptions::default()
+    };
+    let store = EmbeddedStore::open(dir, options)?;
+    let page = store
+        .range(RangeRequest {
+            prefix: "/".to_owned(),
+            start: None,
+            limit: 0,
+            revision: None,
+        })
+        .await?;
+    let entries = page.entries.into_iter();
+    let entries = entries.map(|entry| (entry.key.clone(), (entry.mod_revision, entry.value.to_vec())));
+    Ok((page.revision, entries.collect()))
+}
+
+#[tokio::test]
+async fn a_commit_that_is_damaged_after_a_kill_is_never_rolled_back_in_silence() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let newest = write_and_kill(dir.path());
+    let path = dir.path().join("store.redb");
+    let bytes = fs::read(&path).expect("the file as the kill left it");
+    let sound = state(dir.path()).await.expect("a kill damages nothing");
+    assert!(sound.0 >= newest, "all that was acknowledged is there");
+
+    let header = (0..HEADER_BYTES).filter(|at| *at != SELECTOR).map(|at| (at, 0));
+    let body = (HEADER_BYTES..bytes.len())
+        .step_by(bytes.len() / PLACES)
+        .map(|at| (at, 3));
+    let mut refused = 0;
+    for (at, bit) in header.chain(body) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 1 << bit;
+        fs::write(&path, &damaged).expect("the file is damaged");
+        match state(dir.path()).await {
+            Err(StorageError::Failed(why)) => {
+                assert!(why.contains("store.redb"), "byte {at}: {why}");
+                refused += 1;
+            }
+            Err(error) => panic!("byte {at}: {error}"),
+            Ok(found) => assert!(found == sound, "byte {at}: revision {} for {}", found.0, sound.0),
+        }
+    }
+    assert!(refused > 0, "damage is seen");
+}
+
+#[test]
+fn the_file_is_for_its_owner_only() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let store = dir.path().join("data");
+    let path = store.join("store.redb");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    drop(EmbeddedStore::open(&store, EmbeddedOptions::default()).expect("a new store opens"));
+    assert_eq!((mode(&store), mode(&path)), (0o700, 0o600));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("others may read");
+    drop(EmbeddedStore::open(&store, EmbeddedOptions::default()).expect("it opens again"));
+    assert_eq!(mode(&path), 0o600, "a file made with other rights is tightened");
+}
