@@ -3,6 +3,7 @@
 //! [`Owned`] stays with whoever spawned the actor and gives out the others along the edges of the topology: a
 //! [`Handle`] asks and tells, [`Notes`] only tells. Rooms wrap them in types of their own, with a method a message.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -73,6 +74,14 @@ impl<A: Actor> Shared<A> {
     }
 }
 
+/// One of an actor's permits, held for longer than one message: for work that the actor orders but does not do itself.
+/// It is free again when this is dropped.
+#[must_use = "dropping a permit frees it"]
+pub struct Permit<A: Actor> {
+    _held: OwnedSemaphorePermit,
+    actor: PhantomData<fn(A)>,
+}
+
 /// The right to ask an actor. Cheap to clone.
 pub struct Handle<A: Actor> {
     shared: Arc<Shared<A>>,
@@ -116,11 +125,8 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        let mut ticket = self.send(message, None)?;
-        match ticket.reply().await {
-            Some(reply) => Ok(reply),
-            None => Err(self.shared.lost(&ticket)),
-        }
+        let ticket = self.send(message, None)?;
+        self.reply(ticket, None).await
     }
 
     /// Asks and waits for the reply until `deadline`, which the actor sees too.
@@ -129,14 +135,36 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        let mut ticket = self.send(message, Some(deadline))?;
-        match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
-            Some(Some(reply)) => Ok(reply),
-            Some(None) => Err(self.shared.lost(&ticket)),
-            None => Err(AskError::Deadline {
-                taken: ticket.abandon(),
-            }),
-        }
+        let ticket = self.send(message, Some(deadline))?;
+        self.reply(ticket, Some(deadline)).await
+    }
+
+    /// Takes a permit for work that needs more than one message.
+    ///
+    /// # Errors
+    /// [`AskError::Overloaded`] if every permit is in use.
+    pub fn permit(&self) -> Result<Permit<A>, AskError> {
+        Ok(Permit {
+            _held: self.shared.admit()?,
+            actor: PhantomData,
+        })
+    }
+
+    /// Asks as part of the work that a permit was taken for, so that the message needs none of its own, and waits for the
+    /// reply, up to `deadline` if there is one.
+    pub async fn ask_within<M>(
+        &self,
+        _permit: &Permit<A>,
+        message: M,
+        deadline: Option<Instant>,
+    ) -> Result<M::Reply, AskError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        let (reply, ticket) = Reply::awaited(None, deadline);
+        self.shared.enqueue(message, reply)?;
+        self.reply(ticket, deadline).await
     }
 
     /// The right to send notes only.
@@ -174,9 +202,24 @@ impl<A: Actor> Handle<A> {
     {
         self.shared.vitals.edges.record(self.edge, Verb::Ask);
         let permit = self.shared.admit()?;
-        let (reply, ticket) = Reply::awaited(permit, deadline);
+        let (reply, ticket) = Reply::awaited(Some(permit), deadline);
         self.shared.enqueue(message, reply)?;
         Ok(ticket)
+    }
+
+    async fn reply<R: Send>(&self, mut ticket: Ticket<R>, deadline: Option<Instant>) -> Result<R, AskError> {
+        let reply = match deadline {
+            None => ticket.reply().await,
+            Some(deadline) => match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
+                Some(reply) => reply,
+                None => {
+                    return Err(AskError::Deadline {
+                        taken: ticket.abandon(),
+                    });
+                }
+            },
+        };
+        reply.ok_or_else(|| self.shared.lost(&ticket))
     }
 }
 

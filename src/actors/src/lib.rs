@@ -35,7 +35,7 @@ pub use actor::{Actor, Gone, Lost, Myself, Receive, Turn};
 pub use arbiters::run_system;
 pub use clock::{Clock, ManualClock};
 pub use edges::Edge;
-pub use handle::{Handle, Notes, Owned};
+pub use handle::{Handle, Notes, Owned, Permit};
 pub use message::{AskError, Message, NoteError, Reply};
 pub use supervise::{Fatal, RestartPolicy};
 pub use system::{ActorSystem, ActorSystemBuilder, Leaked, SpawnError};

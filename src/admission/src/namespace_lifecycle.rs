@@ -25,15 +25,15 @@ impl NamespaceLifecycle {
         let is_namespace = &*attributes.resource.resource == "namespaces" && attributes.resource.group.is_empty();
         if is_namespace {
             protect(attributes)?;
-            if attributes.operation == Operation::Delete && !attributes.dry_run {
+            if attributes.operation == Operation::Delete && !attributes.context.dry_run {
                 self.namespaces.doubt(&attributes.name);
             }
             return Ok(());
         }
-        if attributes.namespace.is_empty() || attributes.operation == Operation::Delete {
+        if attributes.target.namespace.is_empty() || attributes.operation == Operation::Delete {
             return Ok(());
         }
-        let namespace = self.namespaces.find(&attributes.namespace).await?;
+        let namespace = self.namespaces.find(&attributes.target.namespace).await?;
         if namespace.is_terminating && attributes.operation == Operation::Create {
             return Err(terminating(attributes));
         }
@@ -54,7 +54,7 @@ fn protect(attributes: &Attributes) -> Result<(), ApiError> {
 }
 
 fn terminating(attributes: &Attributes) -> ApiError {
-    let namespace = &attributes.namespace;
+    let namespace = &attributes.target.namespace;
     let resource: GroupResource = attributes.resource.group_resource();
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     ApiError::forbidden(&resource, &attributes.name, why).with_cause(

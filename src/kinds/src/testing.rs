@@ -111,12 +111,12 @@ impl Trial {
 
     /// An update of one of the kind's parts with the fields of a merge patch.
     pub(crate) fn patch_part(&self, name: &str, old: &Value, patch: &Value) -> Result<Value, Vec<String>> {
-        let Some(SubresourceRole::Part(part)) = self.strategy.subresource(name) else {
+        let Some(SubresourceRole::Update(updater)) = self.strategy.subresource(name) else {
             panic!("the kind has no part {name}");
         };
         let mut new = self.decode(merged(&self.shown(old), patch));
-        part.prepare_for_update(&self.context(), &mut new, old);
-        self.judge(part.validate_update(&self.context(), &new, old), new)
+        updater.prepare_for_update(&self.context(), &mut new, old);
+        self.judge(updater.validate_update(&self.context(), &new, old), new)
     }
 
     /// A stored object as clients of this version see it.

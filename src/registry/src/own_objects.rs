@@ -11,13 +11,12 @@ use trireme_machinery::{ApiError, Reason};
 use crate::{
     director::ResourceLookup,
     fence::Fence,
-    item::Item,
+    item::{Item, parse},
     registry::RegistryHandle,
     request::{
         Body, BodyFormat, CreateRequest, DeleteCollectionRequest, DeleteOptions, DeleteRequest, Freshness, GetRequest,
-        ListRequest, PatchKind, PatchRequest, Propagation, Subresource, Target, UpdateRequest, WriteOptions,
+        ListRequest, PatchKind, PatchRequest, Propagation, Subresource, Target, UpdateRequest, WriteOptions, own_user,
     },
-    subresource::{own_user, parse},
 };
 
 /// The objects of one resource, for the server itself. Cheap to clone.

@@ -17,6 +17,7 @@ use crate::{
     admission::Admission,
     definition::ResourceDefinition,
     documents::{Documents, SchemaSource},
+    key_locks::RegistryError,
     known_kinds::KnownKinds,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
@@ -40,6 +41,9 @@ pub enum DirectorError {
     /// The topology forbids one of its edges.
     #[error("the topology is wrong")]
     Topology(#[from] TopologyError),
+    /// Its registry could not be started.
+    #[error("its registry could not be started")]
+    Registry(#[from] RegistryError),
     /// An actor did not answer.
     #[error("an actor did not answer")]
     Ask(#[from] AskError),

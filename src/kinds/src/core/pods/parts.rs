@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{WriteContext, subresource::Part};
+use trireme_registry::{WriteContext, subresource::Update};
 
 use super::{qos, validate_pod, without_empty};
 use crate::{
@@ -35,7 +35,7 @@ pub(super) struct EphemeralContainers {
     pub(super) capabilities: Capabilities,
 }
 
-impl Part for EphemeralContainers {
+impl Update for EphemeralContainers {
     fn name(&self) -> &'static str {
         "ephemeralcontainers"
     }
@@ -96,7 +96,7 @@ pub(super) struct Resize {
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-impl Part for Resize {
+impl Update for Resize {
     fn name(&self) -> &'static str {
         "resize"
     }
@@ -329,7 +329,7 @@ mod tests {
         pod(json!({ "resources": { "requests": requests, "limits": limits } }))
     }
 
-    fn change(part: &dyn Part, old: &Value, mut new: Value) -> (Value, Vec<String>) {
+    fn change(part: &dyn Update, old: &Value, mut new: Value) -> (Value, Vec<String>) {
         let context = WriteContext {
             user: Default::default(),
             version: GroupVersion::new("", "v1"),
