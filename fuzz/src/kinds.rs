@@ -16,8 +16,9 @@ use trireme_machinery::{
 };
 use trireme_registry::{
     Item, ResourceDefinition, ServedVersion,
+    item::parse,
     request::{Body, BodyFormat, FieldValidation},
-    subresource::{self, SubresourceRole},
+    subresource::SubresourceRole,
     testing, versions,
 };
 
@@ -118,9 +119,9 @@ fn update(info: &ResourceDefinition, version: &ServedVersion, new: &Value, old: 
     let finalized = with(&|object| strategy.prepare_for_finalize(&context, object, old));
     let _ = strategy.validate_finalize(&context, &finalized, old);
     for name in ["ephemeralcontainers", "resize", "approval"] {
-        if let Some(SubresourceRole::Part(part)) = strategy.subresource(name) {
-            let part_of = with(&|object| part.prepare_for_update(&context, object, old));
-            let _ = part.validate_update(&context, &part_of, old);
+        if let Some(SubresourceRole::Update(updater)) = strategy.subresource(name) {
+            let part_of = with(&|object| updater.prepare_for_update(&context, object, old));
+            let _ = updater.validate_update(&context, &part_of, old);
         }
     }
     let _ = (strategy.deletion(new, None), strategy.deletion(new, Some(-1)));
@@ -157,7 +158,7 @@ fn is_final(info: &ResourceDefinition, version: &ServedVersion, object: &Value) 
 /// An object that has been accepted can be cached, read and shown.
 fn is_servable(info: &ResourceDefinition, object: &Value) {
     let item = Item::from_object(info, object).expect("what was accepted can be cached");
-    let parsed = subresource::parse(&item).expect("what is cached can be read");
+    let parsed = parse(&item).expect("what is cached can be read");
     for index in 0..info.versions.len() {
         let bytes = versions::object_bytes(info, &item, index);
         let shown = json::decode(&bytes).expect("what is served is JSON").value;

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use trireme_actors::Clock;
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_registry::{
-    KnownKinds, LateObjects, ResourceDefinition, ServedVersion, WriteContext,
+    KnownKinds, PublishedSurface, ResourceDefinition, ServedVersion, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -37,7 +37,8 @@ pub(crate) static RESOURCES: LazyLock<Vec<ResourceDefinition>> = LazyLock::new(|
             "/registry/ranges/servicenodeports",
             "30000-32767".parse().expect("a range of ports"),
         ),
-        endpoints: LateObjects::default(),
+        allow_privileged: false,
+        endpoints: PublishedSurface::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             audiences: Vec::new(),
             extend: true,

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
+use crate::edges::detached_by;
 use crate::message::{Message, Reply};
 use crate::shell::{Envelope, Shell, post};
 use crate::supervise::panic_text;
@@ -119,7 +120,7 @@ impl<A: Actor> Turn<'_, A> {
         let task = self
             .life
             .detached
-            .track_future(task.instrument(tracing::Span::current()));
+            .track_future(detached_by(A::KIND, task).instrument(tracing::Span::current()));
         actix_rt::spawn(task);
     }
 

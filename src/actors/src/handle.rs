@@ -3,6 +3,7 @@
 //! [`Owned`] stays with whoever spawned the actor and gives out the others along the edges of the topology: a
 //! [`Handle`] asks and tells, [`Notes`] only tells. Rooms wrap them in types of their own, with a method a message.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
 use crate::actor::{Actor, Receive};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
 use crate::shell::{Envelope, Shell, post, post_stop};
-use crate::topology::{Caller, TopologyError};
+use crate::tasks::{TaskHandle, Tasks};
+use crate::topology::{Caller, TopologyError, Verb};
 use crate::vitals::{ActorSnapshot, ActorState, Vitals};
 
 /// What all handles of one actor share; outlives its instances.
@@ -72,14 +74,25 @@ impl<A: Actor> Shared<A> {
     }
 }
 
+/// One of an actor's permits, held for longer than one message: for work that the actor orders but does not do itself.
+/// It is free again when this is dropped.
+#[must_use = "dropping a permit frees it"]
+pub struct Permit<A: Actor> {
+    _held: OwnedSemaphorePermit,
+    actor: PhantomData<fn(A)>,
+}
+
 /// The right to ask an actor. Cheap to clone.
 pub struct Handle<A: Actor> {
     shared: Arc<Shared<A>>,
+    /// The caller's number among the edges into the actor.
+    edge: usize,
 }
 
 /// The right to send notes to an actor. Cheap to clone.
 pub struct Notes<A: Actor> {
     shared: Arc<Shared<A>>,
+    edge: usize,
 }
 
 /// The actor as its owner holds it. Dropping it does not stop the actor.
@@ -91,6 +104,7 @@ impl<A: Actor> Clone for Handle<A> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 }
@@ -99,6 +113,7 @@ impl<A: Actor> Clone for Notes<A> {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 }
@@ -110,11 +125,8 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        let mut ticket = self.send(message, None)?;
-        match ticket.reply().await {
-            Some(reply) => Ok(reply),
-            None => Err(self.shared.lost(&ticket)),
-        }
+        let ticket = self.send(message, None)?;
+        self.reply(ticket, None).await
     }
 
     /// Asks and waits for the reply until `deadline`, which the actor sees too.
@@ -123,20 +135,43 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        let mut ticket = self.send(message, Some(deadline))?;
-        match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
-            Some(Some(reply)) => Ok(reply),
-            Some(None) => Err(self.shared.lost(&ticket)),
-            None => Err(AskError::Deadline {
-                taken: ticket.abandon(),
-            }),
-        }
+        let ticket = self.send(message, Some(deadline))?;
+        self.reply(ticket, Some(deadline)).await
+    }
+
+    /// Takes a permit for work that needs more than one message.
+    ///
+    /// # Errors
+    /// [`AskError::Overloaded`] if every permit is in use.
+    pub fn permit(&self) -> Result<Permit<A>, AskError> {
+        Ok(Permit {
+            _held: self.shared.admit()?,
+            actor: PhantomData,
+        })
+    }
+
+    /// Asks as part of the work that a permit was taken for, so that the message needs none of its own, and waits for the
+    /// reply, up to `deadline` if there is one.
+    pub async fn ask_within<M>(
+        &self,
+        _permit: &Permit<A>,
+        message: M,
+        deadline: Option<Instant>,
+    ) -> Result<M::Reply, AskError>
+    where
+        A: Receive<M>,
+        M: Message,
+    {
+        let (reply, ticket) = Reply::awaited(None, deadline);
+        self.shared.enqueue(message, reply)?;
+        self.reply(ticket, deadline).await
     }
 
     /// The right to send notes only.
     pub fn notes(&self) -> Notes<A> {
         Notes {
             shared: Arc::clone(&self.shared),
+            edge: self.edge,
         }
     }
 
@@ -146,6 +181,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         tell(&self.shared, message)
     }
 
@@ -164,10 +200,26 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Ask);
         let permit = self.shared.admit()?;
-        let (reply, ticket) = Reply::awaited(permit, deadline);
+        let (reply, ticket) = Reply::awaited(Some(permit), deadline);
         self.shared.enqueue(message, reply)?;
         Ok(ticket)
+    }
+
+    async fn reply<R: Send>(&self, mut ticket: Ticket<R>, deadline: Option<Instant>) -> Result<R, AskError> {
+        let reply = match deadline {
+            None => ticket.reply().await,
+            Some(deadline) => match self.shared.vitals.clock.timeout_at(deadline, ticket.reply()).await {
+                Some(reply) => reply,
+                None => {
+                    return Err(AskError::Deadline {
+                        taken: ticket.abandon(),
+                    });
+                }
+            },
+        };
+        reply.ok_or_else(|| self.shared.lost(&ticket))
     }
 }
 
@@ -178,6 +230,7 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         tell(&self.shared, message)
     }
 
@@ -188,14 +241,15 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Note);
         let permits = Arc::clone(&self.shared.vitals.permits);
         let permit = permits.acquire_owned().await.map_err(|_| NoteError::Stopped)?;
         self.shared.enqueue(message, Reply::unawaited(Some(permit)))
     }
 
-    /// What a timer calls at each tick, see [`Tasks::every`](crate::Tasks::every). A timer has a place of its own in
+    /// What a timer calls at each tick, see [`Owned::start_timer`]. A timer has a place of its own in
     /// front of the mailbox, so a flood cannot starve it; a tick that finds the last one still waiting merges with it.
-    pub fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
+    pub(crate) fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
     where
         A: Receive<M>,
         M: Message<Reply = ()>,
@@ -219,25 +273,46 @@ impl<A: Actor> Notes<A> {
 impl<A: Actor> Owned<A> {
     /// A handle for `caller`, if the topology lets it ask.
     pub fn for_caller(&self, caller: impl Into<Caller>) -> Result<Handle<A>, TopologyError> {
-        self.shared.vitals.entry.check_ask(caller.into())?;
+        let caller = caller.into();
+        self.shared.vitals.entry.check_ask(caller)?;
         Ok(Handle {
             shared: Arc::clone(&self.shared),
+            edge: self.shared.vitals.edges.number(caller),
         })
     }
 
     /// A way for `caller` to send notes, if the topology lets it.
     pub fn notes_for(&self, caller: impl Into<Caller>) -> Result<Notes<A>, TopologyError> {
-        self.shared.vitals.entry.check_note(caller.into())?;
+        let caller = caller.into();
+        self.shared.vitals.entry.check_note(caller)?;
         Ok(Notes {
             shared: Arc::clone(&self.shared),
+            edge: self.shared.vitals.edges.number(caller),
         })
     }
 
-    /// A way for the owner's own timers to send notes.
-    pub fn own_notes(&self) -> Notes<A> {
-        Notes {
+    /// Starts a timer that the topology declares, in a task `<timer>/<instance>`: the actor gets a note every period.
+    ///
+    /// # Errors
+    /// If the topology does not declare it.
+    pub fn start_timer<M>(
+        &self,
+        tasks: &Tasks,
+        name: &'static str,
+        tick: impl Fn() -> M + Send + 'static,
+    ) -> Result<TaskHandle, TopologyError>
+    where
+        A: Receive<M>,
+        M: Message<Reply = ()>,
+    {
+        let vitals = &self.shared.vitals;
+        let timer = vitals.entry.timer(name)?;
+        let notes = Notes {
             shared: Arc::clone(&self.shared),
-        }
+            // A timer is no edge: it belongs to the actor.
+            edge: usize::MAX,
+        };
+        Ok(tasks.every(vitals.timer_task(name), timer.period, notes.ticker(tick)))
     }
 
     /// Stops the actor for good, after what it has in its mailbox. Waits until it is gone.

@@ -17,6 +17,7 @@
 mod actor;
 mod arbiters;
 mod clock;
+mod edges;
 mod handle;
 mod message;
 mod shell;
@@ -33,7 +34,8 @@ mod tests;
 pub use actor::{Actor, Gone, Lost, Myself, Receive, Turn};
 pub use arbiters::run_system;
 pub use clock::{Clock, ManualClock};
-pub use handle::{Handle, Notes, Owned};
+pub use edges::Edge;
+pub use handle::{Handle, Notes, Owned, Permit};
 pub use message::{AskError, Message, NoteError, Reply};
 pub use supervise::{Fatal, RestartPolicy};
 pub use system::{ActorSystem, ActorSystemBuilder, Leaked, SpawnError};

@@ -120,7 +120,7 @@ struct Asker<R> {
 
 impl<R> Reply<R> {
     /// A reply that `Ticket` waits for.
-    pub(crate) fn awaited(permit: OwnedSemaphorePermit, deadline: Option<Instant>) -> (Self, Ticket<R>) {
+    pub(crate) fn awaited(permit: Option<OwnedSemaphorePermit>, deadline: Option<Instant>) -> (Self, Ticket<R>) {
         let (sender, receiver) = oneshot::channel();
         let progress = Arc::new(Progress::default());
         let asker = Asker {
@@ -131,7 +131,7 @@ impl<R> Reply<R> {
         (
             Self {
                 asker: Some(asker),
-                permit: Some(permit),
+                permit,
             },
             Ticket { receiver, progress },
         )

@@ -12,6 +12,7 @@ use tokio_util::sync::DropGuard;
 use tracing::Span;
 
 use crate::actor::{Actor, Life, Receive, Turn};
+use crate::edges::in_turn_of;
 use crate::message::{Message, Reply};
 use crate::supervise::panic_text;
 use crate::vitals::{Queued, Vitals};
@@ -128,7 +129,7 @@ impl<A: Actor> Shell<A> {
             life: &self.life,
             failure: None,
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| turn(actor, &mut state)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| in_turn_of(A::KIND, || turn(actor, &mut state))));
         let failure = match outcome {
             Ok(()) => state.failure,
             Err(panic) => Some(format!("it panicked: {}", panic_text(&*panic))),

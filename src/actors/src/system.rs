@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use crate::actor::Actor;
 use crate::arbiters::Arbiters;
 use crate::clock::Clock;
+use crate::edges::Edges;
 use crate::handle::{Owned, Shared};
 use crate::supervise::{Fatal, OnFatal, Parent};
 use crate::tasks::Tasks;
@@ -59,6 +60,8 @@ pub struct ActorSystem(Arc<Inner>);
 
 struct Inner {
     topology: Topology,
+    /// In the order of the topology.
+    edges: Vec<Arc<Edges>>,
     clock: Clock,
     tasks: Tasks,
     arbiters: Arbiters,
@@ -131,6 +134,12 @@ impl ActorSystemBuilder {
         let tasks = Tasks::new(tokio::runtime::Handle::current(), self.clock.clone());
         Ok(ActorSystem(Arc::new(Inner {
             arbiters: Arbiters::start(self.arbiters)?,
+            edges: self
+                .topology
+                .entries()
+                .iter()
+                .map(|entry| Arc::new(Edges::new(entry)))
+                .collect(),
             topology: self.topology,
             clock: self.clock,
             tasks,
@@ -166,7 +175,9 @@ impl ActorSystem {
             .ok_or(SpawnError::NotInTopology(A::KIND))?;
         let instance = instance.into();
         let arbiter = inner.arbiters.place(entry.placement, &instance);
-        let vitals = Arc::new(Vitals::new(entry, instance, inner.clock.clone()));
+        let edges = inner.edges.iter().find(|edges| edges.kind() == A::KIND);
+        let edges = edges.map_or_else(|| Arc::new(Edges::new(entry)), Arc::clone);
+        let vitals = Arc::new(Vitals::new(entry, edges, instance, inner.clock.clone()));
         let shared = Arc::new(Shared {
             vitals,
             address: ArcSwapOption::empty(),
@@ -217,6 +228,31 @@ impl ActorSystem {
             .collect();
         actors.sort_by(|a, b| (a.kind, &a.instance).cmp(&(b.kind, &b.instance)));
         actors
+    }
+
+    /// The edges of the topology into the actors of a room.
+    pub(crate) fn edges_into(&self, room: &str) -> impl Iterator<Item = &Edges> {
+        self.0
+            .edges
+            .iter()
+            .map(Arc::as_ref)
+            .filter(move |edges| edges.room() == room)
+    }
+
+    /// The tasks of declared timers of a room's actors: of those that are alive.
+    pub(crate) fn declared_timers(&self, room: &str) -> Vec<String> {
+        let roster = self.0.roster();
+        let members = roster
+            .members
+            .iter()
+            .filter(|member| member.vitals().entry.owner == room);
+        let timers = members.flat_map(|member| {
+            let timers = member.vitals().entry.timers.iter();
+            timers
+                .map(|timer| member.vitals().timer_task(timer.name))
+                .collect::<Vec<_>>()
+        });
+        timers.collect()
     }
 
     /// Stops all actors, highest rank first so that nobody is asked by the living after its own end; then the tasks,

@@ -1,5 +1,6 @@
 //! For the tests of rooms: a system in a test, time by hand, conditions instead of sleeps, and no leaks.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -9,6 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::actor::{Actor, Receive, Turn};
 use crate::clock::{Clock, ManualClock};
+use crate::edges::Edge;
 use crate::handle::Owned;
 use crate::message::{Message, Reply};
 use crate::supervise::Fatal;
@@ -128,6 +130,29 @@ fn run_with<F: Future>(
         output
     };
     crate::arbiters::run_system(one, main).expect("a test can start a runtime")
+}
+
+/// Holds the rows of a room's actors against what has happened in a system: fails on a use of a handle that was given
+/// out in another's name, on a declared edge that was never used, and on a declared timer that does not run.
+///
+/// # Panics
+/// If they differ.
+pub fn assert_topology_happened(system: &ActorSystem, room: &str) {
+    let edges: Vec<_> = system.edges_into(room).collect();
+    assert!(!edges.is_empty(), "no actor of {room} is in the topology");
+    let declared: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.declared()).collect();
+    let used: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.used()).collect();
+    let misnamed: BTreeSet<Edge> = edges.iter().flat_map(|edges| edges.misnamed()).collect();
+    assert!(misnamed.is_empty(), "used with a handle of another's: {misnamed:?}");
+    let idle: Vec<_> = declared.difference(&used).collect();
+    assert!(idle.is_empty(), "declared, but never used: {idle:?}");
+    let running = system.tasks().names();
+    for timer in system.declared_timers(room) {
+        assert!(
+            running.contains(&timer),
+            "the timer {timer} is declared and does not run"
+        );
+    }
 }
 
 /// Waits until `condition` holds; fails the test with `what` if it never does.

@@ -14,6 +14,8 @@ use crate::supervise::RestartPolicy;
 pub struct ActorKind(&'static str);
 
 impl ActorKind {
+    /// The seats of one class of requests.
+    pub const LIMITER: Self = Self("Limiter");
     /// The one place that learns resources and publishes the route table.
     pub const DIRECTOR: Self = Self("Director");
     /// The write path of one resource.
@@ -43,7 +45,7 @@ impl fmt::Display for ActorKind {
 }
 
 /// Who holds a handle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     /// Request handlers, named tasks, the composition root: they have no mailbox, so nobody can wait for them in turn.
     Outside,
@@ -75,6 +77,35 @@ pub enum Placement {
     ByInstance,
 }
 
+/// A note that an actor gets again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timer {
+    /// The name of its task, before the name of the instance.
+    pub name: &'static str,
+    /// The time between two ticks.
+    pub period: Duration,
+    /// Why that long.
+    pub reason: &'static str,
+}
+
+/// How a caller uses its handle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// It waits for a reply.
+    Ask,
+    /// It does not.
+    Note,
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ask => "ask",
+            Self::Note => "note",
+        })
+    }
+}
+
 /// One row of the table.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -94,8 +125,8 @@ pub struct Entry {
     pub asked_by: &'static [Caller],
     /// Who may only send it notes.
     pub noted_by: &'static [Caller],
-    /// Its timers, each with its period.
-    pub timers: &'static [&'static str],
+    /// Its timers; each instance starts each of them once, with [`Owned::start_timer`](crate::Owned::start_timer).
+    pub timers: &'static [Timer],
     /// When it is rebuilt and when the process gives up.
     pub restart: RestartPolicy,
     /// Where it runs.
@@ -137,8 +168,16 @@ pub enum TopologyError {
         caller: Caller,
         /// Whose handle it is.
         callee: ActorKind,
-        /// `ask` or `note`.
-        verb: &'static str,
+        /// What the caller wants to do.
+        verb: Verb,
+    },
+    /// The timer is not in the table.
+    #[error("{kind} declares no timer {name}")]
+    UndeclaredTimer {
+        /// Whose timer it would be.
+        kind: ActorKind,
+        /// The name of the timer.
+        name: &'static str,
     },
 }
 
@@ -228,7 +267,7 @@ impl Entry {
         Err(TopologyError::Undeclared {
             caller,
             callee: self.kind,
-            verb: "ask",
+            verb: Verb::Ask,
         })
     }
 
@@ -240,8 +279,16 @@ impl Entry {
         Err(TopologyError::Undeclared {
             caller,
             callee: self.kind,
-            verb: "note",
+            verb: Verb::Note,
         })
+    }
+
+    /// The declared timer of this name.
+    pub(crate) fn timer(&self, name: &'static str) -> Result<Timer, TopologyError> {
+        let declared = self.timers.iter().find(|timer| timer.name == name);
+        declared
+            .copied()
+            .ok_or(TopologyError::UndeclaredTimer { kind: self.kind, name })
     }
 
     fn markdown_row(&self) -> String {
@@ -252,7 +299,11 @@ impl Entry {
         let timers = if self.timers.is_empty() {
             "—".to_owned()
         } else {
-            self.timers.join(", ")
+            let shown = self
+                .timers
+                .iter()
+                .map(|timer| format!("`{}` every {:?} ({})", timer.name, timer.period, timer.reason));
+            shown.collect::<Vec<_>>().join(", ")
         };
         let placement = match self.placement {
             Placement::RoundRobin => "round robin",
@@ -287,12 +338,25 @@ pub(crate) const FIVE_A_MINUTE: RestartPolicy = RestartPolicy {
 
 const OUTSIDE: Caller = Caller::Outside;
 const DIRECTOR: Caller = Caller::Actor(ActorKind::DIRECTOR);
-const REGISTRY: Caller = Caller::Actor(ActorKind::REGISTRY);
 const WATCH_CACHE: Caller = Caller::Actor(ActorKind::WATCH_CACHE);
 const STORE_WATCHER: Caller = Caller::Actor(ActorKind::STORE_WATCHER);
 
 /// The actors of Trireme.
 pub static TABLE: &[Entry] = &[
+    Entry {
+        kind: ActorKind::LIMITER,
+        count: "1 a class of requests",
+        owner: "flow",
+        rank: 60,
+        permits: 1024,
+        permits_reason: "requests that find no seat at one moment; more are refused without a turn",
+        asked_by: &[OUTSIDE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "how many seats a class has, and who is refused when none is free",
+    },
     Entry {
         kind: ActorKind::DIRECTOR,
         count: "1",
@@ -314,7 +378,7 @@ pub static TABLE: &[Entry] = &[
         rank: 40,
         permits: 512,
         permits_reason: "writes under way in the store at 2 ms each are a quarter of a second of 2,000 a second",
-        asked_by: &[OUTSIDE, DIRECTOR],
+        asked_by: &[OUTSIDE],
         noted_by: &[],
         timers: &[],
         restart: FIVE_A_MINUTE,
@@ -328,9 +392,13 @@ pub static TABLE: &[Entry] = &[
         rank: 30,
         permits: 1024,
         permits_reason: "watchers that come back all at once after a failover",
-        asked_by: &[OUTSIDE, DIRECTOR, REGISTRY],
-        noted_by: &[STORE_WATCHER],
-        timers: &[],
+        asked_by: &[OUTSIDE],
+        noted_by: &[DIRECTOR, STORE_WATCHER],
+        timers: &[Timer {
+            name: "watch-cache-trim",
+            period: Duration::from_secs(30),
+            reason: "history is looked through a few times within the time that it is kept, also when nothing happens",
+        }],
         restart: FIVE_A_MINUTE,
         placement: Placement::ByInstance,
         purpose: "the object index, the event log and the indexes of one resource",
@@ -342,8 +410,8 @@ pub static TABLE: &[Entry] = &[
         rank: 20,
         permits: 8192,
         permits_reason: "waiting readers are cheap: they all share one read",
-        asked_by: &[OUTSIDE, DIRECTOR, REGISTRY, WATCH_CACHE],
-        noted_by: &[],
+        asked_by: &[],
+        noted_by: &[OUTSIDE],
         timers: &[],
         restart: FIVE_A_MINUTE,
         placement: Placement::RoundRobin,
@@ -356,7 +424,7 @@ pub static TABLE: &[Entry] = &[
         rank: 10,
         permits: 256,
         permits_reason: "every watch cache may ask to resubscribe at once",
-        asked_by: &[OUTSIDE, DIRECTOR, WATCH_CACHE],
+        asked_by: &[DIRECTOR, WATCH_CACHE],
         noted_by: &[],
         timers: &[],
         restart: FIVE_A_MINUTE,

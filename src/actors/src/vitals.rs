@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::edges::Edges;
 use crate::topology::Entry;
 
 /// Whether an actor serves.
@@ -79,6 +80,8 @@ pub struct ActorSnapshot {
 /// The live figures behind an [`ActorSnapshot`], shared by handle, shell and supervisor.
 pub(crate) struct Vitals {
     pub(crate) entry: &'static Entry,
+    /// Who has asked and noted the actors of this kind.
+    pub(crate) edges: Arc<Edges>,
     pub(crate) instance: String,
     pub(crate) clock: Clock,
     pub(crate) permits: Arc<Semaphore>,
@@ -121,7 +124,7 @@ impl Meters {
 }
 
 impl Vitals {
-    pub(crate) fn new(entry: &'static Entry, instance: String, clock: Clock) -> Self {
+    pub(crate) fn new(entry: &'static Entry, edges: Arc<Edges>, instance: String, clock: Clock) -> Self {
         Self {
             meters: Meters::new(entry.kind.name(), &instance),
             born: clock.now(),
@@ -136,6 +139,7 @@ impl Vitals {
             busy_since: AtomicU64::new(0),
             last_failure: arc_swap::ArcSwapOption::empty(),
             entry,
+            edges,
             instance,
             clock,
         }
@@ -146,6 +150,14 @@ impl Vitals {
         match self.instance.as_str() {
             "" => self.entry.kind.name().to_owned(),
             instance => format!("{}/{instance}", self.entry.kind),
+        }
+    }
+
+    /// The name of the task of a timer.
+    pub(crate) fn timer_task(&self, timer: &'static str) -> String {
+        match self.instance.as_str() {
+            "" => timer.to_owned(),
+            instance => format!("{timer}/{instance}"),
         }
     }
 

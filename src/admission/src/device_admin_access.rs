@@ -6,10 +6,10 @@
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupKind,
+    ApiError, GroupKind, GroupVersionResource,
     field::{Error, ErrorList, Path},
 };
-use trireme_registry::{Admission, Attributes, Operation};
+use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::namespaces::Namespaces;
 
@@ -28,15 +28,15 @@ impl DeviceAdminAccess {
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
-        let faults = requested(attributes);
-        if faults.is_empty() || self.is_marked(&attributes.namespace).await? {
+        let errors = requested(attributes, attributes.object.as_ref(), attributes.old_object.as_deref());
+        if errors.is_empty() || self.is_marked(&attributes.target.namespace).await? {
             return Ok(());
         }
         let kind = GroupKind {
             group: attributes.kind.group.clone(),
             kind: attributes.kind.kind.clone(),
         };
-        Err(ApiError::invalid(&kind, &attributes.name, &faults))
+        Err(ApiError::invalid(&kind, &attributes.name, &errors))
     }
 
     async fn is_marked(&self, namespace: &str) -> Result<bool, ApiError> {
@@ -45,12 +45,27 @@ impl DeviceAdminAccess {
 }
 
 /// The first request or allocation for which the label is needed.
-fn requested(attributes: &Attributes) -> ErrorList {
-    if &*attributes.resource.group != "resource.k8s.io" {
+fn requested(request: &WriteRequest, object: Option<&Value>, old: Option<&Value>) -> ErrorList {
+    requested_of(
+        &request.resource,
+        request.subresource.name(),
+        request.operation,
+        object,
+        old,
+    )
+}
+
+fn requested_of(
+    resource: &GroupVersionResource,
+    subresource: &str,
+    operation: Operation,
+    object: Option<&Value>,
+    old: Option<&Value>,
+) -> ErrorList {
+    if &*resource.group != "resource.k8s.io" {
         return ErrorList::new();
     }
-    let resource = (&*attributes.resource.resource, attributes.subresource.as_str());
-    let (pointer, path) = match (resource, attributes.operation) {
+    let (pointer, path) = match ((&*resource.resource, subresource), operation) {
         (("resourceclaims", ""), Operation::Create) => ("/spec/devices/requests", "spec.devices.requests"),
         // A template's fault is told at the path that it has in a claim.
         (("resourceclaimtemplates", ""), Operation::Create) => ("/spec/spec/devices/requests", "spec.devices.requests"),
@@ -65,10 +80,10 @@ fn requested(attributes: &Attributes) -> ErrorList {
         list.iter().position(is_for_admins)
     };
     // What was granted stays granted.
-    let granted = first(attributes.old_object.as_deref()).is_some();
-    let index = first(attributes.object.as_ref()).filter(|_| !granted);
-    let fault = |index| Error::forbidden(&Path::new(path).index(index).child("adminAccess"), MISSING);
-    index.map(fault).into_iter().collect()
+    let granted = first(old).is_some();
+    let index = first(object).filter(|_| !granted);
+    let error = |index| Error::forbidden(&Path::new(path).index(index).child("adminAccess"), MISSING);
+    index.map(error).into_iter().collect()
 }
 
 fn is_for_admins(item: &Value) -> bool {
@@ -88,35 +103,28 @@ impl Admission for DeviceAdminAccess {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
     use trireme_machinery::GroupVersion;
-    use trireme_registry::request::UserInfo;
 
     use super::*;
 
     fn paths(resource: &str, subresource: &str, object: Value, old: Option<Value>) -> Vec<String> {
         let version = GroupVersion::new("resource.k8s.io", "v1");
-        let is_update = old.is_some();
-        let attributes = Attributes {
-            operation: if is_update {
-                Operation::Update
-            } else {
-                Operation::Create
-            },
-            kind: version.with_kind("X"),
-            resource: version.with_resource(resource),
-            subresource: subresource.to_owned(),
-            namespace: "n".to_owned(),
-            name: "x".to_owned(),
-            user: UserInfo::default(),
-            dry_run: false,
-            object: Some(object),
-            old_object: old.map(Arc::new),
-            warnings: Vec::new(),
+        let operation = if old.is_some() {
+            Operation::Update
+        } else {
+            Operation::Create
         };
-        requested(&attributes).into_iter().map(|fault| fault.field).collect()
+        requested_of(
+            &version.with_resource(resource),
+            subresource,
+            operation,
+            Some(&object),
+            old.as_ref(),
+        )
+        .into_iter()
+        .map(|error| error.field)
+        .collect()
     }
 
     #[test]

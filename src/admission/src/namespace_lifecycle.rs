@@ -2,9 +2,8 @@
 //! namespaces stay (`k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle`).
 
 use futures_util::{FutureExt as _, future::BoxFuture};
-use trireme_actors::Clock;
 use trireme_machinery::{ApiError, GroupResource};
-use trireme_registry::{Admission, Attributes, Operation, RegistryHandle};
+use trireme_registry::{Admission, Attributes, Operation};
 
 use crate::namespaces::Namespaces;
 
@@ -17,36 +16,24 @@ pub struct NamespaceLifecycle {
 }
 
 impl NamespaceLifecycle {
-    /// Knows of no namespaces yet.
-    pub fn new(clock: Clock) -> Self {
-        Self {
-            namespaces: Namespaces::new(clock),
-        }
-    }
-
-    /// From now on, looks namespaces up here. To be called once, before the first request.
-    pub fn watch(&self, namespaces: RegistryHandle) {
-        self.namespaces.watch(namespaces);
-    }
-
-    /// The namespaces, for plugins that look at them too.
-    pub fn namespaces(&self) -> Namespaces {
-        self.namespaces.clone()
+    /// Looks at these namespaces.
+    pub fn new(namespaces: Namespaces) -> Self {
+        Self { namespaces }
     }
 
     async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let is_namespace = &*attributes.resource.resource == "namespaces" && attributes.resource.group.is_empty();
         if is_namespace {
             protect(attributes)?;
-            if attributes.operation == Operation::Delete && !attributes.dry_run {
+            if attributes.operation == Operation::Delete && !attributes.context.dry_run {
                 self.namespaces.doubt(&attributes.name);
             }
             return Ok(());
         }
-        if attributes.namespace.is_empty() || attributes.operation == Operation::Delete {
+        if attributes.target.namespace.is_empty() || attributes.operation == Operation::Delete {
             return Ok(());
         }
-        let namespace = self.namespaces.find(&attributes.namespace).await?;
+        let namespace = self.namespaces.find(&attributes.target.namespace).await?;
         if namespace.is_terminating && attributes.operation == Operation::Create {
             return Err(terminating(attributes));
         }
@@ -67,7 +54,7 @@ fn protect(attributes: &Attributes) -> Result<(), ApiError> {
 }
 
 fn terminating(attributes: &Attributes) -> ApiError {
-    let namespace = &attributes.namespace;
+    let namespace = &attributes.target.namespace;
     let resource: GroupResource = attributes.resource.group_resource();
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
     ApiError::forbidden(&resource, &attributes.name, why).with_cause(

@@ -1,40 +1,31 @@
 //! The namespaces that plugins look at.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use trireme_actors::Clock;
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::ApiError;
 use trireme_registry::{
-    Item, RegistryHandle,
+    Item, ResourceLookup,
     request::{Freshness, GetRequest, Target},
 };
 
 use crate::doubts::Doubts;
 
 /// Looks namespaces up. Cheap to clone: all clones look at the same ones.
-///
-/// The registries are made with the chain that plugins are part of, so the registry of namespaces is handed in
-/// afterwards.
 #[derive(Clone)]
 pub struct Namespaces {
-    registry: Arc<OnceLock<RegistryHandle>>,
+    resource: ResourceLookup,
     doubts: Arc<Mutex<Doubts>>,
     clock: Clock,
 }
 
 impl Namespaces {
-    pub(crate) fn new(clock: Clock) -> Self {
+    /// Looks namespaces up where `resource` is served.
+    pub fn new(resource: ResourceLookup, clock: Clock) -> Self {
         Self {
-            registry: Arc::default(),
+            resource,
             doubts: Arc::default(),
             clock,
-        }
-    }
-
-    /// Hands in the registry; once, before the first request.
-    pub(crate) fn watch(&self, registry: RegistryHandle) {
-        if self.registry.set(registry).is_err() {
-            tracing::warn!("namespaces were handed in twice");
         }
     }
 
@@ -66,7 +57,7 @@ impl Namespaces {
             name: name.to_owned(),
             ..Target::default()
         };
-        let registry = self.registry.get().ok_or_else(not_ready)?;
+        let registry = self.resource.registry()?;
         let item = registry.get(GetRequest { target, freshness }).await?;
         let phase = registry.info().selectable.value_of(&item, "status.phase");
         let is_terminating = phase == Some("Terminating");
@@ -86,8 +77,4 @@ impl Namespace {
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.item.label(key)
     }
-}
-
-fn not_ready() -> ApiError {
-    ApiError::new(Reason::ServiceUnavailable, "namespaces are not loaded yet").with_retry_after(1)
 }

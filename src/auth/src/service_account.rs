@@ -17,8 +17,8 @@ use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
     DirectorHandle,
-    request::{Freshness, GetRequest, Target, UserInfo},
-    subresource::{own_user, parse},
+    item::parse,
+    request::{Freshness, GetRequest, Target, UserInfo, own_user},
 };
 
 use crate::{

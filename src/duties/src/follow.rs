@@ -1,30 +1,23 @@
 //! Follows resources through their watch caches: everything that is there, then what changes.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use trireme_actors::Clock;
-use trireme_registry::{
-    RegistryHandle, WatchFrame, Watcher,
-    request::{Freshness, Selection, Target, WatchRequest, WatchStart},
-    subresource::own_user,
-};
+use trireme_registry::{EventKind, Follower, Item, ObjectChanges, RegistryHandle, ResourceDefinition};
 
 use crate::controller::Change;
 
-/// The delay before a watch that could not be opened is tried again.
-const REOPEN: Duration = Duration::from_millis(200);
-/// Watches are opened anew with every full pass, long before this.
-const AT_MOST: Duration = Duration::from_secs(24 * 3600);
+/// The number of changes that are told at once, so that a full pass holds nobody up.
+const AT_ONCE: usize = 256;
 
 /// An event of a followed resource.
 pub(crate) enum FollowEvent {
     /// These have changed.
     Changed(Vec<Change>),
-    /// Changes may have been missed; everything of this resource is told again.
+    /// Changes may have been missed, deletions among them.
     Lost,
 }
 
@@ -32,71 +25,33 @@ pub(crate) enum FollowEvent {
 pub(crate) type Followed = SelectAll<BoxStream<'static, FollowEvent>>;
 
 /// Follows resources, each from all that is there now.
-pub(crate) fn follow(registries: Vec<RegistryHandle>, clock: &Clock) -> Followed {
+pub(crate) fn follow(registries: Vec<RegistryHandle>) -> Followed {
     stream::select_all(registries.into_iter().map(|registry| {
-        let followed = One {
-            registry,
-            watcher: None,
-            clock: clock.clone(),
-        };
-        stream::unfold(followed, |mut followed| async move {
-            let told = followed.next().await;
-            Some((told, followed))
+        let follower = Follower::new(registry.reader().clone());
+        stream::unfold((follower, true), |(mut follower, is_first)| async move {
+            let changes = follower.next().await;
+            Some(((changes, is_first), (follower, false)))
         })
+        .flat_map(move |(changes, is_first)| stream::iter(events_of(registry.info(), changes, is_first)))
         .boxed()
     }))
 }
 
-struct One {
-    registry: RegistryHandle,
-    watcher: Option<Watcher>,
-    clock: Clock,
-}
-
-impl One {
-    async fn next(&mut self) -> FollowEvent {
-        let Some(watcher) = &mut self.watcher else {
-            self.watcher = Some(self.open().await);
-            return FollowEvent::Changed(Vec::new());
-        };
-        let frames = watcher.next().await.unwrap_or_default();
-        let broken = frames.is_empty() || frames.iter().any(|frame| matches!(frame, WatchFrame::Error(_)));
-        if broken {
-            self.watcher = None;
-            return FollowEvent::Lost;
+fn events_of(info: &Arc<ResourceDefinition>, changes: ObjectChanges, is_first: bool) -> Vec<FollowEvent> {
+    let changes: Vec<(EventKind, Arc<Item>)> = match changes {
+        ObjectChanges::Relisted { items, .. } if is_first => {
+            items.into_iter().map(|item| (EventKind::Added, item)).collect()
         }
-        let change = |frame| match frame {
-            WatchFrame::Event { kind, item, .. } => Some(Change {
-                info: self.registry.info().clone(),
-                kind,
-                item,
-            }),
-            WatchFrame::Bookmark { .. } | WatchFrame::Error(_) => None,
-        };
-        FollowEvent::Changed(frames.into_iter().filter_map(change).collect())
-    }
-
-    /// At the start caches are not loaded yet: waits until this one is.
-    async fn open(&self) -> Watcher {
-        loop {
-            let request = WatchRequest {
-                target: Target {
-                    user: own_user(),
-                    ..Target::default()
-                },
-                selection: Selection::default(),
-                start: WatchStart::State(Freshness::Any),
-                bookmarks: false,
-                initial_events_end: false,
-                timeout: AT_MOST,
-            };
-            match self.registry.watch(request).await {
-                Ok(watcher) => return watcher,
-                Err(error) => {
-                    tracing::debug!(resource = %self.registry.info().resource, %error, "cannot be followed yet");
-                    self.clock.sleep(REOPEN).await;
-                }
-            }
-        }
-    }
+        ObjectChanges::Relisted { .. } => return vec![FollowEvent::Lost],
+        ObjectChanges::Changed { changes, .. } => changes,
+    };
+    let change = |(kind, item): &(EventKind, Arc<Item>)| Change {
+        info: Arc::clone(info),
+        kind: *kind,
+        item: Arc::clone(item),
+    };
+    let chunks = changes.chunks(AT_ONCE);
+    chunks
+        .map(|chunk| FollowEvent::Changed(chunk.iter().map(change).collect()))
+        .collect()
 }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use trireme_actors::ActorSystem;
 use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
-use trireme_registry::{OwnObjects, RegistryHandle, request::DeleteOptions, subresource::parse};
+use trireme_registry::{OwnObjects, RegistryHandle, item::parse, request::DeleteOptions};
 
 use crate::{LeaseTenure, Reconciler, SERVER};
 

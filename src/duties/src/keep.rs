@@ -234,7 +234,7 @@ impl<'d, C: Controller> Run<'d, C> {
         for key in self.duty.always() {
             self.queue.add(key, now);
         }
-        follow(self.duty.watched(), self.clock)
+        follow(self.duty.watched())
     }
 
     fn hear(&mut self, told: FollowEvent) {

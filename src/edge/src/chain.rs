@@ -75,7 +75,7 @@ where
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::refuse(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
-        let seat = max_in_flight::seat(state, exchange)?;
+        let seat = max_in_flight::seat(state, exchange).await?;
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
         authorization::authorize(state, exchange).await?;
         exchange.trace.pass(TraceStep::Authorized);

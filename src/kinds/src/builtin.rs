@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    LateObjects, ResourceDefinition, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition,
+    ResourceDefinition, ResourceLookup, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition,
     SubresourceKind, Verb, Verbs,
     allocate::{AddressAllocator, PortAllocator},
 };
@@ -17,7 +17,9 @@ use crate::{
     data::{self, ResourceData, StorageData, SubresourceData, VersionData},
     discovery, flowcontrol, generic,
     kind::Kind,
-    networking, node, policy, rbac, resource, scheduling, schemas, storage,
+    networking, node,
+    pod_template::Capabilities,
+    policy, rbac, resource, scheduling, schemas, storage,
     values::at,
 };
 
@@ -25,6 +27,8 @@ use crate::{
 pub struct Settings {
     /// Where all keys begin: `/registry`.
     pub storage_root: String,
+    /// Whether privileged containers may run in this cluster.
+    pub allow_privileged: bool,
     /// How long events live.
     pub event_ttl: Duration,
     /// Whom services' cluster IPs come from.
@@ -32,9 +36,18 @@ pub struct Settings {
     /// Whom services' node ports come from.
     pub ports: PortAllocator,
     /// What goes with a service when it goes.
-    pub endpoints: LateObjects,
+    pub endpoints: ResourceLookup,
     /// Whom service accounts' tokens come from.
     pub tokens: core::serviceaccounts::TokenIssuer,
+}
+
+impl Settings {
+    /// The capabilities that containers of this cluster may have.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            allow_privileged: self.allow_privileged,
+        }
+    }
 }
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
@@ -133,9 +146,9 @@ fn declared(settings: &Settings) -> Vec<Kind> {
     let groups = [
         admissionregistration::kinds(),
         apiregistration::kinds(),
-        apps::kinds(),
+        apps::kinds(settings.capabilities()),
         autoscaling::kinds(),
-        batch::kinds(),
+        batch::kinds(settings.capabilities()),
         certificates::kinds(),
         coordination::kinds(),
         core::kinds(settings),

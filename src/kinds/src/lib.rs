@@ -39,5 +39,4 @@ pub use builtin::{Settings, other_kinds, resources, virtual_resources};
 pub use core::bindings::PodBindings;
 pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
-pub use pod_template::allow_privileged;
 pub use schemas::schemas;

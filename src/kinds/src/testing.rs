@@ -12,7 +12,7 @@ use trireme_machinery::{
     schema::{self, TypeId},
 };
 use trireme_registry::{
-    Conversion, LateObjects, Strategy, WriteContext,
+    Conversion, PublishedSurface, Strategy, WriteContext,
     allocate::{AddressAllocator, PortAllocator},
     subresource::SubresourceRole,
 };
@@ -111,12 +111,12 @@ impl Trial {
 
     /// An update of one of the kind's parts with the fields of a merge patch.
     pub(crate) fn patch_part(&self, name: &str, old: &Value, patch: &Value) -> Result<Value, Vec<String>> {
-        let Some(SubresourceRole::Part(part)) = self.strategy.subresource(name) else {
+        let Some(SubresourceRole::Update(updater)) = self.strategy.subresource(name) else {
             panic!("the kind has no part {name}");
         };
         let mut new = self.decode(merged(&self.shown(old), patch));
-        part.prepare_for_update(&self.context(), &mut new, old);
-        self.judge(part.validate_update(&self.context(), &new, old), new)
+        updater.prepare_for_update(&self.context(), &mut new, old);
+        self.judge(updater.validate_update(&self.context(), &new, old), new)
     }
 
     /// A stored object as clients of this version see it.
@@ -224,6 +224,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
     let store: Arc<dyn Storage> = Arc::new(EmbeddedStore::open(dir.path(), options).expect("an empty store opens"));
     let settings = Settings {
         storage_root: "/registry".to_owned(),
+        allow_privileged: false,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(
             store.clone(),
@@ -236,7 +237,7 @@ pub(crate) fn settings() -> (TempDir, Settings) {
             "/registry/ranges/servicenodeports",
             "30000-30002".parse().expect("a range"),
         ),
-        endpoints: LateObjects::default(),
+        endpoints: PublishedSurface::default().resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),

@@ -12,8 +12,8 @@ use trireme_machinery::{
     schema::{TypeDef, TypeTable},
 };
 use trireme_registry::{
-    Admission, Attributes, DirectorHandle, OpenApiFragment, Registries, ResourceDefinition, SchemaSource,
-    ServedVersion, StoreWatcherOptions, Strategy,
+    Admission, Attributes, DirectorHandle, OpenApiFragment, PublishedSurface, Registries, ResourceDefinition,
+    SchemaSource, ServedVersion, StoreWatcherOptions, Strategy,
 };
 use trireme_storage::{EmbeddedOptions, EmbeddedStore};
 
@@ -93,6 +93,7 @@ async fn director(system: &ActorSystem, dir: &std::path::Path) -> DirectorHandle
         ..EmbeddedOptions::default()
     };
     let registries = Registries {
+        published: PublishedSurface::default(),
         system: system.clone(),
         store: Arc::new(EmbeddedStore::open(dir, options).expect("an empty store opens")),
         store_watcher: StoreWatcherOptions::default(),

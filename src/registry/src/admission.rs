@@ -1,14 +1,21 @@
-//! The admission chain's trait; the plugins live in the `admission` room.
+//! One write as all stages see it, and the admission chain's trait; the plugins live in the `admission` room.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, GroupVersionResource};
 
-use crate::request::UserInfo;
+use crate::{
+    definition::ResourceDefinition,
+    request::{DeleteOptions, Subresource, Target, WriteContext, WriteOptions},
+};
 
-/// What is being done to the object.
+/// The operations that admission tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A new object.
@@ -21,34 +28,117 @@ pub enum Operation {
     Connect,
 }
 
-/// A request as admission sees it.
-#[derive(Debug, Clone)]
-pub struct Attributes {
-    /// What is being done.
+/// One write, from wherever it comes: the facts that do not change on its way through the stages.
+#[derive(Clone)]
+pub struct WriteRequest {
+    /// The resource.
+    pub definition: Arc<ResourceDefinition>,
+    /// The operation.
     pub operation: Operation,
-    /// The kind as requested.
+    /// The subresource that is written.
+    pub subresource: Subresource,
+    /// The kind of the body, in the requested version.
     pub kind: GroupVersionKind,
-    /// The resource as requested.
+    /// The resource in the requested version.
     pub resource: GroupVersionResource,
-    /// `status`, `scale`, …; empty for the object itself.
-    pub subresource: String,
-    /// Empty for cluster-scoped resources.
-    pub namespace: String,
-    /// Empty for a create with `generateName`.
-    pub name: String,
-    /// Who asks.
-    pub user: UserInfo,
-    /// Nothing will be stored.
-    pub dry_run: bool,
-    /// The object as it would be stored; none on delete.
-    pub object: Option<Value>,
-    /// The object as it is; none on create.
-    pub old_object: Option<Arc<Value>>,
-    /// `Warning` texts for the client, added by plugins.
+    /// Namespace and name of the URL, deadline, trace and fence.
+    pub target: Target,
+    /// User, version, time and dry run, as strategies see them.
+    pub context: WriteContext,
+    /// Field manager and field validation.
+    pub options: WriteOptions,
+    /// The options of a deletion.
+    pub deletion: Option<DeleteOptions>,
+}
+
+impl WriteRequest {
+    /// The namespace of the objects of this request; empty for cluster-scoped resources.
+    pub fn namespace(&self) -> &str {
+        if self.definition.namespaced {
+            &self.target.namespace
+        } else {
+            ""
+        }
+    }
+}
+
+/// Notes that a write gathers on its way, for the client and for the audit log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WriteRecord {
+    /// `Warning` texts for the client.
     pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
+}
+
+/// A write as admission sees it; dereferences to the [`WriteRequest`].
+pub struct Attributes {
+    request: Arc<WriteRequest>,
+    /// `metadata.name`; empty for a create with `generateName`.
+    pub name: String,
+    /// The object in the stored version, as it would be stored; none on delete.
+    pub object: Option<Value>,
+    /// The object in the stored version, as it is; none on create.
+    pub old_object: Option<Arc<Value>>,
+    record: Mutex<WriteRecord>,
+}
+
+impl Attributes {
+    /// A write of `object` over `old_object`, named as in the URL.
+    pub fn new(request: &Arc<WriteRequest>, object: Option<Value>, old_object: Option<Arc<Value>>) -> Self {
+        Self {
+            request: Arc::clone(request),
+            name: request.target.name.clone(),
+            object,
+            old_object,
+            record: Mutex::default(),
+        }
+    }
+
+    /// The same write with these notes.
+    #[must_use]
+    pub fn with_record(mut self, record: WriteRecord) -> Self {
+        self.record = Mutex::new(record);
+        self
+    }
+
+    /// Adds a `Warning` for the client.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.noting(|record| record.warnings.push(text.into()));
+    }
+
+    /// Adds an annotation to the audit event.
+    pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.noting(|record| record.audit_annotations.insert(key.into(), value.into()));
+    }
+
+    /// Takes the notes.
+    pub fn take_record(&mut self) -> WriteRecord {
+        std::mem::take(self.record.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The request behind it.
+    pub fn request(&self) -> &Arc<WriteRequest> {
+        &self.request
+    }
+
+    fn noting<T>(&self, note: impl FnOnce(&mut WriteRecord) -> T) {
+        note(&mut self.record.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Deref for Attributes {
+    type Target = WriteRequest;
+
+    fn deref(&self) -> &WriteRequest {
+        &self.request
+    }
 }
 
 /// A chain of plugins, or one of them. All of a chain's `mutate` run before any `validate`.
+///
+/// A plugin may take its time and may write the object that it is asked about: nobody waits for it but the write itself.
+/// It is asked again, with the object as it is then, if the object has changed meanwhile.
 pub trait Admission: Send + Sync + 'static {
     /// May change `object` or refuse.
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>>;

@@ -214,25 +214,43 @@ impl ReadSide {
         side
     }
 
+    /// A reader of a resource whose cache nobody fills.
+    pub(crate) fn unfed(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
+        self.spawn(system, Arc::new(info)).0
+    }
+
+    /// Has the cache of a resource loaded again, which loses its history.
+    pub(crate) async fn reload(&self, plural: &str) {
+        let prefix = self.reader(plural).info().storage_prefix.clone();
+        self.store_watcher
+            .reload(prefix)
+            .await
+            .expect("the store watcher answers");
+    }
+
     /// Starts the read side of one more resource.
     pub(crate) async fn add(&self, system: &ActorSystem, info: ResourceDefinition) -> Reader {
         let info = Arc::new(info);
-        let allowed = "the topology allows it";
-        let cache = OwnedWatchCache::spawn(system, &info, self.store_watcher.clone()).expect("names differ");
-        let reader = Reader::new(
-            info.clone(),
-            cache.handle().expect(allowed),
-            self.store_watcher.clone(),
-            self.read_index.clone(),
-            self.store.clone(),
-            system.clock().clone(),
-        );
-        let feed = cache.feed().expect(allowed);
+        let (reader, cache) = self.spawn(system, info.clone());
+        let feed = cache.feed().expect("the topology allows it");
         self.store_watcher
             .register(vec![(info, feed)])
             .await
             .expect("the store watcher answers");
         reader
+    }
+
+    fn spawn(&self, system: &ActorSystem, info: Arc<ResourceDefinition>) -> (Reader, OwnedWatchCache) {
+        let cache = OwnedWatchCache::spawn(system, &info, self.store_watcher.clone()).expect("names differ");
+        let reader = Reader::new(
+            info,
+            cache.handle().expect("the topology allows it"),
+            self.store_watcher.clone(),
+            self.read_index.clone(),
+            self.store.clone(),
+            system.clock().clone(),
+        );
+        (reader, cache)
     }
 
     /// The reader of a resource.

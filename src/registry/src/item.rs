@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::Value;
+use trireme_machinery::{ApiError, json};
 use trireme_storage::Revision;
 
 use crate::{
@@ -128,6 +129,18 @@ impl Item {
         }
         make_line(kind, &[&self.bytes]).0
     }
+}
+
+/// A cached object as a tree, in the stored version and with its `resourceVersion`.
+///
+/// # Errors
+/// If the store holds something else than JSON.
+pub fn parse(item: &Item) -> Result<Value, ApiError> {
+    let decoded = json::decode(&item.bytes).map_err(|error| {
+        tracing::error!(key = %item.key, %error, "a cached object is not JSON");
+        ApiError::internal("a stored object cannot be read")
+    })?;
+    Ok(decoded.value)
 }
 
 /// Makes a watch line of the parts of an object; the second value is the object within it.

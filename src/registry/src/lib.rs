@@ -5,6 +5,7 @@
 //! the store; the store watcher sees the write come back and feeds the resource's watch cache, from which every read
 //! is answered. Nothing here knows HTTP.
 
+pub mod access;
 pub mod admission;
 pub mod allocate;
 mod announced;
@@ -17,6 +18,7 @@ mod fence;
 #[cfg(test)]
 mod fixtures;
 pub mod item;
+mod key_locks;
 mod known_kinds;
 pub mod list_options;
 mod own_objects;
@@ -37,30 +39,38 @@ pub mod testing;
 pub mod trace;
 mod verb;
 pub mod versions;
+mod view;
 mod virtual_resource;
 mod watch_cache;
 mod write;
 
-pub use admission::{Admission, Attributes, Operation};
+pub use access::{ObjectAccess, ResourceIndex};
+pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
 pub use announced::{AnnouncedAddresses, AnnouncedLoads};
 pub use definition::{
     Column, Conversion, Converter, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind,
 };
-pub use director::{ApiSurface, Backend, DirectorError, DirectorHandle, Registries, Resource, Route, ServedResource};
+pub use director::{
+    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
+    ServedResource,
+};
 pub use documents::{Documents, OpenApiFragment, SchemaSource};
 pub use event::EventKind;
 pub use fence::{Fence, FenceError, Fences};
 pub use item::{Item, ItemKey};
+pub use key_locks::RegistryError;
 pub use known_kinds::KnownKinds;
-pub use own_objects::{LateObjects, OwnObjects};
+pub use own_objects::{OwnObjects, delete_dependent};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
 pub use registry::RegistryHandle;
+pub use request::WriteContext;
 pub use selectable::{SelectableField, SelectableFields};
 pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
-pub use strategy::{Deletion, SideEffects, Strategy, WriteContext};
+pub use strategy::{Deletion, SideEffects, Strategy};
 pub use verb::{Verb, Verbs};
+pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use virtual_resource::{ProxyBackend, VirtualCall, VirtualResource};
 pub use watch_cache::WatchCacheHandle;

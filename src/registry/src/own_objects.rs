@@ -3,20 +3,20 @@
 //! Objects are in the preferred version, writes go through admission and validation as everybody's do, and carry the
 //! server's own user and the field manager that kube-apiserver has for the same work.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 
 use crate::{
+    director::ResourceLookup,
     fence::Fence,
-    item::Item,
+    item::{Item, parse},
     registry::RegistryHandle,
     request::{
         Body, BodyFormat, CreateRequest, DeleteCollectionRequest, DeleteOptions, DeleteRequest, Freshness, GetRequest,
-        ListRequest, PatchKind, PatchRequest, Propagation, Subresource, Target, UpdateRequest, WriteOptions,
+        ListRequest, PatchKind, PatchRequest, Propagation, Subresource, Target, UpdateRequest, WriteOptions, own_user,
     },
-    subresource::{own_user, parse},
 };
 
 /// The objects of one resource, for the server itself. Cheap to clone.
@@ -242,26 +242,15 @@ impl OwnObjects {
     }
 }
 
-/// A resource that kinds need and that is there only once all registries have been started. Cheap to clone; all clones
-/// are bound together.
-#[derive(Clone, Default)]
-pub struct LateObjects(Arc<OnceLock<OwnObjects>>);
-
-impl LateObjects {
-    /// Says where the objects are; the composition root does so before the first request comes.
-    pub fn bind(&self, registry: RegistryHandle) {
-        // Bound once; a second registry of the same resource would be the same objects.
-        let _ = self.0.set(OwnObjects::new(registry, "kube-apiserver"));
-    }
-
-    /// Deletes an object, if there is one. A failure is only told in the log: this is for what goes with something
-    /// else that is gone already.
-    pub async fn remove(&self, namespace: &str, name: &str) {
-        let Some(objects) = self.0.get() else { return };
-        if let Err(error) = objects.delete(namespace, name).await {
-            let resource = &objects.registry.info().resource;
-            tracing::warn!(%resource, namespace, name, %error, "what belongs to a deleted object could not be deleted");
-        }
+/// Deletes an object that belongs to one that is gone already, if there is one. A failure is only logged: nobody waits
+/// for it.
+pub async fn delete_dependent(resource: &ResourceLookup, namespace: &str, name: &str) {
+    let deleted = async {
+        let objects = OwnObjects::new(resource.registry()?, "kube-apiserver");
+        objects.delete(namespace, name).await
+    };
+    if let Err(error) = deleted.await {
+        tracing::warn!(namespace, name, %error, "an object that belongs to a deleted one could not be deleted");
     }
 }
 

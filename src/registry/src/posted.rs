@@ -12,7 +12,7 @@ use trireme_machinery::{
 use crate::{
     known_kinds::KnownKinds,
     request::{Body, FieldValidation},
-    write::{decode::Wanted, metadata},
+    write::{decode::BodyDecoder, metadata},
 };
 
 /// What a body must be.
@@ -43,14 +43,14 @@ impl PostedKind<'_> {
     /// 400, as for any other create.
     pub fn read(&self, body: &Body, namespace: &str, validation: FieldValidation) -> Result<Posted, ApiError> {
         let type_id = self.type_id;
-        let wanted = Wanted {
+        let decoder = BodyDecoder {
             types: self.types,
             type_id,
             kind: self.kind.clone(),
             also: &[],
             known_kinds: self.known_kinds.clone(),
         };
-        let decoded = wanted.decode(body, validation)?;
+        let decoded = decoder.decode(body, validation)?;
         let (mut object, warnings) = (decoded.object, decoded.warnings);
         schema::apply_defaults(self.types, type_id, &mut object);
         metadata::settle_namespace(&mut object, namespace)?;

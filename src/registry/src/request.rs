@@ -1,10 +1,18 @@
 //! What callers ask of a registry, decoded and free of HTTP.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::Value;
-use trireme_machinery::selector::{FieldSelector, LabelSelector};
+use trireme_machinery::{
+    ApiError, ErrorDetails, GroupVersion, Reason,
+    selector::{FieldSelector, LabelSelector},
+};
 use trireme_storage::Revision;
 
 use crate::{fence::Fence, item::Item, trace::Trace};
@@ -20,6 +28,28 @@ pub struct UserInfo {
     pub groups: Vec<String>,
     /// More facts for authorizers.
     pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The user in whose name the server itself acts.
+pub fn own_user() -> UserInfo {
+    UserInfo {
+        name: "system:apiserver".to_owned(),
+        groups: vec!["system:masters".to_owned()],
+        ..UserInfo::default()
+    }
+}
+
+/// The circumstances of a write.
+#[derive(Debug, Clone)]
+pub struct WriteContext {
+    /// The user.
+    pub user: UserInfo,
+    /// The version that the request is in; objects are in the stored one.
+    pub version: GroupVersion,
+    /// The wall clock.
+    pub now: Timestamp,
+    /// Nothing will be stored.
+    pub dry_run: bool,
 }
 
 /// How strictly unknown and duplicate fields are treated (`fieldValidation`).
@@ -49,9 +79,17 @@ pub struct Target {
     pub trace: Trace,
     /// Write only as long as this holds: for the server's own work that one replica at a time does.
     pub fence: Option<Fence>,
+    /// Until when a write may wait for its key and for admission; what the server does on its own account has all the time.
+    pub deadline: Option<Instant>,
 }
 
-/// A subresource that reads and writes part of an object.
+/// The error of a write whose deadline has come while nothing was written yet.
+pub(crate) fn timed_out() -> ApiError {
+    let text = "Timeout: request did not complete within the allotted timeout";
+    ApiError::new(Reason::Timeout, text).with_details(ErrorDetails::default())
+}
+
+/// A subresource that is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Subresource {
     /// The object itself.
@@ -63,8 +101,10 @@ pub enum Subresource {
     Scale,
     /// `/finalize` of namespaces: only `spec.finalizers` counts.
     Finalize,
-    /// A part of the kind's own, by name: [`Part`](crate::subresource::Part).
-    Part(&'static str),
+    /// One of the kind's own that changes part of the object, by name: [`Update`](crate::subresource::Update).
+    Update(&'static str),
+    /// One of the kind's own that takes a POST, by name: [`Create`](crate::subresource::Create).
+    Create(&'static str),
 }
 
 impl Subresource {
@@ -75,7 +115,7 @@ impl Subresource {
             Self::Status => "status",
             Self::Scale => "scale",
             Self::Finalize => "finalize",
-            Self::Part(name) => name,
+            Self::Update(name) | Self::Create(name) => name,
         }
     }
 }
@@ -296,17 +336,17 @@ pub struct WatchRequest {
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// An object of the resource, as it is stored; [`crate::versions`] turns it into other served versions.
-    Stored(Arc<Item>),
+    Cached(Arc<Item>),
     /// An object of the requested version, or a view such as a `Scale`, that is made on request.
-    Made(Value),
+    Materialized(Value),
 }
 
 impl Answer {
     /// The object, if it is stored.
     pub fn stored(&self) -> Option<Arc<Item>> {
         match self {
-            Self::Stored(item) => Some(Arc::clone(item)),
-            Self::Made(_) => None,
+            Self::Cached(item) => Some(Arc::clone(item)),
+            Self::Materialized(_) => None,
         }
     }
 }
@@ -320,6 +360,8 @@ pub struct Written {
     pub created: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
 }
 
 /// What a delete did.
@@ -331,4 +373,8 @@ pub struct Deleted {
     pub removed: bool,
     /// Whether the client is told of it by a `Status` of success instead of the object.
     pub as_status: bool,
+    /// `Warning` texts.
+    pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
 }

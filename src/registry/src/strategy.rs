@@ -1,28 +1,14 @@
 //! What a kind does beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
 
 use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupVersion, GroupVersionKind,
+    ApiError, GroupVersionKind,
     field::ErrorList,
     names::{self, NameCheck},
 };
 
-use crate::{request::UserInfo, subresource::SubresourceRole};
-
-/// The circumstances of a write.
-#[derive(Debug, Clone)]
-pub struct WriteContext {
-    /// Who asks.
-    pub user: UserInfo,
-    /// The version that the request is in; objects are in the stored one.
-    pub version: GroupVersion,
-    /// The wall clock.
-    pub now: Timestamp,
-    /// Nothing will be stored.
-    pub dry_run: bool,
-}
+use crate::{request::WriteContext, subresource::SubresourceRole};
 
 /// What a delete without finalizers does to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,9 +21,9 @@ pub enum Deletion {
 
 /// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
 ///
-/// Order of a create: decode and static defaults → [`default`](Self::default) → admission → metadata is filled in →
+/// Order of a create: decode and static defaults → [`default`](Self::default) → mutating admission → metadata is filled in →
 /// [`prepare_for_create`](Self::prepare_for_create) → [`validate`](Self::validate) →
-/// [`canonicalize`](Self::canonicalize). Of an update: the same with the update hooks; metadata that clients may not
+/// [`canonicalize`](Self::canonicalize) → validating admission. Of an update: the same with the update hooks; metadata that clients may not
 /// change is taken from the old object before `prepare_for_update`.
 pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.

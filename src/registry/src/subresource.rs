@@ -1,10 +1,10 @@
 //! Subresources with rules of a kind's own, beside `/status`, `/scale` and `/finalize`.
 //!
-//! A kind names them through [`crate::Strategy::subresource`]. A *part* is the object itself, of
-//! which only some fields can be changed; a *command* is POSTed and does something to the object; a *connection* leads
-//! to somebody else, such as the kubelet that runs a pod.
+//! A kind names them through [`crate::Strategy::subresource`]. An [`Update`] is the object itself, of
+//! which only some fields can be changed; a [`Create`] takes a POST and does something to the object; a [`Connect`]
+//! leads to somebody else, such as the kubelet that runs a pod.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -12,26 +12,24 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, GroupVersionKind, field::ErrorList};
 
 use crate::{
-    director::ApiSurface,
-    item::Item,
-    registry::RegistryHandle,
-    request::{Body, Freshness, GetRequest, Target, UserInfo, WriteOptions},
-    strategy::{Strategy, WriteContext},
+    access::{ObjectAccess, ResourceIndex},
+    item::parse,
+    request::{Body, Freshness, GetRequest, Target, WriteContext, WriteOptions},
 };
 
-/// What a subresource is for.
+/// The purpose of a subresource, in the terms of `rest.Updater`, `rest.Creater` and `rest.Connecter`.
 pub enum SubresourceRole<'a> {
     /// It changes a part of the object.
-    Part(&'a dyn Part),
+    Update(&'a dyn Update),
     /// It does something to the object.
-    Command(&'a dyn Command),
+    Create(&'a dyn Create),
     /// It leads to somebody else.
-    Connection(&'a dyn Connection),
+    Connect(&'a dyn Connect),
 }
 
-/// A subresource that reads as the object and writes some of its fields. Like the hooks of a [`Strategy`], these see
+/// A subresource that reads as the object and writes some of its fields. Like the hooks of a [`Strategy`](crate::Strategy), these see
 /// objects in the stored version.
-pub trait Part: Send + Sync {
+pub trait Update: Send + Sync {
     /// As URLs name it.
     fn name(&self) -> &'static str;
 
@@ -42,8 +40,8 @@ pub trait Part: Send + Sync {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList;
 }
 
-/// What the body of a command must be.
-pub struct CommandBody {
+/// The kinds that a body may be of.
+pub struct CreateBody {
     /// The kind as clients write it.
     pub kind: GroupVersionKind,
     /// Other kinds of the same form that will do as well: older versions.
@@ -57,9 +55,12 @@ pub struct CommandBody {
 ///
 /// Order: the body is decoded → admission may change it → [`check`](Self::check) → admission may refuse it →
 /// [`run`](Self::run).
-pub trait Command: Send + Sync {
+pub trait Create: Send + Sync {
+    /// As URLs name it.
+    fn name(&self) -> &'static str;
+
     /// What is POSTed.
-    fn body(&self) -> CommandBody;
+    fn body(&self) -> CreateBody;
 
     /// Holds the body against the rules that need no look at the object.
     ///
@@ -69,15 +70,15 @@ pub trait Command: Send + Sync {
 
     /// Does it. Goes on to its end even if the client is gone. What it gives back is the answer; nothing, if success is
     /// all there is to tell.
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>>;
+    fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>>;
 }
 
-/// A command under way.
-pub struct CommandCall {
+/// A POST under way.
+pub struct CreateCall {
     /// The registry of the object.
-    pub registry: RegistryHandle,
-    /// All resources, for commands that concern more than one.
-    pub routes: Arc<ApiSurface>,
+    pub registry: Arc<dyn ObjectAccess>,
+    /// All resources, for those that concern more than one.
+    pub routes: Arc<dyn ResourceIndex>,
     /// The object.
     pub target: Target,
     /// The body, checked.
@@ -88,48 +89,50 @@ pub struct CommandCall {
     pub dry_run: bool,
 }
 
-/// What became of a command.
+/// The outcome of a POST to a [`Create`].
 #[derive(Debug)]
-pub struct Commanded {
+pub struct SubresourceCreated {
     /// What to answer with, if it is more than success.
     pub object: Option<Value>,
-    /// What to warn of.
+    /// `Warning` texts.
     pub warnings: Vec<String>,
+    /// Annotations of the audit event.
+    pub audit_annotations: BTreeMap<String, String>,
 }
 
-/// POST to a command.
-pub struct CommandRequest {
+/// POST to a [`Create`].
+pub struct SubresourceCreateRequest {
     /// Where. An empty name is taken from the body; then the body's uid says nothing.
     pub target: Target,
-    /// The command.
-    pub command: String,
+    /// The subresource.
+    pub subresource: String,
     /// The object that says what to do.
     pub body: Body,
     /// Options.
     pub options: WriteOptions,
     /// All resources.
-    pub routes: Arc<ApiSurface>,
+    pub routes: Arc<dyn ResourceIndex>,
 }
 
 /// A subresource whose requests are passed on to somebody else.
-pub trait Connection: Send + Sync {
+pub trait Connect: Send + Sync {
     /// Holds the options against their rules and finds out where the request goes.
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>>;
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>>;
 }
 
-/// A request for a connection.
-pub struct ConnectionCall {
+/// A request to a [`Connect`].
+pub struct ConnectCall {
     /// The registry of the object.
-    pub registry: RegistryHandle,
-    /// All resources, for connections that concern more than one.
-    pub routes: Arc<ApiSurface>,
+    pub registry: Arc<dyn ObjectAccess>,
+    /// All resources, for those that concern more than one.
+    pub routes: Arc<dyn ResourceIndex>,
     /// The object. The name is the URL's and may be more than a name: `https:service:port`.
     pub target: Target,
     /// The query's decoded pairs, in order.
     pub query: Vec<(String, String)>,
 }
 
-/// Where a connection leads.
+/// The other end of a [`Connect`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Destination {
     /// There is nobody yet, and so nothing to be told: an empty answer.
@@ -138,7 +141,7 @@ pub enum Destination {
     Backend,
 }
 
-impl ConnectionCall {
+impl ConnectCall {
     /// The first value of a parameter.
     pub fn option(&self, name: &str) -> Option<&str> {
         self.query
@@ -162,7 +165,7 @@ impl ConnectionCall {
     }
 }
 
-impl CommandCall {
+impl CreateCall {
     /// The object as it is now.
     ///
     /// # Errors
@@ -172,38 +175,5 @@ impl CommandCall {
         let freshness = Freshness::Latest;
         let item = self.registry.get(GetRequest { target, freshness }).await?;
         parse(&item)
-    }
-}
-
-/// A cached object as a tree, in the stored version.
-///
-/// # Errors
-/// If the store holds something else than JSON.
-pub fn parse(item: &Item) -> Result<Value, ApiError> {
-    crate::write::object::parse(item)
-}
-
-/// The user in whose name the server itself acts.
-pub fn own_user() -> UserInfo {
-    UserInfo {
-        name: "system:apiserver".to_owned(),
-        groups: vec!["system:masters".to_owned()],
-        ..UserInfo::default()
-    }
-}
-
-/// A part that a request names.
-pub(crate) fn part<'a>(strategy: &'a dyn Strategy, name: &str) -> Result<&'a dyn Part, ApiError> {
-    match strategy.subresource(name) {
-        Some(SubresourceRole::Part(part)) => Ok(part),
-        _ => Err(ApiError::internal("the resource has no such part")),
-    }
-}
-
-/// A command that a request names.
-pub(crate) fn command<'a>(strategy: &'a dyn Strategy, name: &str) -> Result<&'a dyn Command, ApiError> {
-    match strategy.subresource(name) {
-        Some(SubresourceRole::Command(command)) => Ok(command),
-        _ => Err(ApiError::internal("the resource has no such command")),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     reads::token::Continuation,
     request::{Body, FieldValidation, PatchKind},
     write::{
-        decode::Wanted,
+        decode::BodyDecoder,
         patch::{Patched, Patcher},
     },
 };
@@ -31,14 +31,14 @@ pub fn decode_body(
     body: &Body,
     validation: FieldValidation,
 ) -> Result<WithWarnings, ApiError> {
-    let wanted = Wanted {
+    let decoder = BodyDecoder {
         types: &info.types,
         type_id: version.type_id,
         kind: info.kind_in(version),
         also: &[],
         known_kinds,
     };
-    let decoded = wanted.decode(body, validation)?;
+    let decoded = decoder.decode(body, validation)?;
     Ok((decoded.object, decoded.warnings))
 }
 

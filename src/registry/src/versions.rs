@@ -13,7 +13,7 @@ use trireme_machinery::{ApiError, GroupVersion};
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
     encode,
-    item::Item,
+    item::{Item, parse},
     stored,
 };
 
@@ -145,13 +145,6 @@ async fn convert(
         name_version(info, to, object);
     }
     Ok(converted)
-}
-
-fn parse(item: &Item) -> Result<Value, ApiError> {
-    stored::parse(&item.bytes).map_err(|error| {
-        tracing::error!(key = %item.key, %error, "a cached object is not JSON");
-        ApiError::internal("a stored object cannot be read")
-    })
 }
 
 /// Reports whether an item's bytes are of a version; it costs a comparison.

@@ -10,14 +10,18 @@ use crate::{
     definition::ResourceDefinition,
     director::ApiSurface,
     request::{CreateRequest, Selection, Target},
-    subresource::Commanded,
+    subresource::SubresourceCreated,
 };
 
 /// Answers requests for a resource that nobody stores: reviews, bindings, component statuses. Its definition says which
 /// verbs are served; the others are never called.
 pub trait VirtualResource: Send + Sync + 'static {
     /// Answers a POST.
-    fn create<'a>(&'a self, call: VirtualCall, _request: CreateRequest) -> BoxFuture<'a, Result<Commanded, ApiError>> {
+    fn create<'a>(
+        &'a self,
+        call: VirtualCall,
+        _request: CreateRequest,
+    ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
         drop(call);
         Box::pin(async { Err(ApiError::method_not_allowed()) })
     }

@@ -18,7 +18,7 @@ use trireme_duties::Presence;
 use trireme_edge::EdgeError;
 use trireme_http::server::Running;
 use trireme_http::server::TlsError;
-use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences};
+use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
@@ -54,6 +54,7 @@ pub(crate) struct App {
     membership: Option<Membership>,
     director: DirectorHandle,
     namespaces: FirstNamespaces,
+    views: Views,
     edge: Running,
     spans: Option<OtlpSpans>,
     presence: Option<Presence>,
@@ -102,6 +103,9 @@ pub(crate) enum BuildError {
         /// Why.
         source: trireme_auth::TokenKeyError,
     },
+    /// The limiter of requests in flight could not be started.
+    #[error("the limiter of requests could not be started")]
+    Limiter(#[from] trireme_flow::LimiterError),
     /// The certificates cannot be used for TLS.
     #[error("TLS cannot be set up")]
     Tls(#[from] TlsError),
@@ -158,6 +162,8 @@ impl App {
         let probe = StoreProbe::start(&system, director.clone());
         let group = membership.as_ref().map(|membership| membership.group().clone());
         let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
+        // Every view that a room keeps is named here: readiness waits for all of them.
+        let views = Views::of([namespaces.view()]);
         let replicas = Observed::start(
             &system,
             Facts {
@@ -178,6 +184,7 @@ impl App {
             front::Watched {
                 store: probe.clone(),
                 namespaces: namespaces.clone(),
+                views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
             },
@@ -203,6 +210,7 @@ impl App {
             membership,
             director,
             namespaces,
+            views,
             edge,
             spans,
             presence: duties.presence,
@@ -260,7 +268,7 @@ impl App {
     }
 
     async fn until_ready(&self) {
-        while !self.director.is_ready() || self.namespaces.check().is_err() {
+        while !self.director.is_ready() || self.views.check().is_err() || self.namespaces.check().is_err() {
             self.clock.sleep(READINESS_POLL).await;
         }
     }

@@ -17,7 +17,7 @@ use trireme_flow::{Limiter, Limits};
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_machinery::GroupResource;
-use trireme_registry::DirectorHandle;
+use trireme_registry::{DirectorHandle, Views};
 
 use crate::app::{BuildError, client_cas};
 use crate::components::OnThisMachine;
@@ -40,6 +40,8 @@ pub(crate) struct Watched {
     pub(crate) store: StoreProbe,
     /// True if a fresh store has what clients take for granted.
     pub(crate) namespaces: FirstNamespaces,
+    /// The values that are derived from resources.
+    pub(crate) views: Views,
     /// True if the end has begun.
     pub(crate) lifecycle: Lifecycle,
     /// The standing of the replica in its group.
@@ -112,7 +114,7 @@ pub(crate) async fn start(
         authenticator: Arc::new(Union::new(ways)),
         authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
-        limiter: Limiter::new(limits),
+        limiter: Limiter::start(system, limits)?,
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
         metrics,
@@ -206,6 +208,7 @@ fn health(watched: Watched) -> Health {
     let Watched {
         store,
         namespaces,
+        views,
         lifecycle,
         replicas,
     } = watched;
@@ -214,7 +217,9 @@ fn health(watched: Watched) -> Health {
     let health = Health::new()
         .check("etcd", Probes::NotLive, move || store.check_store())
         .check("etcd-readiness", Probes::ReadyOnly, move || readiness.check_store())
-        .check("informer-sync", Probes::ReadyOnly, move || caches.check_caches())
+        .check("informer-sync", Probes::ReadyOnly, move || {
+            caches.check_caches().and_then(|()| views.check())
+        })
         .check(hook, Probes::ReadyOnly, move || namespaces.check())
         .check("shutdown", Probes::ReadyOnly, move || {
             if lifecycle.has(Moment::ShutdownInitiated) {

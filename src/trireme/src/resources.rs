@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle};
+use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
-    DirectorError, DirectorHandle, LateObjects, Registries, RegistryHandle, Resource, ResourceDefinition,
-    StoreWatcherOptions, VirtualResource,
+    DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle, Resource, ResourceDefinition,
+    ResourceLookup, StoreWatcherOptions, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
@@ -53,11 +53,12 @@ pub(crate) async fn start(
     settings: &Settings,
     tokens: TokenIssuer,
 ) -> Result<Served, ResourcesError> {
-    trireme_kinds::allow_privileged(settings.allow_privileged);
-    let lifecycle = NamespaceLifecycle::new(system.clock().clone());
-    let admin_access = DeviceAdminAccess::new(lifecycle.namespaces());
-    let admission = Chain::new(vec![Arc::new(lifecycle.clone()), Arc::new(admin_access)]);
-    let kind_settings = kind_settings(system, store, settings, tokens)?;
+    let published = PublishedSurface::default();
+    let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
+    let lifecycle = NamespaceLifecycle::new(namespaces.clone());
+    let admission = Chain::new(vec![Arc::new(lifecycle), Arc::new(DeviceAdminAccess::new(namespaces))]);
+    let endpoints = published.resource("", "v1", "endpoints");
+    let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = trireme_kinds::resources(&kind_settings);
     let director = Registries {
         system: system.clone(),
@@ -67,13 +68,12 @@ pub(crate) async fn start(
             ..StoreWatcherOptions::default()
         },
         admission: Arc::new(admission),
+        published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
         schemas: trireme_kinds::schemas(),
     }
     .start(resources.into_iter().map(Arc::<ResourceDefinition>::new).collect())
     .await?;
-    lifecycle.watch(registry(&director, "", "namespaces")?);
-    kind_settings.endpoints.bind(registry(&director, "", "endpoints")?);
     Ok(Served {
         director,
         addresses: kind_settings.addresses,
@@ -117,6 +117,7 @@ fn kind_settings(
     store: &Arc<dyn Storage>,
     settings: &Settings,
     tokens: TokenIssuer,
+    endpoints: ResourceLookup,
 ) -> Result<KindSettings, ResourcesError> {
     let range = settings.service_cluster_ip_range.to_string();
     let addresses = range
@@ -132,7 +133,8 @@ fn kind_settings(
     Ok(KindSettings {
         storage_root: root.clone(),
         event_ttl: settings.event_ttl,
-        endpoints: LateObjects::default(),
+        allow_privileged: settings.allow_privileged,
+        endpoints,
         tokens,
         addresses: AddressAllocator::new(
             Arc::clone(store),

@@ -24,7 +24,7 @@ use trireme_http::server::{Running, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle, LateObjects, Registries, StoreWatcherOptions,
+    DirectorHandle, PublishedSurface, Registries, StoreWatcherOptions,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -86,15 +86,16 @@ pub(super) struct Server {
     scratch: TempDir,
 }
 
-fn kinds(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
+fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
     let addresses = "10.96.0.0/24".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
         storage_root: "/registry".to_owned(),
+        allow_privileged: true,
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
-        endpoints: LateObjects::default(),
+        endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),
@@ -112,7 +113,8 @@ impl Server {
         };
         let store = EmbeddedStore::open(&scratch.path().join("store"), options).expect("an empty store opens");
         let store: Arc<dyn Storage> = Arc::new(store);
-        let settings = kinds(&store, system.clock().clone());
+        let published = PublishedSurface::default();
+        let settings = kinds(&store, system.clock().clone(), &published);
         let resources = trireme_kinds::resources(&settings).into_iter().map(Arc::new);
         let director = Registries {
             system: system.clone(),
@@ -121,6 +123,7 @@ impl Server {
             admission: Arc::new(Chain::new(Vec::new())),
             other_kinds: Arc::new(trireme_kinds::other_kinds()),
             schemas: trireme_kinds::schemas(),
+            published,
         }
         .start(resources.collect())
         .await
@@ -262,7 +265,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         authenticator: Arc::new(Everybody),
         authorizer: Arc::new(Everybody),
         issuer: None,
-        limiter: Limiter::new(limits),
+        limiter: Limiter::start(system, limits).expect("its actors start"),
         health: Health::new(),
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         actors: Arc::new(move || actors.snapshot()),

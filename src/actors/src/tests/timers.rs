@@ -4,12 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::testkit::{PROBE, Probe, TestKit, entry, eventually, run};
-use crate::topology::{Entry, Topology};
-use crate::{Actor, ActorKind, Caller, Handle, Message, Receive, Reply, Turn};
+use crate::testkit::{PROBE, Probe, TestKit, assert_topology_happened, entry, eventually, run};
+use crate::topology::{Entry, Timer, Topology};
+use crate::{Actor, ActorKind, Caller, Handle, Message, Owned, Receive, Reply, Turn};
 
 const MILL: ActorKind = ActorKind::named("Mill");
-static TABLE: &[Entry] = &[entry(MILL), entry(PROBE)];
+static TABLE: &[Entry] = &[
+    Entry {
+        timers: &[Timer {
+            name: "mill-timer",
+            period: Duration::from_secs(10),
+            reason: "a test",
+        }],
+        ..entry(MILL)
+    },
+    entry(PROBE),
+];
 
 /// An actor whose mailbox is never empty: each grain asks for another before its turn ends.
 struct Mill {
@@ -63,7 +73,7 @@ impl Receive<Tick> for Mill {
 }
 
 /// A mill that grinds for ever, and whether it still does.
-async fn busy_mill(kit: &TestKit) -> (Handle<Mill>, Arc<AtomicU64>) {
+async fn busy_mill(kit: &TestKit) -> (Owned<Mill>, Handle<Mill>, Arc<AtomicU64>) {
     let ticks = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&ticks);
     let owned = kit
@@ -77,17 +87,21 @@ async fn busy_mill(kit: &TestKit) -> (Handle<Mill>, Arc<AtomicU64>) {
     mill.ask(Learn(mill.clone())).await.expect("it is idle");
     mill.tell(Grain).expect("it is idle");
     eventually("the mill grinds", || mill.snapshot().turns > 1000).await;
-    (mill, ticks)
+    (owned, mill, ticks)
 }
 
 #[test]
 fn timers_fire_although_the_mailbox_is_never_empty() {
     run(Topology::new(TABLE).expect("sound"), |kit| async move {
-        let (mill, ticks) = busy_mill(&kit).await;
-        let timer = kit
-            .system
-            .tasks()
-            .every("mill-timer", Duration::from_secs(10), mill.notes().ticker(|| Tick));
+        let (owned, mill, ticks) = busy_mill(&kit).await;
+        let refused = owned.start_timer(kit.system.tasks(), "another", || Tick).err();
+        assert_eq!(
+            refused.map(|error| error.to_string()).as_deref(),
+            Some("Mill declares no timer another")
+        );
+        let timer = owned
+            .start_timer(kit.system.tasks(), "mill-timer", || Tick)
+            .expect("it is declared");
         for round in 1..=3 {
             kit.clock.elapse(Duration::from_secs(10)).await;
             eventually("the tick is handled", || ticks.load(Ordering::Relaxed) == round).await;
@@ -105,7 +119,7 @@ fn timers_fire_although_the_mailbox_is_never_empty() {
 #[test]
 fn a_busy_actor_lets_its_neighbours_on_the_thread_serve() {
     run(Topology::new(TABLE).expect("sound"), |kit| async move {
-        let (mill, _) = busy_mill(&kit).await;
+        let (_, mill, _) = busy_mill(&kit).await;
         let (probe, mut notes) = Probe::spawn(&kit.system).expect("in the table");
         let probe = probe.for_caller(Caller::Outside).expect("outside may ask");
         let turns = mill.snapshot().turns;
@@ -114,5 +128,18 @@ fn a_busy_actor_lets_its_neighbours_on_the_thread_serve() {
             assert!(notes.recv().await.is_some());
         }
         eventually("the mill goes on", || mill.snapshot().turns > turns).await;
+    });
+}
+
+#[test]
+fn a_handle_that_is_used_in_anothers_name_is_found_out() {
+    run(Topology::new(TABLE).expect("sound"), |kit| async move {
+        let (_owned, _mill, _) = busy_mill(&kit).await;
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            assert_topology_happened(&kit.system, "actors");
+        }));
+        let panic = held.expect_err("the mill notes itself with a handle for callers from outside");
+        let told = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+        assert!(told.starts_with("used with a handle of another's"), "{told}");
     });
 }

@@ -1,11 +1,12 @@
 //! The table keeps its rules, and the docs show it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::worker::{self, Worker};
-use crate::testkit::{entry, run};
-use crate::topology::{Entry, TABLE, Topology, TopologyError};
-use crate::{Actor, ActorKind, Caller, SpawnError};
+use crate::testkit::{assert_topology_happened, entry, run};
+use crate::topology::{Entry, TABLE, Timer, Topology, TopologyError, Verb};
+use crate::{Actor, ActorKind, Caller, Edge, SpawnError};
 
 const LOW: ActorKind = ActorKind::named("Low");
 const HIGH: ActorKind = ActorKind::named("High");
@@ -148,4 +149,62 @@ fn the_docs_show_the_table() {
         shown, table,
         "docs/actors.md is stale; run this test with UPDATE_EXPECT=1"
     );
+}
+
+/// The message of the panic that a table which does not tell the truth ends in.
+fn untruth(table: &'static [Entry]) -> Option<String> {
+    let topology = Topology::new(table).expect("it keeps the rules");
+    run(topology, |kit| async move {
+        let (_owned, worker) = worker::spawn(&kit, "");
+        worker.ask(worker::Count()).await.expect("it serves");
+        let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            assert_topology_happened(&kit.system, "actors");
+        }));
+        held.err().and_then(|panic| panic.downcast_ref::<String>().cloned())
+    })
+}
+
+#[test]
+fn a_table_that_declares_more_than_happens_is_found_out() {
+    static TRUE: &[Entry] = &[entry(Worker::KIND)];
+    assert_eq!(untruth(TRUE), None);
+    static IDLE: &[Entry] = &[
+        Entry {
+            noted_by: &[Caller::Actor(HIGH)],
+            ..entry(Worker::KIND)
+        },
+        Entry {
+            asked_by: &[],
+            ..entry(HIGH)
+        },
+    ];
+    let idle = untruth(IDLE).expect("High never notes");
+    assert!(idle.starts_with("declared, but never used"), "{idle}");
+    static STOPPED: &[Entry] = &[Entry {
+        timers: &[Timer {
+            name: "work",
+            period: Duration::from_secs(1),
+            reason: "a test",
+        }],
+        ..entry(Worker::KIND)
+    }];
+    let stopped = untruth(STOPPED).expect("the timer does not run");
+    assert_eq!(stopped, "the timer work is declared and does not run");
+}
+
+#[test]
+fn an_edge_that_was_used_is_remembered() {
+    static ASKS: &[Entry] = &[entry(Worker::KIND)];
+    let topology = Topology::new(ASKS).expect("it keeps the rules");
+    run(topology, |kit| async move {
+        let (_owned, worker) = worker::spawn(&kit, "");
+        worker.ask(worker::Count()).await.expect("it serves");
+        let edges: Vec<Edge> = kit.system.edges_into("actors").flat_map(|edges| edges.used()).collect();
+        let ask = Edge {
+            caller: Caller::Outside,
+            callee: Worker::KIND,
+            verb: Verb::Ask,
+        };
+        assert_eq!(edges, [ask]);
+    });
 }

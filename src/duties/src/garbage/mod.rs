@@ -27,9 +27,8 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, meta::ObjectMeta as _};
 use trireme_registry::{
     ApiSurface, DirectorHandle, EventKind, Fence, Item, OwnObjects, RegistryHandle, ResourceDefinition,
-    item::ItemKey,
+    item::{ItemKey, parse},
     request::{DeleteOptions, Freshness, Propagation},
-    subresource::parse,
 };
 
 use self::owners::{Owners, Verdict};

@@ -7,7 +7,11 @@ use trireme_machinery::{
     ApiError,
     meta::{ObjectMeta as _, OwnerReference},
 };
-use trireme_registry::{ApiSurface, Item, RegistryHandle, item::ItemKey, request::Freshness, subresource::parse};
+use trireme_registry::{
+    ApiSurface, Item, RegistryHandle,
+    item::{ItemKey, parse},
+    request::Freshness,
+};
 
 use super::{FoundObject, GarbageContext, Suspect};
 

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use serde_json::Value;
 use trireme_machinery::{ApiError, meta::ObjectMeta as _};
-use trireme_registry::{OwnObjects, RegistryHandle, subresource::parse};
+use trireme_registry::{OwnObjects, RegistryHandle, item::parse};
 
 use super::conditions::Findings;
 

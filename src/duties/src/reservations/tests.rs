@@ -7,7 +7,7 @@ use trireme_actors::{
 };
 use trireme_admission::Chain;
 use trireme_kinds::{Settings, TokenIssuer};
-use trireme_registry::{DirectorHandle, Fences, LateObjects, Registries, StoreWatcherOptions};
+use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StoreWatcherOptions};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
@@ -23,7 +23,7 @@ struct Cluster {
     settings: Settings,
 }
 
-fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
+fn settings(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -> Settings {
     let addresses = "10.0.0.0/28".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
@@ -31,7 +31,8 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
         event_ttl: Duration::from_secs(3600),
         addresses: AddressAllocator::new(Arc::clone(store), clock, "/registry/ipaddresses", addresses),
         ports: PortAllocator::new(Arc::clone(store), "/registry/ranges/servicenodeports", ports),
-        endpoints: LateObjects::default(),
+        allow_privileged: false,
+        endpoints: published.resource("", "v1", "endpoints"),
         tokens: TokenIssuer {
             extend: true,
             audiences: Vec::new(),
@@ -40,12 +41,18 @@ fn settings(store: &Arc<dyn Storage>, clock: Clock) -> Settings {
     }
 }
 
-async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> DirectorHandle {
+async fn serve(
+    kit: &TestKit,
+    store: &Arc<dyn Storage>,
+    published: PublishedSurface,
+    settings: &Settings,
+) -> DirectorHandle {
     let registries = Registries {
         system: kit.system.clone(),
         store: Arc::clone(store),
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Chain::new(Vec::new())),
+        published,
         other_kinds: Arc::new(trireme_kinds::other_kinds()),
         schemas: trireme_kinds::schemas(),
     };
@@ -58,14 +65,14 @@ async fn serve(kit: &TestKit, store: &Arc<dyn Storage>, settings: &Settings) -> 
 
 impl Cluster {
     async fn start(kit: &TestKit, store: Arc<dyn Storage>) -> Self {
-        let settings = settings(&store, kit.system.clock().clone());
-        let director = serve(kit, &store, &settings).await;
+        let published = PublishedSurface::default();
+        let settings = settings(&store, kit.system.clock().clone(), &published);
+        let director = serve(kit, &store, published, &settings).await;
         let objects = |group, resource| {
             let route = director.surface().find(group, "v1", resource).expect("it is served");
             OwnObjects::new(route.registry, SERVER)
         };
         let (services, addresses) = (objects("", "services"), objects("networking.k8s.io", "ipaddresses"));
-        settings.endpoints.bind(objects("", "endpoints").registry().clone());
         Self {
             store,
             services,

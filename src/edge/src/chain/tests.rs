@@ -12,7 +12,7 @@ use actix_web::{
     web,
 };
 use serde_json::Value;
-use trireme_actors::{Clock, ManualClock};
+use trireme_actors::{ActorSystem, Clock, ManualClock};
 use trireme_auth::{Authenticator, BootstrapPolicy, BoxFuture, Credentials, MASTERS, Rejected};
 use trireme_flow::{Limiter, Limits, RequestKind};
 use trireme_registry::request::UserInfo;
@@ -69,14 +69,20 @@ impl Seen {
 impl Fixture {
     fn new() -> Self {
         let clock = ManualClock::new();
+        let system = ActorSystem::builder().clock(clock.clone()).build();
+        let system = system.expect("a test can start a thread");
         let state = ChainState {
             clock: clock.clone().into(),
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(BootstrapPolicy),
-            limiter: Limiter::new(Limits {
-                read_only: 1,
-                mutating: 1,
-            }),
+            limiter: Limiter::start(
+                &system,
+                Limits {
+                    read_only: 1,
+                    mutating: 1,
+                },
+            )
+            .expect("its actors start"),
             lifecycle: Lifecycle::new(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
@@ -137,7 +143,7 @@ fn panics() -> HttpResponse {
     panic!("a bug")
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn only_the_public_paths_answer_without_credentials() {
     let fixture = Fixture::new();
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
@@ -156,7 +162,7 @@ async fn only_the_public_paths_answer_without_credentials() {
 }
 
 /// What was offered to show who asks is never taken for nothing.
-#[tokio::test]
+#[actix_web::test]
 async fn credentials_of_no_known_kind_are_refused() {
     for header in ["", "Bearer", "Basic YTpi", "Token admin"] {
         let request = request("/healthz", None).insert_header(("Authorization", header));
@@ -164,7 +170,7 @@ async fn credentials_of_no_known_kind_are_refused() {
     }
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn bad_credentials_are_refused_even_on_public_paths() {
     let fixture = Fixture::new();
     for path in ["/healthz", "/version", "/api/v1/pods"] {
@@ -172,7 +178,7 @@ async fn bad_credentials_are_refused_even_on_public_paths() {
     }
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_websocket_may_bring_its_token_as_a_subprotocol() {
     let fixture = Fixture::new();
     let code = async |path: &str, protocols: &str| {
@@ -195,7 +201,7 @@ async fn a_websocket_may_bring_its_token_as_a_subprotocol() {
     assert_eq!(code("/healthz", "v1").await, 200);
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn users_may_do_what_the_authorizer_allows() {
     let fixture = Fixture::new();
     assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.body, "admin");
@@ -207,7 +213,7 @@ async fn users_may_do_what_the_authorizer_allows() {
     );
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn every_answer_is_named_and_kept_out_of_caches() {
     let fixture = Fixture::new();
     let named = |path| request(path, Some("admin")).insert_header(("Audit-ID", "mine"));
@@ -219,7 +225,7 @@ async fn every_answer_is_named_and_kept_out_of_caches() {
     assert_eq!(fixture.get("/x", None).await.header("audit-id").len(), 36);
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn answers_are_dated_by_the_clock_also_when_it_is_set_back() {
     let fixture = Fixture::new();
     let date = async || fixture.get("/version", None).await.header("date").to_owned();
@@ -233,7 +239,7 @@ async fn answers_are_dated_by_the_clock_also_when_it_is_set_back() {
     assert_eq!(date().await, "Wed, 31 Dec 2025 00:00:02 GMT");
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_panic_is_an_internal_error_and_gives_its_seat_back() {
     let fixture = Fixture::new();
     for _ in 0..3 {
@@ -241,10 +247,10 @@ async fn a_panic_is_an_internal_error_and_gives_its_seat_back() {
         assert_eq!(seen.code, 500);
         assert!(seen.message().starts_with("This request caused apiserver to panic"));
     }
-    assert!(fixture.state.limiter.acquire(RequestKind::ReadOnly).is_ok());
+    assert!(fixture.state.limiter.acquire(RequestKind::ReadOnly).await.is_ok());
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_request_ends_at_its_deadline() {
     let fixture = Fixture::new();
     for (path, seconds) in [("/never", 60), ("/never?timeout=5s", 5), ("/never?timeout=2h", 60)] {
@@ -258,7 +264,7 @@ async fn a_request_ends_at_its_deadline() {
     }
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_timeout_that_is_none_is_refused() {
     let seen = Fixture::new().get("/x?timeout=soon", Some("admin")).await;
     assert_eq!(seen.code, 400);
@@ -268,10 +274,10 @@ async fn a_timeout_that_is_none_is_refused() {
     );
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
     let fixture = Fixture::new();
-    let _taken = fixture.state.limiter.acquire(RequestKind::ReadOnly);
+    let _taken = fixture.state.limiter.acquire(RequestKind::ReadOnly).await;
     let seen = fixture.get("/api/v1/pods", Some("alice")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "1"));
     assert_eq!(seen.message(), "Too many requests, please try again later.");
@@ -280,7 +286,7 @@ async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
     assert_eq!(fixture.get("/api/v1/pods?watch=1", Some("alice")).await.code, 403);
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_draining_server_sends_clients_away_but_answers_probes() {
     let fixture = Fixture::new();
     fixture.state.lifecycle.refuse();
@@ -289,7 +295,7 @@ async fn a_draining_server_sends_clients_away_but_answers_probes() {
     assert_eq!(fixture.get("/readyz", None).await.code, 200);
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn the_end_waits_for_requests_that_run_but_not_for_watches() {
     let fixture = Fixture::new();
     let (app, lifecycle) = (app().await, &fixture.state.lifecycle);
@@ -309,7 +315,7 @@ async fn the_end_waits_for_requests_that_run_but_not_for_watches() {
     assert_eq!((refused.code, lifecycle.running_requests()), (429, 0));
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn some_answers_are_the_last_ones_of_their_http2_connections() {
     let mut fixture = Fixture::new();
     for (chance, version, expected) in [
@@ -323,13 +329,13 @@ async fn some_answers_are_the_last_ones_of_their_http2_connections() {
     }
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn warnings_are_headers_and_said_once() {
     let seen = Fixture::new().get("/warn", Some("admin")).await;
     assert_eq!(seen.header("warning"), r#"299 - "unknown field \"a\"""#);
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn errors_are_written_as_the_client_asks() {
     let fixture = Fixture::new();
     let yaml = fixture

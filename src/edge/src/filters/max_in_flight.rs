@@ -10,12 +10,12 @@ use crate::{exchange::Exchange, state::ChainState};
 ///
 /// # Errors
 /// 429 if there is none, except for `system:masters`, who must be able to repair what floods the server.
-pub(crate) fn seat(state: &ChainState, exchange: &Exchange) -> Result<Option<Seat>, ApiError> {
+pub(crate) async fn seat(state: &ChainState, exchange: &Exchange) -> Result<Option<Seat>, ApiError> {
     if exchange.info.is_long_running() {
         return Ok(None);
     }
     let kind = RequestKind::of_verb(exchange.info.verb.as_str());
-    match state.limiter.acquire(kind) {
+    match state.limiter.acquire(kind).await {
         Ok(seat) => Ok(Some(seat)),
         Err(_) if is_master(exchange) => Ok(Some(state.limiter.exempt(kind))),
         Err(_) => Err(too_many()),

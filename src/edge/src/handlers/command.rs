@@ -2,7 +2,7 @@
 
 use actix_web::{http::StatusCode, web};
 use serde_json::json;
-use trireme_registry::subresource::CommandRequest;
+use trireme_registry::subresource::SubresourceCreateRequest;
 
 use super::Call;
 use crate::{
@@ -12,17 +12,17 @@ use crate::{
 };
 
 /// Does what the body says and tells of it by what was made of it, or by a `Status`.
-pub(crate) async fn handle(call: &Call, command: &str, payload: web::Payload) -> Answered {
+pub(crate) async fn handle(call: &Call, name: &str, payload: web::Payload) -> Answered {
     let accept = negotiate_without_tables(call.exchange.accept.as_deref(), Produces::Documents)?;
     let body = call.body(payload).await?;
-    let request = CommandRequest {
+    let request = SubresourceCreateRequest {
         target: call.target(),
-        command: command.to_owned(),
+        subresource: name.to_owned(),
         body,
         options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Create)?,
         routes: call.api.director.surface(),
     };
-    let done = call.route.registry.command(request).await?;
+    let done = call.route.registry.create_subresource(request).await?;
     call.warn(done.warnings);
     let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(respond::value(

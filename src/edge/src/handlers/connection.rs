@@ -1,7 +1,9 @@
 //! Requests that are for somebody behind an object, such as a pod's kubelet.
 
+use std::sync::Arc;
+
 use actix_web::HttpResponse;
-use trireme_registry::subresource::{ConnectionCall, Destination, SubresourceRole};
+use trireme_registry::subresource::{ConnectCall, Destination, SubresourceRole};
 
 use super::Call;
 use crate::{respond::Answered, routes::not_implemented, status};
@@ -10,18 +12,18 @@ use crate::{respond::Answered, routes::not_implemented, status};
 pub(crate) async fn handle(call: &Call, name: &str) -> Answered {
     let registry = &call.route.registry;
     let info = registry.info().clone();
-    let Some(SubresourceRole::Connection(connection)) = info.strategy.subresource(name) else {
+    let Some(SubresourceRole::Connect(connect)) = info.strategy.subresource(name) else {
         return Err(status::resource_not_found());
     };
-    match connection.find(&connection_call(call)).await? {
+    match connect.find(&connect_call(call)).await? {
         Destination::Nobody => Ok(HttpResponse::NoContent().finish()),
         Destination::Backend => Err(not_implemented(&format!("{}/{name}", info.resource.resource))),
     }
 }
 
-fn connection_call(call: &Call) -> ConnectionCall {
-    ConnectionCall {
-        registry: call.route.registry.clone(),
+fn connect_call(call: &Call) -> ConnectCall {
+    ConnectCall {
+        registry: Arc::new(call.route.registry.clone()),
         routes: call.api.director.surface(),
         target: call.target(),
         query: call.exchange.query.pairs().to_vec(),

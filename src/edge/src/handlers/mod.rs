@@ -66,6 +66,7 @@ impl Call {
             user: self.exchange.user(),
             trace: self.exchange.trace.clone(),
             fence: None,
+            deadline: self.exchange.deadline.get(),
         }
     }
 

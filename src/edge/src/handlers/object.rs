@@ -87,8 +87,8 @@ impl Shape {
     /// What the resource's converter says.
     pub(super) async fn answer(&self, call: &Call, code: StatusCode, answer: &Answer) -> Answered {
         match answer {
-            Answer::Stored(item) => self.item(call, code, item).await,
-            Answer::Made(value) => Ok(self.value(call, code, value.clone())),
+            Answer::Cached(item) => self.item(call, code, item).await,
+            Answer::Materialized(value) => Ok(self.value(call, code, value.clone())),
         }
     }
 

@@ -20,7 +20,7 @@ use trireme_registry::{
     VirtualCall, VirtualResource,
     posted::{Posted, PostedKind},
     request::{CreateRequest, UserInfo},
-    subresource::Commanded,
+    subresource::SubresourceCreated,
     trace::TraceStep,
 };
 
@@ -98,7 +98,11 @@ pub fn reviews(reviewers: Reviewers) -> Vec<(GroupResource, Arc<dyn VirtualResou
 }
 
 impl VirtualResource for ReviewResource {
-    fn create<'a>(&'a self, call: VirtualCall, request: CreateRequest) -> BoxFuture<'a, Result<Commanded, ApiError>> {
+    fn create<'a>(
+        &'a self,
+        call: VirtualCall,
+        request: CreateRequest,
+    ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
         Box::pin(async move {
             let definition = &call.definition;
             let version = definition.versions.get(request.target.version);
@@ -125,9 +129,10 @@ impl VirtualResource for ReviewResource {
             };
             answer["kind"] = json!(&*kind.kind);
             answer["apiVersion"] = json!(kind.group_version().to_string());
-            Ok(Commanded {
+            Ok(SubresourceCreated {
                 object: Some(answer),
                 warnings,
+                audit_annotations: Default::default(),
             })
         })
     }

@@ -160,7 +160,7 @@ fn part_of(definition: &ResourceDefinition, part: &SubresourceDefinition) -> Res
         "scale" if definition.scale.is_some() => Ok(Subresource::Scale),
         "finalize" => Ok(Subresource::Finalize),
         name => match definition.strategy.subresource(name) {
-            Some(SubresourceRole::Part(part)) => Ok(Subresource::Part(part.name())),
+            Some(SubresourceRole::Update(updater)) => Ok(Subresource::Update(updater.name())),
             _ => Err(not_implemented(&format!("{}/{name}", definition.resource.resource))),
         },
     }

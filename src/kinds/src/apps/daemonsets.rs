@@ -18,7 +18,7 @@ use crate::{
     columns::{self, column, documented, or_none},
     internal::{self, Shape},
     kind::Kind,
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -29,10 +29,10 @@ const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let status = |name, field, pointer| count_column(name, "integer", STATUS, field, pointer);
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new("apps", "daemonsets", DaemonSets)
+    Kind::new("apps", "daemonsets", DaemonSets { capabilities })
         .columns(vec![
             columns::name(),
             status("Desired", "desiredNumberScheduled", "/status/desiredNumberScheduled"),
@@ -77,7 +77,10 @@ fn node_selector_column() -> Column {
     )
 }
 
-struct DaemonSets;
+#[derive(Default)]
+struct DaemonSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for DaemonSets {
     fn default(&self, object: &mut Value) {
@@ -110,7 +113,7 @@ impl Strategy for DaemonSets {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            validate_daemon_set_spec(spec, &mut errors);
+            validate_daemon_set_spec(self.capabilities, spec, &mut errors);
         }
         errors
     }
@@ -126,7 +129,7 @@ impl Strategy for DaemonSets {
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = self.validate(context, new);
         if let Some(spec) = new.get("spec") {
-            validate_daemon_set_spec(spec, &mut errors);
+            validate_daemon_set_spec(self.capabilities, spec, &mut errors);
         }
         validate_immutable_selector(new, old, &mut errors);
         errors
@@ -176,7 +179,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
         .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
 }
 
-fn validate_daemon_set_spec(spec: &Value, errors: &mut ErrorList) {
+fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
     let none = Value::Null;
@@ -193,7 +196,7 @@ fn validate_daemon_set_spec(spec: &Value, errors: &mut ErrorList) {
         let detail = "empty selector is invalid for daemonset";
         errors.push(Error::invalid_shown(&at, shown_selector(selector), detail));
     }
-    pod_template::validate_pod_template_spec(template, &template_path, errors);
+    pod_template::validate_pod_template_spec(capabilities, template, &template_path, errors);
     validate_restart_policy_always(template, &template_path, "DaemonSet", errors);
     validate_nonnegative_fields(spec, &path, &["minReadySeconds"], errors);
     validate_daemon_set_update_strategy(spec, &path.child("updateStrategy"), errors);
@@ -247,7 +250,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("apps", "daemonsets", kind())
+        Trial::new("apps", "daemonsets", kind(Default::default()))
     }
 
     fn daemon_set(patch: &Value) -> Value {
@@ -273,7 +276,7 @@ mod tests {
     fn the_annotation_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
-            DaemonSets.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <DaemonSets as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
         assert_eq!(error("-3"), None);
@@ -283,7 +286,7 @@ mod tests {
             error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
-        assert_eq!(DaemonSets.conversion_fault(&json!({})), None);
+        assert_eq!(<DaemonSets as Default>::default().conversion_fault(&json!({})), None);
     }
 
     #[test]

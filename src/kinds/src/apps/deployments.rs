@@ -15,6 +15,7 @@ use crate::{
     columns,
     internal::{self, Shape},
     kind::Kind,
+    pod_template::Capabilities,
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -24,7 +25,7 @@ const STATUS: &str = "io.k8s.api.apps.v1.DeploymentStatus";
 const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let up_to_date = count_column(
         "Up-to-date",
         "string",
@@ -40,7 +41,7 @@ pub(crate) fn kind() -> Kind {
         "/status/availableReplicas",
     );
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new("apps", "deployments", Deployments)
+    Kind::new("apps", "deployments", Deployments { capabilities })
         .columns(vec![
             columns::name(),
             ready_column(),
@@ -58,7 +59,10 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct Deployments;
+#[derive(Default)]
+struct Deployments {
+    capabilities: Capabilities,
+}
 
 impl Strategy for Deployments {
     fn default(&self, object: &mut Value) {
@@ -91,7 +95,7 @@ impl Strategy for Deployments {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         if let Some(spec) = object.get("spec") {
-            validate_deployment_spec(spec, &Path::new("spec"), &mut errors);
+            validate_deployment_spec(self.capabilities, spec, &Path::new("spec"), &mut errors);
         }
         errors
     }
@@ -157,10 +161,10 @@ impl Strategy for Deployments {
     }
 }
 
-fn validate_deployment_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nonnegative_fields(spec, path, &["replicas"], errors);
     validate_selector(spec, path, "deployment", errors);
-    validate_pod_template_spec_for_replica_set(spec, path, "ReplicaSet", errors);
+    validate_pod_template_spec_for_replica_set(capabilities, spec, path, "ReplicaSet", errors);
     if let Some(strategy) = spec.get("strategy") {
         validate_deployment_strategy(strategy, &path.child("strategy"), errors);
     }
@@ -223,7 +227,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("apps", "deployments", kind())
+        Trial::new("apps", "deployments", kind(Default::default()))
     }
 
     fn deployment(patch: &Value) -> Value {
@@ -235,7 +239,7 @@ mod tests {
     fn the_revision_to_go_back_to_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ ROLLBACK_TO: given });
-            Deployments.conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <Deployments as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
         };
         assert_eq!(error("2"), None);
         assert_eq!(error(""), None, "as if it were not there");
@@ -381,8 +385,8 @@ mod tests {
         let old = json!({ "metadata": {}, "spec": {} });
         let annotated = json!({ "metadata": { "annotations": { "a": "b" } }, "spec": {} });
         let labelled = json!({ "metadata": { "labels": { "a": "b" } }, "spec": {} });
-        assert!(Deployments.is_new_generation(&annotated, &old));
-        assert!(!Deployments.is_new_generation(&labelled, &old));
+        assert!(<Deployments as Default>::default().is_new_generation(&annotated, &old));
+        assert!(!<Deployments as Default>::default().is_new_generation(&labelled, &old));
     }
 
     #[test]

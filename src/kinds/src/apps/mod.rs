@@ -7,14 +7,15 @@ pub(crate) mod replicasets;
 pub(crate) mod statefulsets;
 pub(crate) mod workload;
 
-use crate::kind::Kind;
+use crate::{kind::Kind, pod_template::Capabilities};
+
 /// What each kind of the group declares of itself.
-pub(crate) fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds(capabilities: Capabilities) -> Vec<Kind> {
     vec![
         controllerrevisions::kind(),
-        daemonsets::kind(),
-        deployments::kind(),
-        replicasets::kind(),
-        statefulsets::kind(),
+        daemonsets::kind(capabilities),
+        deployments::kind(capabilities),
+        replicasets::kind(capabilities),
+        statefulsets::kind(capabilities),
     ]
 }

@@ -12,6 +12,7 @@ use super::workload::{
 use crate::{
     columns,
     kind::Kind,
+    pod_template::Capabilities,
     values::{keep_field, struct_mut},
 };
 
@@ -19,9 +20,9 @@ const SPEC: &str = "io.k8s.api.apps.v1.ReplicaSetSpec";
 const STATUS: &str = "io.k8s.api.apps.v1.ReplicaSetStatus";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new("apps", "replicasets", ReplicaSets)
+    Kind::new("apps", "replicasets", ReplicaSets { capabilities })
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
@@ -39,7 +40,9 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct ReplicaSets;
+struct ReplicaSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for ReplicaSets {
     fn default(&self, object: &mut Value) {
@@ -56,7 +59,7 @@ impl Strategy for ReplicaSets {
         if let Some(spec) = object.get("spec") {
             validate_nonnegative_fields(spec, &path, &["replicas", "minReadySeconds"], &mut errors);
             validate_selector(spec, &path, "ReplicaSet", &mut errors);
-            validate_pod_template_spec_for_replica_set(spec, &path, "ReplicaSet", &mut errors);
+            validate_pod_template_spec_for_replica_set(self.capabilities, spec, &path, "ReplicaSet", &mut errors);
         }
         errors
     }
@@ -118,7 +121,7 @@ mod tests {
 
     #[test]
     fn errors_of_spec_and_status() {
-        let trial = Trial::new("apps", "replicasets", kind());
+        let trial = Trial::new("apps", "replicasets", kind(Default::default()));
         let cases: [(Value, &[&str]); 3] = [
             (json!({}), &[]),
             (

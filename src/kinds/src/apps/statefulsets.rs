@@ -16,7 +16,7 @@ use crate::{
     columns,
     core::persistentvolumeclaims::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     kind::Kind,
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -32,9 +32,9 @@ const MUTABLE: [&str; 7] = [
 ];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images] = container_columns("/spec/template/spec");
-    Kind::new("apps", "statefulsets", StatefulSets)
+    Kind::new("apps", "statefulsets", StatefulSets { capabilities })
         .columns(vec![
             columns::name(),
             ready_column(),
@@ -49,7 +49,9 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct StatefulSets;
+struct StatefulSets {
+    capabilities: Capabilities,
+}
 
 impl Strategy for StatefulSets {
     fn default(&self, object: &mut Value) {
@@ -90,6 +92,7 @@ impl Strategy for StatefulSets {
             validate_stateful_set_spec(
                 spec,
                 Checks {
+                    capabilities: self.capabilities,
                     service_name: true,
                     templates: true,
                 },
@@ -112,6 +115,7 @@ impl Strategy for StatefulSets {
         validate_stateful_set_spec(
             old,
             Checks {
+                capabilities: self.capabilities,
                 service_name: false,
                 templates: true,
             },
@@ -120,6 +124,7 @@ impl Strategy for StatefulSets {
         validate_stateful_set_spec(
             new,
             Checks {
+                capabilities: self.capabilities,
                 service_name: false,
                 templates: old_errors.is_empty(),
             },
@@ -197,6 +202,7 @@ fn fixed_fields(spec: &Value) -> Map<String, Value> {
 /// Which checks a spec gets: an old object that is invalid by newer rules may still be changed.
 #[derive(Clone, Copy)]
 struct Checks {
+    capabilities: Capabilities,
     service_name: bool,
     templates: bool,
 }
@@ -307,7 +313,12 @@ fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, ch
     if !validate_selector_conversion(spec, path, "", errors) {
         validate_template_labels(spec.get("selector"), template, &at, errors);
         if checks.templates {
-            pod_template::validate_pod_template_spec(&with_claimed_volumes(template, spec), &at, errors);
+            pod_template::validate_pod_template_spec(
+                checks.capabilities,
+                &with_claimed_volumes(template, spec),
+                &at,
+                errors,
+            );
         }
     }
     validate_restart_policy_always(template, &at, "StatefulSet", errors);
@@ -337,7 +348,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("apps", "statefulsets", kind())
+        Trial::new("apps", "statefulsets", kind(Default::default()))
     }
 
     fn stateful_set(patch: &Value) -> Value {

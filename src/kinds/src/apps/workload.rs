@@ -15,7 +15,7 @@ use crate::{
     columns::{self, column, described, wide},
     data,
     internal::{Field, Shape},
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{integer_at, items, text, text_at},
 };
 
@@ -82,6 +82,7 @@ pub(super) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, error
 /// The template of pods that are kept running (`ValidatePodTemplateSpecForReplicaSet`), unless the selector is so bad
 /// that no labels could be held against it.
 pub(crate) fn validate_pod_template_spec_for_replica_set(
+    capabilities: Capabilities,
     spec: &Value,
     path: &Path<'_>,
     what: &str,
@@ -96,7 +97,7 @@ pub(crate) fn validate_pod_template_spec_for_replica_set(
         return;
     }
     validate_template_labels(spec.get("selector"), template, &at, errors);
-    pod_template::validate_pod_template_spec(template, &at, errors);
+    pod_template::validate_pod_template_spec(capabilities, template, &at, errors);
     validate_restart_policy_always(template, &at, what, errors);
 }
 

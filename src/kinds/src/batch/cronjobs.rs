@@ -16,6 +16,7 @@ use crate::{
     },
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
+    pod_template::Capabilities,
     values::{items, keep_field, struct_mut, text, text_at},
 };
 
@@ -26,7 +27,7 @@ const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
 const MAX_NAME_BYTES: usize = 52;
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images] = container_columns("/spec/jobTemplate/spec/template/spec");
     let schedule = |object: &Value| Value::from(text_at(object, "/spec/schedule"));
     let suspend = |object: &Value| match object.pointer("/spec/suspend").and_then(Value::as_bool) {
@@ -35,7 +36,7 @@ pub(crate) fn kind() -> Kind {
         None => "<unset>".into(),
     };
     let active = |object: &Value| Value::from(object.get("status").map_or(0, |status| items(status, "active").len()));
-    Kind::new("batch", "cronjobs", CronJobs).columns(vec![
+    Kind::new("batch", "cronjobs", CronJobs { capabilities }).columns(vec![
         columns::name(),
         column("Schedule", "string", documented(SPEC, "schedule"), schedule),
         column("Timezone", "string", documented(SPEC, "timeZone"), |object| {
@@ -77,7 +78,9 @@ fn last_schedule_column() -> Column {
     }
 }
 
-struct CronJobs;
+struct CronJobs {
+    capabilities: Capabilities,
+}
 
 impl Strategy for CronJobs {
     fn default(&self, object: &mut Value) {
@@ -95,7 +98,12 @@ impl Strategy for CronJobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_cron_job_spec(object.get("spec").unwrap_or(&Value::Null), None, &mut errors);
+        validate_cron_job_spec(
+            self.capabilities,
+            object.get("spec").unwrap_or(&Value::Null),
+            None,
+            &mut errors,
+        );
         let name = text_at(object, "/metadata/name");
         if name.len() > MAX_NAME_BYTES {
             let detail = format!("must be no more than {MAX_NAME_BYTES} characters");
@@ -110,7 +118,12 @@ impl Strategy for CronJobs {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_cron_job_spec(new.get("spec").unwrap_or(&Value::Null), old.get("spec"), &mut errors);
+        validate_cron_job_spec(
+            self.capabilities,
+            new.get("spec").unwrap_or(&Value::Null),
+            old.get("spec"),
+            &mut errors,
+        );
         errors
     }
 
@@ -137,7 +150,7 @@ impl Strategy for CronJobs {
     }
 }
 
-fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+fn validate_cron_job_spec(capabilities: Capabilities, spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     validate_schedule_format(spec, old, &path.child("schedule"), errors);
     validate_nonnegative_fields(spec, &path, &["startingDeadlineSeconds"], errors);
@@ -156,7 +169,7 @@ fn validate_cron_job_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorL
         }
     }
     let job = spec.pointer("/jobTemplate/spec").unwrap_or(&Value::Null);
-    jobs::validate_job_template_spec(job, &path.child("jobTemplate.spec"), errors);
+    jobs::validate_job_template_spec(capabilities, job, &path.child("jobTemplate.spec"), errors);
     validate_nonnegative_fields(
         spec,
         &path,
@@ -228,7 +241,7 @@ mod tests {
 
     #[test]
     fn errors_of_the_spec() {
-        let trial = Trial::new("batch", "cronjobs", kind());
+        let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let cases: [(Value, &[&str]); 8] = [
             (json!({ "timeZone": "Europe/Paris" }), &[]),
             (json!({ "schedule": null }), &["spec.schedule: Required value"]),
@@ -279,7 +292,7 @@ mod tests {
 
     #[test]
     fn old_schedules_with_zones_are_warned_of() {
-        let trial = Trial::new("batch", "cronjobs", kind());
+        let trial = Trial::new("batch", "cronjobs", kind(Default::default()));
         let old = trial.decode(cron_job(&json!({ "schedule": "TZ=UTC 0 0 * * *" })));
         let told = "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see \
                     https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details";

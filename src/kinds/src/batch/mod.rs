@@ -4,8 +4,9 @@ pub(crate) mod cronjobs;
 pub(crate) mod jobs;
 mod schedule;
 
-use crate::kind::Kind;
+use crate::{kind::Kind, pod_template::Capabilities};
+
 /// What each kind of the group declares of itself.
-pub(crate) fn kinds() -> Vec<Kind> {
-    vec![cronjobs::kind(), jobs::kind()]
+pub(crate) fn kinds(capabilities: Capabilities) -> Vec<Kind> {
+    vec![cronjobs::kind(capabilities), jobs::kind(capabilities)]
 }

@@ -13,7 +13,7 @@ use trireme_machinery::{
 use trireme_registry::{
     Strategy, WriteContext,
     strategy::keep_all_but_status_and_metadata,
-    subresource::{Part, SubresourceRole},
+    subresource::{SubresourceRole, Update},
 };
 
 use super::{
@@ -163,7 +163,7 @@ impl Strategy for SigningRequests {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        (name == "approval").then_some(SubresourceRole::Part(&Approval))
+        (name == "approval").then_some(SubresourceRole::Update(&Approval))
     }
 
     fn prepare_for_status_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
@@ -188,7 +188,7 @@ impl Strategy for SigningRequests {
 /// `/approval`: the conditions, decisions among them, and nothing else of the status.
 struct Approval;
 
-impl Part for Approval {
+impl Update for Approval {
     fn name(&self) -> &'static str {
         "approval"
     }

@@ -5,7 +5,7 @@ use trireme_machinery::ApiError;
 use trireme_registry::{
     VirtualCall, VirtualResource,
     request::CreateRequest,
-    subresource::{CommandRequest, Commanded},
+    subresource::{SubresourceCreateRequest, SubresourceCreated},
 };
 
 /// Passes bindings on to the pods.
@@ -13,18 +13,22 @@ use trireme_registry::{
 pub struct PodBindings;
 
 impl VirtualResource for PodBindings {
-    fn create<'a>(&'a self, call: VirtualCall, request: CreateRequest) -> BoxFuture<'a, Result<Commanded, ApiError>> {
+    fn create<'a>(
+        &'a self,
+        call: VirtualCall,
+        request: CreateRequest,
+    ) -> BoxFuture<'a, Result<SubresourceCreated, ApiError>> {
         Box::pin(async move {
             let pods = call.surface.find("", "v1", "pods");
             let pods = pods.ok_or_else(|| ApiError::internal("pods are not served"))?;
-            let command = CommandRequest {
+            let command = SubresourceCreateRequest {
                 target: request.target,
-                command: "binding".to_owned(),
+                subresource: "binding".to_owned(),
                 body: request.body,
                 options: request.options,
                 routes: call.surface,
             };
-            pods.registry.command(command).await
+            pods.registry.create_subresource(command).await
         })
     }
 }

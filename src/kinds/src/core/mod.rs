@@ -27,6 +27,7 @@ pub(crate) use resource_names::is_extended as is_extended_resource_name;
 use crate::{builtin::Settings, kind::Kind};
 /// What each kind of the group declares of itself.
 pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
+    let capabilities = settings.capabilities();
     vec![
         configmaps::kind(),
         endpoints::kind(),
@@ -36,9 +37,9 @@ pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
         nodes::kind(),
         persistentvolumeclaims::kind(),
         persistentvolumes::kind(),
-        pods::kind(),
-        podtemplates::kind(),
-        replicationcontrollers::kind(),
+        pods::kind(capabilities),
+        podtemplates::kind(capabilities),
+        replicationcontrollers::kind(capabilities),
         resourcequotas::kind(),
         secrets::kind(),
         serviceaccounts::kind(&settings.tokens),

@@ -7,13 +7,13 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     columns::{self, column, described, or_none},
     kind::Kind,
-    pod_template::{default_spec, validate_pod_template_spec, warnings},
+    pod_template::{Capabilities, default_spec, validate_pod_template_spec, warnings},
     values::{entries, items, text},
 };
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
-    Kind::new("", "podtemplates", PodTemplates).columns(vec![
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
+    Kind::new("", "podtemplates", PodTemplates { capabilities }).columns(vec![
         columns::name(),
         column(
             "Containers",
@@ -51,7 +51,9 @@ fn of_containers(object: &Value, field: &str) -> Value {
     texts.join(",").into()
 }
 
-struct PodTemplates;
+struct PodTemplates {
+    capabilities: Capabilities,
+}
 
 impl Strategy for PodTemplates {
     fn default(&self, object: &mut Value) {
@@ -64,6 +66,7 @@ impl Strategy for PodTemplates {
         let mut errors = ErrorList::new();
         let none = Value::Object(Map::new());
         validate_pod_template_spec(
+            self.capabilities,
             object.get("template").unwrap_or(&none),
             &Path::new("template"),
             &mut errors,
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn templates_are_kept_and_shown() {
-        let trial = Trial::new("", "podtemplates", kind());
+        let trial = Trial::new("", "podtemplates", kind(Default::default()));
         let template = |image: &str| {
             json!({"template": {
                 "metadata": {"labels": {"a": "b", "c": "d"}},
@@ -113,7 +116,7 @@ mod tests {
             Err(vec!["template.spec.containers[0].image: Required value".to_owned()])
         );
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let cells: Vec<Value> = kind()
+        let cells: Vec<Value> = kind(Default::default())
             .columns
             .iter()
             .skip(1)

@@ -14,7 +14,7 @@ use crate::{
     },
     columns::{self, column, documented, or_none, wide},
     kind::Kind,
-    pod_template,
+    pod_template::{self, Capabilities},
     values::{entries, keep_field, struct_mut},
 };
 
@@ -22,7 +22,7 @@ const SPEC: &str = "io.k8s.api.core.v1.ReplicationControllerSpec";
 const STATUS: &str = "io.k8s.api.core.v1.ReplicationControllerStatus";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images] = container_columns("/spec/template/spec");
     let selector = |object: &Value| {
         let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -30,7 +30,7 @@ pub(crate) fn kind() -> Kind {
             entries(spec, "selector").map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
         or_none(&pairs.collect::<Vec<_>>().join(","))
     };
-    Kind::new("", "replicationcontrollers", ReplicationControllers)
+    Kind::new("", "replicationcontrollers", ReplicationControllers { capabilities })
         .columns(vec![
             columns::name(),
             count_column("Desired", "integer", SPEC, "replicas", "/spec/replicas"),
@@ -48,7 +48,9 @@ pub(crate) fn kind() -> Kind {
         })
 }
 
-struct ReplicationControllers;
+struct ReplicationControllers {
+    capabilities: Capabilities,
+}
 
 impl Strategy for ReplicationControllers {
     fn default(&self, object: &mut Value) {
@@ -81,7 +83,7 @@ impl Strategy for ReplicationControllers {
             errors.push(Error::required(&path.child("selector"), ""));
         }
         validate_nonnegative_fields(spec, &path, &["replicas"], &mut errors);
-        validate_pod_template_spec_for_rc(spec, &path.child("template"), &mut errors);
+        validate_pod_template_spec_for_rc(self.capabilities, spec, &path.child("template"), &mut errors);
         errors
     }
 
@@ -129,14 +131,19 @@ impl Strategy for ReplicationControllers {
     }
 }
 
-fn validate_pod_template_spec_for_rc(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_pod_template_spec_for_rc(
+    capabilities: Capabilities,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let Some(template) = spec.get("template").filter(|template| !template.is_null()) else {
         errors.push(Error::required(path, ""));
         return;
     };
     let selector = json!({ "matchLabels": spec.get("selector").cloned().unwrap_or_else(|| json!({})) });
     validate_template_labels(Some(&selector), template, path, errors);
-    pod_template::validate_pod_template_spec(template, path, errors);
+    pod_template::validate_pod_template_spec(capabilities, template, path, errors);
     validate_restart_policy_always(template, path, "ReplicationController", errors);
 }
 
@@ -146,7 +153,7 @@ mod tests {
     use crate::testing::{self, Trial, named};
 
     fn trial() -> Trial {
-        Trial::new("", "replicationcontrollers", kind())
+        Trial::new("", "replicationcontrollers", kind(Default::default()))
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Strategy for ServiceAccounts {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        (name == "token").then_some(SubresourceRole::Command(&self.token))
+        (name == "token").then_some(SubresourceRole::Create(&self.token))
     }
 
     fn returns_deleted_object(&self) -> bool {

@@ -189,7 +189,7 @@ fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, 
     }
     validate_resize_policy(pod, container, &path.child("resizePolicy"), errors);
     if let Some(context) = container.get("securityContext") {
-        security::validate_security_context(context, pod.spec, &path.child("securityContext"), errors);
+        security::validate_security_context(context, pod, &path.child("securityContext"), errors);
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) use defaults::{default_pod, default_spec};
 pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;
 pub(crate) use scheduling::{apply_label_keys, validate_node_selector, validate_tolerations};
-pub use security::allow_privileged;
+pub(crate) use security::Capabilities;
 pub(crate) use sources::{source_path, validate_csi_driver_name, validate_volume_source};
 pub(crate) use spec::{validate_pod_spec, validate_preemption_policy};
 pub(crate) use warnings::{node_label_advice, warnings};
@@ -48,7 +48,12 @@ pub(crate) use warnings::{node_label_advice, warnings};
 use crate::values::items;
 
 /// Validates a template: labels, annotations and the spec. `path` is where the template stands.
-pub(crate) fn validate_pod_template_spec(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_pod_template_spec(
+    capabilities: Capabilities,
+    template: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let metadata = |field: &str| {
         template
             .get("metadata")
@@ -65,7 +70,7 @@ pub(crate) fn validate_pod_template_spec(template: &Value, path: &Path<'_>, erro
     let spec_path = path.child("spec");
     let metadata = template.get("metadata").unwrap_or(&none);
     annotations::validate_pod_specific_annotations(metadata, spec, &path.child("annotations"), errors);
-    validate_pod_spec(spec, None, &spec_path, errors);
+    validate_pod_spec(capabilities, spec, None, &spec_path, errors);
     annotations::validate_profile_annotations_and_fields(metadata, spec, &spec_path, errors);
     if !items(spec, "ephemeralContainers").is_empty() {
         let detail = "ephemeral containers not allowed in pod template";

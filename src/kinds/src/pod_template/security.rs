@@ -1,9 +1,6 @@
 //! Validation of security contexts, of pods and of containers.
 
-use std::{
-    collections::BTreeSet,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
@@ -27,22 +24,18 @@ const MAX_LOCALHOST_PROFILE: usize = 4095;
 
 const OWN_USERS: &str = "when `hostUsers` is false";
 
-static PRIVILEGED_ALLOWED: AtomicBool = AtomicBool::new(false);
-
-/// Says once, at the start, whether privileged containers may run in this cluster; they may not unless it is said.
-pub fn allow_privileged(allowed: bool) {
-    PRIVILEGED_ALLOWED.store(allowed, Ordering::Relaxed);
-}
-
-/// Returns true if privileged containers may run in this cluster.
-pub(super) fn is_privileged_allowed() -> bool {
-    PRIVILEGED_ALLOWED.load(Ordering::Relaxed)
+/// The rights that the cluster gives to pods (`pkg/capabilities`); none unless the settings say so.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Capabilities {
+    /// Privileged containers may run.
+    pub(crate) allow_privileged: bool,
 }
 
 /// A container's own context.
-pub(super) fn validate_security_context(context: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_security_context(context: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     let privileged = is_true(context, "privileged");
-    if privileged && !is_privileged_allowed() {
+    if privileged && !pod.capabilities.allow_privileged {
         errors.push(Error::forbidden(
             &path.child("privileged"),
             "disallowed by cluster policy",

@@ -12,7 +12,9 @@ use trireme_machinery::{
 use super::{
     annotations::{WHOLE_POD, is_mirror},
     check::{is_true, number, push_invalid, push_invalid_number, require_one_of, valid_if_set},
-    containers, env, layout, resources, scheduling, security, systems, volumes, windows,
+    containers, env, layout, resources, scheduling,
+    security::{self, Capabilities},
+    systems, volumes, windows,
 };
 use crate::values::{items, text};
 
@@ -27,6 +29,7 @@ pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
 
 /// A pod's spec and what its containers may refer to.
 pub(super) struct Pod<'a> {
+    pub(super) capabilities: Capabilities,
     pub(super) spec: &'a Value,
     /// Nothing if the spec is a part of a template.
     pub(super) metadata: Option<&'a Value>,
@@ -36,8 +39,15 @@ pub(super) struct Pod<'a> {
 }
 
 /// Validates a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
-pub(crate) fn validate_pod_spec(spec: &Value, metadata: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_pod_spec(
+    capabilities: Capabilities,
+    spec: &Value,
+    metadata: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     let pod = Pod {
+        capabilities,
         spec,
         metadata,
         volumes: volumes::validate_volumes(spec, metadata, &path.child("volumes"), errors),
@@ -77,7 +87,7 @@ pub(crate) fn validate_pod_spec(spec: &Value, metadata: Option<&Value>, path: &P
     }
     scheduling::validate_scheduling_gates(spec, &path.child("schedulingGates"), errors);
     scheduling::validate_topology_spread_constraints(spec, &path.child("topologySpreadConstraints"), errors);
-    windows::validate_windows_host_process_pod(spec, path, errors);
+    windows::validate_windows_host_process_pod(&pod, path, errors);
     security::validate_host_users(spec, path, errors);
     validate_hostname_override(spec, path, errors);
     validate_names(spec, path, errors);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 
-use super::{default_pod, default_spec, layout, validate_pod_template_spec, warnings};
+use super::{Capabilities, default_pod, default_spec, layout, validate_pod_template_spec, warnings};
 
 /// A spec with the static defaults that the schema sets.
 fn spec(mut container: Value, mut rest: Value) -> Value {
@@ -27,8 +27,17 @@ fn spec(mut container: Value, mut rest: Value) -> Value {
 }
 
 fn errors(spec: Value) -> Vec<String> {
+    errors_where(Capabilities::default(), spec)
+}
+
+fn errors_where(capabilities: Capabilities, spec: Value) -> Vec<String> {
     let mut errors = ErrorList::new();
-    validate_pod_template_spec(&json!({ "spec": spec }), &Path::new("template"), &mut errors);
+    validate_pod_template_spec(
+        capabilities,
+        &json!({ "spec": spec }),
+        &Path::new("template"),
+        &mut errors,
+    );
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -211,4 +220,13 @@ fn deprecated_things_are_warned_of() {
          apply",
         ]
     );
+}
+
+#[test]
+fn privileged_containers_run_where_the_cluster_allows_them() {
+    let privileged = || spec(json!({ "securityContext": { "privileged": true } }), json!({}));
+    let refused = "template.spec.containers[0].securityContext.privileged: Forbidden: disallowed by cluster policy";
+    assert_eq!(errors(privileged()), [refused]);
+    let allowed = Capabilities { allow_privileged: true };
+    assert!(errors_where(allowed, privileged()).is_empty());
 }

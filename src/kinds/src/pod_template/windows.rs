@@ -8,7 +8,7 @@ use trireme_machinery::{
 
 use super::{
     check::{is_true, push_invalid, visit_containers},
-    security::is_privileged_allowed,
+    spec::Pod,
 };
 
 const MAX_CREDENTIAL_KIB: usize = 64;
@@ -104,7 +104,8 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Pods whose containers are processes of the host: all of them or none, under the host's network.
-pub(super) fn validate_windows_host_process_pod(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(super) fn validate_windows_host_process_pod(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+    let spec = pod.spec;
     let asked = |owner: &Value| {
         owner
             .pointer("/securityContext/windowsOptions/hostProcess")
@@ -138,7 +139,7 @@ pub(super) fn validate_windows_host_process_pod(spec: &Value, path: &Path<'_>, e
         let detail = "hostNetwork must be true if pod contains any hostProcess containers";
         errors.push(Error::invalid(&path.child("hostNetwork"), &false.into(), detail));
     }
-    if !is_privileged_allowed() {
+    if !pod.capabilities.allow_privileged {
         let detail = "hostProcess containers are disallowed by cluster policy";
         errors.push(Error::forbidden(path, detail));
     }

@@ -11,11 +11,13 @@ use super::{
     actor::Director,
     logic::{ApiSurface, Backend},
     messages::Change,
+    published::PublishedSurface,
 };
 use crate::{
     admission::Admission,
     definition::ResourceDefinition,
     documents::{Documents, SchemaSource},
+    key_locks::RegistryError,
     known_kinds::KnownKinds,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
@@ -39,6 +41,9 @@ pub enum DirectorError {
     /// The topology forbids one of its edges.
     #[error("the topology is wrong")]
     Topology(#[from] TopologyError),
+    /// Its registry could not be started.
+    #[error("its registry could not be started")]
+    Registry(#[from] RegistryError),
     /// An actor did not answer.
     #[error("an actor did not answer")]
     Ask(#[from] AskError),
@@ -115,12 +120,15 @@ pub(super) struct Parts {
     /// The kinds of the surface, for registries: they must not hold the surface that holds them.
     pub(super) known_kinds: Arc<ArcSwap<KnownKinds>>,
     pub(super) surface: ArcSwap<ApiSurface>,
+    pub(super) published: PublishedSurface,
 }
 
 impl Parts {
     pub(super) fn publish(&self, surface: ApiSurface) {
         self.known_kinds.store(surface.known_kinds().clone());
-        self.surface.store(Arc::new(surface));
+        let surface = Arc::new(surface);
+        self.published.store(Arc::clone(&surface));
+        self.surface.store(surface);
     }
 }
 
@@ -134,6 +142,8 @@ pub struct Registries {
     pub store_watcher: StoreWatcherOptions,
     /// The chain that all writes pass.
     pub admission: Arc<dyn Admission>,
+    /// The surface for those who look resources up while they serve.
+    pub published: PublishedSurface,
     /// Kinds that clients may name beside those of the resources: retired ones, and those of the API machinery.
     pub other_kinds: Arc<HashSet<GroupVersionKind>>,
     /// The schemas that OpenAPI documents show of types that a resource's own fragment lacks.
@@ -152,6 +162,7 @@ impl Registries {
             store: self.store,
             admission: self.admission,
             known_kinds: Arc::default(),
+            published: self.published,
             surface: ArcSwap::from_pointee(ApiSurface::empty(
                 Documents::new(Vec::new(), self.schemas),
                 KnownKinds::new(&[], self.other_kinds),

@@ -4,12 +4,15 @@
 //! reads the surface, and asks nothing else what exists. Promise: a surface is whole, each change takes effect in it at
 //! once, and a route in it leads to something that answers or says why it cannot yet.
 
+mod access;
 mod actor;
 mod handle;
 mod logic;
 mod messages;
+mod published;
 #[cfg(test)]
 mod tests;
 
 pub use handle::{DirectorError, DirectorHandle, Registries, Resource};
 pub use logic::{ApiSurface, Backend, Route, ServedResource};
+pub use published::{PublishedSurface, ResourceLookup};

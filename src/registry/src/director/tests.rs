@@ -2,17 +2,20 @@ use std::{collections::HashSet, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use serde_json::json;
-use trireme_actors::{testkit::run, topology::Topology};
+use trireme_actors::{
+    testkit::{assert_topology_happened, run},
+    topology::Topology,
+};
 use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
-use super::{ApiSurface, DirectorError, DirectorHandle, Registries};
+use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registries};
 use crate::{
     admission::{Admission, Attributes},
     definition::ResourceDefinition,
     documents::NoSchemas,
-    fixtures::{configmaps, get, list, nodes, open_store, put, watch, widgets},
-    request::{Freshness, WatchStart},
+    fixtures::{configmaps, get, list, nodes, open_store, put, target, watch, widgets},
+    request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };
 
@@ -39,6 +42,7 @@ async fn start(
         store,
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Open),
+        published: PublishedSurface::default(),
         other_kinds: Arc::new(HashSet::new()),
         schemas: Arc::new(NoSchemas),
     };
@@ -127,5 +131,36 @@ fn resources_come_and_go() {
             .expect("it is still there")
             .registry;
         assert!(kept.list(list("")).await.is_ok());
+    });
+}
+
+#[test]
+fn the_declared_edges_and_timers_are_those_that_happen() {
+    run(Topology::trireme(), |kit| async move {
+        let (_dir, store) = open_store();
+        let director = start(&kit.system, store.clone(), vec![configmaps(), widgets()]).await;
+        let fewer = ResourceDefinition {
+            versions: widgets().versions.into_iter().take(1).collect(),
+            ..widgets()
+        };
+        director.replace(Arc::new(fewer)).await.expect("it is served");
+        let route = director.surface().find("", "v1", "configmaps").expect("it is served");
+        let info = route.registry.info().clone();
+        put(&*store, &info, "n/one", json!({})).await;
+        route.registry.get(get("n/one")).await.expect("it is there");
+        let _watcher = route.registry.watch(watch("n", WatchStart::Now(Freshness::Any))).await;
+        let delete = DeleteRequest {
+            target: target("n", "one"),
+            options: DeleteOptions::default(),
+        };
+        route.registry.delete(delete).await.expect("it is deleted");
+        route.registry.reader().cache().crash();
+        put(&*store, &info, "n/two", json!({})).await;
+        route
+            .registry
+            .get(get("n/two"))
+            .await
+            .expect("the rebuilt cache is loaded");
+        assert_topology_happened(&kit.system, "registry");
     });
 }

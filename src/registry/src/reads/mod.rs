@@ -132,6 +132,29 @@ impl Reader {
         self.progress.wait(revision, deadline).await.is_ok()
     }
 
+    /// The cache that the reads are answered from.
+    pub(crate) fn cache(&self) -> &WatchCacheHandle {
+        &self.cache
+    }
+
+    /// The time by which reads wait.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The revision of the newest change of the resource as of `revision` or later; waits for that until `deadline`.
+    pub(crate) async fn last_change_at(&self, revision: Revision, deadline: Instant) -> Result<Revision, ApiError> {
+        let fresh = self
+            .wait(revision, deadline, errors::lagging, &Trace::default())
+            .await?;
+        Ok(fresh.snapshot.revision)
+    }
+
+    /// The revision of the newest change, once the resource [is ready](Self::is_ready).
+    pub(crate) fn last_change_if_ready(&self) -> Option<Revision> {
+        self.progress.at_hand(0).map(|fresh| fresh.snapshot.revision)
+    }
+
     /// Reads one object.
     pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
         let target = &request.target;

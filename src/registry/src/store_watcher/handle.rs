@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio::sync::watch;
-use trireme_actors::{ActorKind, ActorSystem, AskError, Caller, Handle, SpawnError};
+use trireme_actors::{ActorKind, ActorSystem, AskError, Handle, SpawnError};
 use trireme_storage::{Revision, Storage};
 
 use super::{
@@ -76,7 +76,7 @@ impl Shared {
 /// The revision clock of a store, and the way to have a cache filled. Cheap to clone.
 #[derive(Clone)]
 pub struct StoreWatcherHandle {
-    handle: Handle<StoreWatcher>,
+    director_handle: Handle<StoreWatcher>,
     cache_handle: Handle<StoreWatcher>,
     shared: Arc<Shared>,
 }
@@ -107,7 +107,7 @@ impl StoreWatcherHandle {
         })?;
         let allowed = "the topology lets the store watcher be asked";
         Ok(Self {
-            handle: owned.for_caller(Caller::Outside).expect(allowed),
+            director_handle: owned.for_caller(ActorKind::DIRECTOR).expect(allowed),
             cache_handle: owned.for_caller(ActorKind::WATCH_CACHE).expect(allowed),
             shared,
         })
@@ -128,18 +128,18 @@ impl StoreWatcherHandle {
         self.shared.floor.load(Ordering::Acquire)
     }
 
-    /// Has caches loaded and kept up to date.
+    /// Has caches loaded and kept up to date; for the director.
     pub(crate) async fn register(&self, caches: Vec<(Arc<ResourceDefinition>, Feed)>) -> Result<(), AskError> {
-        self.handle.ask(Register(caches)).await
+        self.director_handle.ask(Register(caches)).await
     }
 
-    /// Has a cache loaded again that lost its state.
+    /// Has a cache loaded again that lost its state; for that cache.
     pub(crate) async fn reload(&self, prefix: Arc<str>) -> Result<(), AskError> {
         self.cache_handle.ask(Reload(prefix)).await
     }
 
-    /// Leaves a cache alone.
+    /// Leaves a cache alone; for the director.
     pub(crate) async fn unregister(&self, prefix: Arc<str>) -> Result<(), AskError> {
-        self.handle.ask(Unregister(prefix)).await
+        self.director_handle.ask(Unregister(prefix)).await
     }
 }

@@ -158,3 +158,10 @@ impl Receive<CloseTopics> for WatchCache {
         self.topics.close();
     }
 }
+
+#[cfg(test)]
+impl Receive<super::messages::Crash> for WatchCache {
+    fn receive(&mut self, _: super::messages::Crash, _: Reply<()>, _: &mut Turn<'_, Self>) {
+        panic!("a test wants it");
+    }
+}

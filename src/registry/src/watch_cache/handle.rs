@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use arc_swap::ArcSwap;
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{definition::ResourceDefinition, store_watcher::StoreWatcherHandle};
 
-/// How often history is looked through although nothing happens; a few times within the time it is kept.
-const TRIM_EVERY: Duration = Duration::from_secs(30);
+/// The timer by which history is looked through although nothing happens.
+const TRIM: &str = "watch-cache-trim";
 /// No revision is below this: nothing has been loaded.
 const NOT_LOADED: Revision = -1;
 
@@ -91,6 +91,9 @@ pub(crate) struct OwnedWatchCache {
 
 impl OwnedWatchCache {
     /// Starts the cache of a resource; it is empty until the store watcher feeds it.
+    ///
+    /// # Panics
+    /// If the topology does not declare its timer.
     pub(crate) fn spawn(
         system: &ActorSystem,
         info: &Arc<ResourceDefinition>,
@@ -100,11 +103,10 @@ impl OwnedWatchCache {
         let (made_of, shown) = (info.clone(), published.clone());
         let make = move || WatchCache::new(made_of.clone(), shown.clone(), store_watcher.clone());
         let name = info.resource.to_string();
-        let owned = system.spawn(name.clone(), make)?;
-        let tick = owned.own_notes().ticker(|| TrimLog);
-        let trimming = system
-            .tasks()
-            .every(format!("watch-cache-trim/{name}"), TRIM_EVERY, tick);
+        let owned = system.spawn(name, make)?;
+        let trimming = owned
+            .start_timer(system.tasks(), TRIM, || TrimLog)
+            .expect("the topology declares the timer");
         Ok(Self {
             owned,
             published,
@@ -117,7 +119,7 @@ impl OwnedWatchCache {
         let handle = self.owned.for_caller(Caller::Outside)?;
         Ok(WatchCacheHandle {
             handle,
-            notes: self.owned.own_notes(),
+            notes: self.owned.notes_for(ActorKind::DIRECTOR)?,
             published: self.published.clone(),
         })
     }
@@ -173,6 +175,14 @@ impl WatchCacheHandle {
     /// Whether the first load is done.
     pub(crate) fn is_loaded(&self) -> bool {
         self.published.is_loaded()
+    }
+
+    /// Has the actor rebuilt.
+    #[cfg(test)]
+    pub(crate) fn crash(&self) {
+        self.handle
+            .tell(super::messages::Crash)
+            .expect("the cache takes messages");
     }
 
     /// A place in the stream of events of a topic.

@@ -66,3 +66,12 @@ pub(super) struct CloseTopics;
 impl Message for CloseTopics {
     type Reply = ();
 }
+
+/// Ends the instance by a panic, as a bug would.
+#[cfg(test)]
+pub(super) struct Crash;
+
+#[cfg(test)]
+impl Message for Crash {
+    type Reply = ();
+}

@@ -1,4 +1,4 @@
-//! The one place that writes to the store.
+//! Stage *commit*: the one place that writes to the store.
 //!
 //! A write has three outcomes: committed, surely not committed, unknown. The store itself tries again and finds out as
 //! much as it can in its time, so nothing is looked up here: what it calls unknown, the client hears to be unknown. What
@@ -13,17 +13,11 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 
 use super::Writer;
 use crate::{
-    encode, event::EventKind, fence::Fence, item::Item, request::Target, store_error, strategy::Reservation,
+    admission::WriteRequest, encode, event::EventKind, fence::Fence, item::Item, store_error, strategy::Reservation,
     trace::TraceStep,
 };
 
-/// Where an object is in the store, and what is asked of it.
-pub(super) struct Place<'t> {
-    pub(super) key: String,
-    pub(super) target: &'t Target,
-}
-
-/// What became of a compare-and-put.
+/// The outcome of a compare-and-put.
 pub(super) enum Put {
     /// Committed; the object as it is now.
     Committed(Arc<Item>),
@@ -31,15 +25,15 @@ pub(super) enum Put {
     Conflict(Option<KeyValue>),
 }
 
-/// Why a write has no outcome.
-enum Fault {
+/// The reason that a write has no outcome.
+enum PutError {
     /// Surely nothing was written.
     NotWritten(ApiError),
     /// It was written, or may have been, or may yet be.
     Unknown(ApiError),
 }
 
-impl From<StorageError> for Fault {
+impl From<StorageError> for PutError {
     fn from(error: StorageError) -> Self {
         if matches!(error, StorageError::UnknownOutcome(_)) {
             Self::Unknown(store_error(error))
@@ -54,7 +48,8 @@ impl Writer {
     /// object's `resourceVersion` is not stored.
     pub(super) async fn put(
         &self,
-        place: &Place<'_>,
+        request: &WriteRequest,
+        key: &str,
         object: &mut Value,
         old: Option<&Value>,
         compare: Compare,
@@ -62,13 +57,13 @@ impl Writer {
         let reservation = match &self.info.side_effects {
             Some(effects) => {
                 let reserved = effects.reserve(object, old, false).await;
-                place.target.trace.pass(TraceStep::Reserved);
+                request.target.trace.pass(TraceStep::Reserved);
                 reserved?
             }
             None => Reservation::default(),
         };
-        let put = self.write(place, object, compare).await;
-        place.target.trace.pass(match &put {
+        let put = self.write(request, key, object, compare).await;
+        request.target.trace.pass(match &put {
             Ok(Put::Committed(_)) => TraceStep::Stored,
             Ok(Put::Conflict(_)) => TraceStep::RaceLost,
             Err(_) => TraceStep::StoreFailed,
@@ -76,18 +71,23 @@ impl Writer {
         if let Some(effects) = &self.info.side_effects {
             match &put {
                 Ok(Put::Committed(_)) => effects.finish(reservation, true).await,
-                Ok(Put::Conflict(_)) | Err(Fault::NotWritten(_)) => effects.finish(reservation, false).await,
-                Err(Fault::Unknown(_)) => {}
+                Ok(Put::Conflict(_)) | Err(PutError::NotWritten(_)) => effects.finish(reservation, false).await,
+                Err(PutError::Unknown(_)) => {}
             }
         }
-        put.map_err(|fault| match fault {
-            Fault::NotWritten(error) | Fault::Unknown(error) => error,
+        put.map_err(|error| match error {
+            PutError::NotWritten(error) | PutError::Unknown(error) => error,
         })
     }
 
-    async fn write(&self, place: &Place<'_>, object: &Value, compare: Compare) -> Result<Put, Fault> {
-        let Place { key, target } = place;
-        let fence = target.fence.as_ref();
+    async fn write(
+        &self,
+        request: &WriteRequest,
+        key: &str,
+        object: &Value,
+        compare: Compare,
+    ) -> Result<Put, PutError> {
+        let fence = request.target.fence.as_ref();
         let bytes = Bytes::from(encode::object(object));
         // A change renews the time to live: a put without a lease would make the object stay for ever.
         let lease = match self.info.ttl {
@@ -95,7 +95,7 @@ impl Writer {
                 self.store
                     .grant_lease(ttl)
                     .await
-                    .map_err(|e| Fault::NotWritten(store_error(e)))?,
+                    .map_err(|e| PutError::NotWritten(store_error(e)))?,
             ),
             None => None,
         };
@@ -114,7 +114,7 @@ impl Writer {
                 };
                 let item = Item::from_encoded(kind, &self.info, key, object, &bytes, revision);
                 Ok(Put::Committed(Arc::new(
-                    item.map_err(|error| Fault::Unknown(ApiError::internal(error)))?,
+                    item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?,
                 )))
             }
             WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
@@ -122,12 +122,11 @@ impl Writer {
     }
 
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.
-    pub(super) async fn remove(&self, place: &Place<'_>, item: &Item) -> Result<Put, ApiError> {
-        let Place { key, target } = place;
-        let fence = target.fence.as_ref();
+    pub(super) async fn remove(&self, request: &WriteRequest, key: &str, item: &Item) -> Result<Put, ApiError> {
+        let fence = request.target.fence.as_ref();
         let outcome = self.store.delete(key, item.revision, fence.map(Fence::at)).await;
         Fence::note(fence, &outcome);
-        target.trace.pass(match &outcome {
+        request.target.trace.pass(match &outcome {
             Ok(WriteOutcome::Committed(_)) => TraceStep::Removed,
             Ok(WriteOutcome::Conflict(_)) => TraceStep::RaceLost,
             Err(_) => TraceStep::StoreFailed,

@@ -1,4 +1,4 @@
-//! From a request body to an object of the wanted kind, or to the error that kube-apiserver would give.
+//! From a request body to an object of the expected kind, or to the error that kube-apiserver would give.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::{
     request::{Body, BodyFormat, FieldValidation},
 };
 
-/// What a body must be.
-pub(crate) struct Wanted<'a> {
+/// Decodes bodies of one kind.
+pub(crate) struct BodyDecoder<'a> {
     pub(crate) types: &'a TypeTable,
     pub(crate) type_id: TypeId,
     pub(crate) kind: GroupVersionKind,
@@ -76,7 +76,7 @@ fn texts(faults: &[json::StrictError]) -> Vec<String> {
     faults.iter().map(ToString::to_string).collect()
 }
 
-impl Wanted<'_> {
+impl BodyDecoder<'_> {
     /// Decodes a whole body.
     pub(crate) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
         let parsed = match body.format {

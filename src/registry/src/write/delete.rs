@@ -14,83 +14,79 @@ use super::{
     update_loop::{Change, Current, Outcome, Step},
 };
 use crate::{
-    admission::Operation,
+    admission::{Attributes, Operation, WriteRecord, WriteRequest},
     encode,
     item::Item,
-    request::{DeleteOptions, DeleteRequest, Deleted, Propagation, Subresource, Target},
-    strategy::{Deletion, WriteContext},
-    trace::TraceStep,
+    key_locks::HeldKey,
+    request::{DeleteOptions, DeleteRequest, Deleted, Propagation, Subresource, WriteOptions},
+    strategy::Deletion,
 };
 
 impl Writer {
     /// Deletes an object, or marks it for deletion.
-    pub(crate) async fn delete(&self, request: DeleteRequest, latest: Option<Arc<Item>>) -> Result<Deleted, ApiError> {
+    pub(crate) async fn delete(&self, request: DeleteRequest, key: HeldKey) -> Result<Deleted, ApiError> {
         let name = &request.target.name;
         match self.info.strategy.refuse_deletion(name) {
             Some(why) => Err(ApiError::forbidden(&self.info.resource, name, why)),
-            None => self.delete_one(request, latest).await,
+            None => self.delete_one(request, key).await,
         }
     }
 
     /// As [`delete`](Self::delete), of any object: deletions of collections ask no kind, as in Kubernetes.
-    pub(super) async fn delete_one(
-        &self,
-        request: DeleteRequest,
-        latest: Option<Arc<Item>>,
-    ) -> Result<Deleted, ApiError> {
-        let context = self.context(&request.target, request.options.dry_run);
+    pub(super) async fn delete_one(&self, request: DeleteRequest, mut key: HeldKey) -> Result<Deleted, ApiError> {
+        let DeleteRequest { target, options } = request;
+        let write_options = WriteOptions {
+            dry_run: options.dry_run,
+            ..WriteOptions::default()
+        };
+        let mut request = self.request(Operation::Delete, Subresource::None, target, write_options)?;
+        request.deletion = Some(options.clone());
+        let request = Arc::new(request);
         let mut step = Delete {
-            writer: self,
-            target: &request.target,
-            options: &request.options,
-            context,
+            request: Arc::clone(&request),
+            options,
+            record: WriteRecord::default(),
             removes: false,
         };
-        let outcome = self.update_loop(&request.target, latest, &mut step).await?;
+        let outcome = self.update_loop(&request, &mut key, &mut step).await?;
         let returns_object = self.info.strategy.returns_deleted_object();
-        Ok(match outcome {
-            Outcome::Is(object) => Deleted {
-                object,
-                removed: false,
-                as_status: false,
-            },
-            Outcome::Gone(object) => Deleted {
-                object,
-                removed: true,
-                as_status: !returns_object,
-            },
-            Outcome::Made(object) => {
-                let removed = step.removes;
+        let (object, removed, as_status) = match outcome {
+            Outcome::Stored(object) => (object, false, false),
+            Outcome::Deleted(object) => (object, true, !returns_object),
+            Outcome::Synthesized(object) => {
                 let key = self.storage_key(&request.target.namespace, &request.target.name);
                 let bytes = encode::object(&object).into();
                 let revision = metadata::text(&object, "resourceVersion").parse().unwrap_or_default();
                 let item = Item::from_stored(&self.info, &key, bytes, revision).map_err(ApiError::internal)?;
-                Deleted {
-                    object: Arc::new(item),
-                    removed,
-                    as_status: removed && !returns_object,
-                }
+                (Arc::new(item), step.removes, step.removes && !returns_object)
             }
+        };
+        Ok(Deleted {
+            object,
+            removed,
+            as_status,
+            warnings: step.record.warnings,
+            audit_annotations: step.record.audit_annotations,
         })
     }
 }
 
-struct Delete<'w> {
-    writer: &'w Writer,
-    target: &'w Target,
-    options: &'w DeleteOptions,
-    context: WriteContext,
-    /// Whether a dry run would have removed the object.
+struct Delete {
+    request: Arc<WriteRequest>,
+    options: DeleteOptions,
+    /// The notes of the last round.
+    record: WriteRecord,
+    /// True if a dry run would have removed the object.
     removes: bool,
 }
 
-impl Step for Delete<'_> {
-    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+impl Step for Delete {
+    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
         Box::pin(async move {
-            self.check_preconditions(current)?;
-            self.admit(current).await?;
-            let change = self.decide(current);
-            Ok(if self.context.dry_run {
+            self.check_preconditions(writer, current)?;
+            self.admit(writer, current).await?;
+            let change = self.decide(writer, current);
+            Ok(if self.request.context.dry_run {
                 self.pretend(current, change)
             } else {
                 change
@@ -99,7 +95,7 @@ impl Step for Delete<'_> {
     }
 }
 
-/// What the grace period comes to.
+/// The effect of the grace period.
 enum Grace {
     /// Deletion is under way already, with no longer a period than asked for.
     Pending,
@@ -109,8 +105,8 @@ enum Grace {
     Marked(Timestamp, i64),
 }
 
-impl Delete<'_> {
-    fn check_preconditions(&self, current: &Current) -> Result<(), ApiError> {
+impl Delete {
+    fn check_preconditions(&self, writer: &Writer, current: &Current) -> Result<(), ApiError> {
         let actual_version = current.item.revision.to_string();
         let checks = [
             (
@@ -132,14 +128,14 @@ impl Delete<'_> {
             };
             let happened = if recreated.is_empty() { "modified" } else { "deleted" };
             // Kubernetes names the kind here, where all other conflicts name the resource.
-            let kind = &self.writer.info.kind;
+            let kind = &writer.info.kind;
             let resource = GroupResource {
-                group: self.writer.info.resource.group.clone(),
+                group: writer.info.resource.group.clone(),
                 resource: kind.clone(),
             };
             return Err(ApiError::conflict(
                 &resource,
-                &self.target.name,
+                &self.request.target.name,
                 format!(
                     "the {what} in the precondition ({given}) does not match the {what} in record ({actual}). The \
                      object might have been {happened}{recreated}"
@@ -149,25 +145,22 @@ impl Delete<'_> {
         Ok(())
     }
 
-    async fn admit(&self, current: &Current) -> Result<(), ApiError> {
-        let writer = self.writer;
-        let mut attributes = writer.attributes(Operation::Delete, self.target, Subresource::None, self.context.dry_run);
-        attributes.old_object = Some(current.object.clone());
-        writer.admission.mutate(&mut attributes).await?;
-        self.target.trace.pass(TraceStep::Mutated);
-        writer.admission.validate(&attributes).await?;
-        self.target.trace.pass(TraceStep::Validated);
+    async fn admit(&mut self, writer: &Writer, current: &Current) -> Result<(), ApiError> {
+        let mut write = Attributes::new(&self.request, None, Some(Arc::clone(&current.object)));
+        writer.admit_mutating(&mut write).await?;
+        writer.admit_validating(&write).await?;
+        self.record = write.take_record();
         Ok(())
     }
 
-    fn decide(&self, current: &Current) -> Change {
-        let grace = self.grace(&current.object);
+    fn decide(&self, writer: &Writer, current: &Current) -> Change {
+        let grace = self.grace(writer, &current.object);
         if matches!(grace, Grace::Pending) {
             return Change::Nothing;
         }
         let mut object = Value::clone(&current.object);
         let names = metadata::finalizers(&object);
-        let strategy = &self.writer.info.strategy;
+        let strategy = &writer.info.strategy;
         let asked = if strategy.may_have_dependents() {
             self.options.propagation
         } else {
@@ -177,7 +170,7 @@ impl Delete<'_> {
         if let Some(updated) = updated {
             metadata::set_finalizers(&mut object, updated);
         }
-        let free = self.is_free(&object);
+        let free = is_free(writer, &object);
         match grace {
             Grace::Marked(at, seconds) => {
                 metadata::mark_deleted(&mut object, at, seconds);
@@ -190,8 +183,8 @@ impl Delete<'_> {
             }
             _ if free => Change::Remove,
             _ => {
-                let at = metadata::deletion_time(&object).filter(|at| *at <= self.context.now);
-                metadata::mark_deleted(&mut object, at.unwrap_or(self.context.now), 0);
+                let at = metadata::deletion_time(&object).filter(|at| *at <= self.request.context.now);
+                metadata::mark_deleted(&mut object, at.unwrap_or(self.request.context.now), 0);
                 strategy.mark_deleted(&mut object);
                 if object::same(&object, &current.object) {
                     Change::Nothing
@@ -202,22 +195,18 @@ impl Delete<'_> {
         }
     }
 
-    fn is_free(&self, object: &Value) -> bool {
-        metadata::finalizers(object).is_empty() && self.writer.info.strategy.may_be_removed(object)
-    }
-
-    fn grace(&self, object: &Value) -> Grace {
+    fn grace(&self, writer: &Writer, object: &Value) -> Grace {
         // A negative period means one second.
         let asked = self
             .options
             .grace_period_seconds
             .map(|seconds| if seconds < 0 { 1 } else { seconds });
-        let deletion = self.writer.info.strategy.deletion(object, asked);
+        let deletion = writer.info.strategy.deletion(object, asked);
         let Deletion::Graceful(seconds) = deletion else {
             return Grace::None;
         };
         if !metadata::is_terminating(object) {
-            return Grace::Marked(later(self.context.now, seconds), seconds);
+            return Grace::Marked(later(self.request.context.now, seconds), seconds);
         }
         // A period that is over, or none, is what a delete leaves that was interrupted: this one goes to the end.
         let set_before = metadata::integer(object, "deletionGracePeriodSeconds").filter(|seconds| *seconds != 0);
@@ -245,4 +234,8 @@ impl Delete<'_> {
 fn later(at: Timestamp, seconds: i64) -> Timestamp {
     at.checked_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX)
+}
+
+fn is_free(writer: &Writer, object: &Value) -> bool {
+    metadata::finalizers(object).is_empty() && writer.info.strategy.may_be_removed(object)
 }

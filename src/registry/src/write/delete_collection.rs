@@ -11,6 +11,7 @@ use trireme_machinery::{ApiError, Reason};
 use super::Writer;
 use crate::{
     item::Item,
+    key_locks::WritePermit,
     reads::ListPage,
     request::{DeleteCollectionRequest, DeleteRequest, ListRequest, Target},
     trace::{Trace, TraceStep},
@@ -21,7 +22,11 @@ const AT_ONCE: usize = 8;
 
 impl Writer {
     /// Deletes what is selected; answers with the objects as they were listed.
-    pub(crate) async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
+    pub(crate) async fn delete_collection(
+        &self,
+        request: DeleteCollectionRequest,
+        permit: &WritePermit,
+    ) -> Result<ListPage, ApiError> {
         let DeleteCollectionRequest {
             target,
             selection,
@@ -47,7 +52,7 @@ impl Writer {
             options: options.clone(),
         };
         let requests: Vec<DeleteRequest> = page.items.iter().map(|item| one(item)).collect();
-        let failed = self.delete_each(requests).await;
+        let failed = self.delete_each(requests, permit).await;
         target.trace.pass(TraceStep::CollectionRemoved);
         match failed {
             Some(error) => Err(error),
@@ -56,12 +61,13 @@ impl Writer {
     }
 
     /// After a failure no more deletions begin, but those under way go on to their end.
-    async fn delete_each(&self, requests: Vec<DeleteRequest>) -> Option<ApiError> {
+    async fn delete_each(&self, requests: Vec<DeleteRequest>, permit: &WritePermit) -> Option<ApiError> {
         let failed = AtomicBool::new(false);
         let failures: Vec<ApiError> = stream::iter(requests)
             .take_while(|_| ready(!failed.load(Ordering::Relaxed)))
             .map(|request| async {
-                let error = self.delete_one(request, None).await.err();
+                let key = self.key(permit.clone(), &request.target);
+                let error = self.delete_one(request, key).await.err();
                 let error = error.filter(|error| error.reason != Reason::NotFound);
                 failed.fetch_or(error.is_some(), Ordering::Relaxed);
                 error

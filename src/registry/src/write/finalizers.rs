@@ -11,10 +11,10 @@ pub(super) fn after_delete(
     asked: Option<Propagation>,
     orphans_by_default: bool,
 ) -> Option<Vec<String>> {
-    let wanted = asked
+    let policy = asked
         .or_else(|| set_before(current))
         .or(orphans_by_default.then_some(Propagation::Orphan));
-    let added = match wanted {
+    let added = match policy {
         Some(Propagation::Orphan) => Some(ORPHAN),
         Some(Propagation::Foreground) => Some(FOREGROUND),
         Some(Propagation::Background) | None => None,
@@ -23,9 +23,9 @@ pub(super) fn after_delete(
         .iter()
         .map(String::as_str)
         .filter(|f| !matches!(*f, ORPHAN | FOREGROUND));
-    let wanted: Vec<String> = others.chain(added).map(str::to_owned).collect();
-    let same = wanted.len() == current.len() && wanted.iter().all(|finalizer| current.contains(finalizer));
-    (!same).then_some(wanted)
+    let updated: Vec<String> = others.chain(added).map(str::to_owned).collect();
+    let same = updated.len() == current.len() && updated.iter().all(|finalizer| current.contains(finalizer));
+    (!same).then_some(updated)
 }
 
 fn set_before(current: &[String]) -> Option<Propagation> {

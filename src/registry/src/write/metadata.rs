@@ -110,18 +110,27 @@ pub(super) fn check_name(object: &Value, name: &str) -> Result<(), ApiError> {
     }
 }
 
-/// What every new object gets, whatever the client said.
+/// Drops what a new object may not bring along, before admission sees it (`rest.WipeObjectMetaSystemFields`).
+pub(super) fn wipe_new(object: &mut Value) {
+    let metadata = of(object);
+    for name in [
+        "creationTimestamp",
+        "uid",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+        "resourceVersion",
+    ] {
+        metadata.remove(name);
+    }
+}
+
+/// Sets the fields that every new object gets, whatever the client and admission said (`rest.FillObjectMetaSystemFields`).
 pub(super) fn fill_new(object: &mut Value, now: Timestamp, has_generation: bool) {
     let metadata = of(object);
     metadata.insert("creationTimestamp".into(), time(now));
     metadata.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
-    for name in [
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "selfLink",
-        "managedFields",
-        "resourceVersion",
-    ] {
+    for name in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
         metadata.remove(name);
     }
     if has_generation {
@@ -158,9 +167,7 @@ pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let old = old.get("metadata").and_then(Value::as_object);
     let kept = |name: &str| old.and_then(|fields| fields.get(name)).cloned();
     let metadata = of(new);
-    for name in ["selfLink", "managedFields"] {
-        metadata.remove(name);
-    }
+    metadata.remove("selfLink");
     for name in ["creationTimestamp", "generation"] {
         set_or_remove(metadata, name, kept(name));
     }

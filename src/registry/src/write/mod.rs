@@ -1,12 +1,24 @@
 //! Writes: from a decoded request to a committed object.
 //!
-//! One file a verb. All that start from the object as it is share the loop in [`update_loop`]: read, compute, compare-and-put,
-//! and again with the fresh object if somebody was faster. The current object comes from the watch cache first; a
-//! stale one costs one more round, never a wrong result.
+//! Every write, from a client, through a subresource or from the server itself, is one
+//! [`WriteRequest`](crate::admission::WriteRequest) and passes the stages of [`stages`] in one order:
+//!
+//! ```text
+//!  create   decode ─ default ─ convert ──────────────┐
+//!  PUT      decode ─ default ─ convert ─ key ────────┤
+//!  PATCH    decode ─ key ─ patch ─ default ─ convert ┼─ managed ─ mutating ─ prepare ─ validate ─ validating ─ commit
+//!  scale    decode ─ key ─ into the object ──────────┘  fields    admission                       admission
+//!  DELETE            key ───────────────────────────────────────  admission ─ mark or remove ───────────────── commit
+//! ```
+//!
+//! One file a verb. All that start from the object as it is share the loop in [`update_loop`]: read, compute,
+//! compare-and-put, and again with the fresh object if somebody was faster. The current object comes from the watch cache
+//! first; a stale one costs one more round, never a wrong result. The key is held while the loop computes and commits,
+//! and let go of as soon as admission has to wait.
 
-mod command;
 mod commit;
 mod create;
+mod create_subresource;
 pub(crate) mod decode;
 mod delete;
 mod delete_collection;
@@ -15,7 +27,9 @@ pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;
 mod prepare;
+mod rule;
 mod scale;
+mod stages;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -30,12 +44,13 @@ use trireme_machinery::ApiError;
 use trireme_storage::Storage;
 
 use crate::{
-    admission::{Admission, Attributes, Operation},
+    admission::{Admission, Operation, WriteRequest},
     definition::{ResourceDefinition, ServedVersion},
+    item::ItemKey,
+    key_locks::{HeldKey, KeyLocks, WritePermit},
     known_kinds::KnownKinds,
     reads::Reader,
-    request::{Subresource, Target},
-    strategy::WriteContext,
+    request::{Subresource, Target, WriteContext, WriteOptions},
 };
 
 /// All that the writes of one resource need.
@@ -45,6 +60,7 @@ pub(crate) struct Writer {
     pub(crate) store: Arc<dyn Storage>,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) clock: Clock,
+    pub(crate) locks: KeyLocks,
     /// Every kind that this server knows, to tell a wrong kind from an unknown one.
     pub(crate) known_kinds: Arc<ArcSwap<KnownKinds>>,
 }
@@ -58,6 +74,7 @@ impl Writer {
             store: self.store.clone(),
             admission: self.admission.clone(),
             clock: self.clock.clone(),
+            locks: self.locks.clone(),
             known_kinds: self.known_kinds.clone(),
         }
     }
@@ -74,34 +91,44 @@ impl Writer {
         Timestamp::try_from(self.clock.wall()).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    fn context(&self, target: &Target, dry_run: bool) -> WriteContext {
-        let version = self.info.versions.get(target.version).unwrap_or(self.info.stored());
-        WriteContext {
-            user: target.user.clone(),
-            version: version.group_version.clone(),
-            now: self.now(),
-            dry_run,
-        }
+    /// A write of this resource.
+    fn request(
+        &self,
+        operation: Operation,
+        subresource: Subresource,
+        target: Target,
+        options: WriteOptions,
+    ) -> Result<WriteRequest, ApiError> {
+        let version = self.version(&target)?;
+        Ok(WriteRequest {
+            definition: Arc::clone(&self.info),
+            operation,
+            subresource,
+            kind: self.info.kind_in(version),
+            resource: version.group_version.with_resource(&self.info.resource.resource),
+            context: WriteContext {
+                user: target.user.clone(),
+                version: version.group_version.clone(),
+                now: self.now(),
+                dry_run: options.dry_run,
+            },
+            target,
+            options,
+            deletion: None,
+        })
     }
 
     fn storage_key(&self, namespace: &str, name: &str) -> String {
         self.info.storage_key(namespace, name)
     }
 
-    fn attributes(&self, operation: Operation, target: &Target, subresource: Subresource, dry_run: bool) -> Attributes {
-        let stored = self.info.stored();
-        Attributes {
-            operation,
-            kind: self.info.kind_in(stored),
-            resource: stored.group_version.with_resource(&self.info.resource.resource),
-            subresource: subresource.name().to_owned(),
-            namespace: target.namespace.clone(),
-            name: target.name.clone(),
-            user: target.user.clone(),
-            dry_run,
-            object: None,
-            old_object: None,
-            warnings: Vec::new(),
-        }
+    /// The key of an object within its resource, to be held by a write that has a permit.
+    pub(crate) fn key(&self, permit: WritePermit, target: &Target) -> HeldKey {
+        let key: ItemKey = if self.info.namespaced {
+            format!("{}/{}", target.namespace, target.name).into()
+        } else {
+            target.name.as_str().into()
+        };
+        self.locks.key(permit, key, target.deadline, target.trace.clone())
     }
 }

@@ -1,19 +1,8 @@
-//! Objects as trees, on their way between two byte forms.
+//! Comparison of objects.
 
 use serde_json::Value;
-use trireme_machinery::ApiError;
 
-use crate::{item::Item, stored};
-
-/// An item as a tree, in the stored version and with its `resourceVersion`.
-pub(crate) fn parse(item: &Item) -> Result<Value, ApiError> {
-    stored::parse(&item.bytes).map_err(|error| {
-        tracing::error!(key = %item.key, %error, "a cached object is not JSON");
-        ApiError::internal("a stored object cannot be read")
-    })
-}
-
-/// Whether two objects are the same but for their `resourceVersion`, so that storing one over the other is no change.
+/// True if two objects are the same but for their `resourceVersion`, so that storing one over the other is no change.
 pub(super) fn same(new: &Value, old: &Value) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new == old;

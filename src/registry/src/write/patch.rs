@@ -18,14 +18,15 @@ use trireme_machinery::{
 use super::{
     Writer,
     decode::{check_kind, set_kind},
-    metadata, scale,
-    update_loop::{Change, Current, Step},
+    metadata,
+    scale::{self, ThroughScale},
+    update::{Desired, Update},
+    update_loop::Current,
 };
 use crate::{
-    item::Item,
+    admission::{Operation, WriteRecord, WriteRequest},
     known_kinds::KnownKinds,
-    request::{FieldValidation, PatchKind, PatchRequest, Subresource, Written},
-    strategy::WriteContext,
+    request::{FieldValidation, PatchKind, PatchRequest, Subresource},
     trace::TraceStep,
     versions,
 };
@@ -168,81 +169,56 @@ fn unfit(shown: &str, why: &str) -> ApiError {
 }
 
 impl Writer {
-    /// Changes part of an object.
-    pub(crate) async fn patch(&self, request: PatchRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
-        if request.subresource == Subresource::Scale {
-            return self.patch_scale(request, latest).await;
-        }
-        let version = self.version(&request.target)?;
-        let patched = Patched {
-            types: self.info.types.clone(),
-            type_id: version.type_id,
-            kind: self.info.kind_in(version),
-        };
-        let patcher = Patcher::new(request.kind, &request.patch, patched, request.options.field_validation)?;
-        request.target.trace.pass(TraceStep::Decoded);
-        let mut step = ApplyPatch {
-            writer: self,
-            context: self.context(&request.target, request.options.dry_run),
-            request: &request,
-            patcher,
-            patch_warnings: Vec::new(),
-            warnings: Vec::new(),
-        };
-        let outcome = self.update_loop(&request.target, latest, &mut step).await?;
-        let mut warnings = std::mem::take(&mut step.patch_warnings);
-        warnings.append(&mut step.warnings);
-        self.written(&request.target, outcome, warnings).await
-    }
-
-    async fn patch_scale(&self, request: PatchRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
-        let patcher = Patcher::new(
-            request.kind,
-            &request.patch,
-            scale::patched(&self.info.types)?,
-            request.options.field_validation,
-        )?;
-        self.change_scale(&request.target, request.options.dry_run, latest, &|current| {
-            patcher.apply(current, &self.known_kinds.load())
-        })
-        .await
-    }
-}
-
-struct ApplyPatch<'w> {
-    writer: &'w Writer,
-    request: &'w PatchRequest,
-    context: WriteContext,
-    patcher: Patcher,
-    patch_warnings: Vec<String>,
-    warnings: Vec<String>,
-}
-
-impl Step for ApplyPatch<'_> {
-    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
-        Box::pin(async move {
-            let writer = self.writer;
-            let target = &self.request.target;
-            let version = writer.version(target)?;
-            let mut object = Value::clone(&current.object);
-            versions::to_served_version(&writer.info, version, &mut object).await?;
-            let (mut wanted, warnings) = self.patcher.apply(object, &writer.known_kinds.load())?;
-            if let Some(why) = writer.info.strategy.conversion_fault(&wanted) {
-                return Err(unfit(&self.patcher.shown(&wanted)(), &why));
+    /// Decodes a PATCH.
+    pub(crate) fn decode_patch(&self, request: PatchRequest) -> Result<Update, ApiError> {
+        let PatchRequest {
+            target,
+            subresource,
+            kind,
+            patch,
+            options,
+        } = request;
+        let request = self.request(Operation::Update, subresource, target, options)?;
+        let through_scale = subresource == Subresource::Scale;
+        let patched = if through_scale {
+            scale::patched(&self.info.types)?
+        } else {
+            Patched {
+                types: self.info.types.clone(),
+                type_id: self.version(&request.target)?.type_id,
+                kind: request.kind.clone(),
             }
-            self.patch_warnings = warnings;
-            let namespace = if writer.info.namespaced {
-                target.namespace.as_str()
-            } else {
-                ""
-            };
-            metadata::settle_namespace(&mut wanted, namespace)?;
-            metadata::check_name(&wanted, &target.name)?;
-            writer.settle(version, &mut wanted).await?;
-            let subresource = self.request.subresource;
-            writer
-                .change_to(target, subresource, &self.context, current, wanted, &mut self.warnings)
-                .await
+        };
+        let patcher = Patcher::new(kind, &patch, patched, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
+        Ok(if through_scale {
+            Update::new(request, ThroughScale::Patch(patcher))
+        } else {
+            Update::new(request, patcher)
+        })
+    }
+}
+
+impl Desired for Patcher {
+    fn object<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        current: &'a Current,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(async move {
+            let mut object = Value::clone(&current.object);
+            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut object).await?;
+            let (mut object, warnings) = self.apply(object, &writer.known_kinds.load())?;
+            if let Some(why) = writer.info.strategy.conversion_fault(&object) {
+                return Err(unfit(&self.shown(&object)(), &why));
+            }
+            record.warnings = warnings;
+            metadata::settle_namespace(&mut object, request.namespace())?;
+            metadata::check_name(&object, &request.target.name)?;
+            writer.default_and_convert(request, &mut object).await?;
+            Ok(object)
         })
     }
 }

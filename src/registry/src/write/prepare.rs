@@ -1,4 +1,4 @@
-//! What happens to an object between decoding and storing: defaults, admission, preparation, validation.
+//! Stages *prepare* and *validate*: the hooks of the strategy around the metadata that all objects have.
 //!
 //! The order is that of `rest.BeforeCreate` and `rest.BeforeUpdate` of `k8s.io/apiserver`.
 
@@ -6,33 +6,37 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError,
     field::{ErrorList, Path},
-    meta, names, schema,
+    meta, names,
 };
 
 use super::{Writer, metadata};
 use crate::{
-    definition::ServedVersion,
-    request::{Subresource, Target},
-    strategy::WriteContext,
-    subresource::part,
+    admission::WriteRequest,
+    request::Subresource,
+    strategy::Strategy,
+    subresource::{SubresourceRole, Update},
 };
 
 impl Writer {
-    /// Applies a version's defaults and turns the object into the stored version.
-    pub(super) async fn settle(&self, version: &ServedVersion, object: &mut Value) -> Result<(), ApiError> {
-        schema::apply_defaults(&self.info.types, version.type_id, object);
-        crate::versions::to_stored_version(&self.info, version, object).await?;
-        self.info.strategy.default(object);
-        Ok(())
-    }
-
-    /// Prepares and validates a new object, and gives back what to warn of.
-    pub(super) fn before_create(&self, context: &WriteContext, object: &mut Value) -> Result<Vec<String>, ApiError> {
-        let strategy = &*self.info.strategy;
+    /// Sets what the server owns of a new object; gives back a warning of repeated owners.
+    pub(super) fn prepare_new(&self, request: &WriteRequest, object: &mut Value) -> Option<String> {
+        let (strategy, context) = (&*self.info.strategy, &request.context);
+        metadata::fill_new(object, context.now, strategy.has_generation());
         let repeated_owners = metadata::dedup_owners(object);
         strategy.prepare_for_create(context, object);
-        let mut errors = self.metadata_faults(object);
-        errors.extend(strategy.validate(context, object));
+        repeated_owners
+    }
+
+    /// Validates a new object and brings it into its last form; gives back all warnings.
+    pub(super) fn validate_new(
+        &self,
+        request: &WriteRequest,
+        object: &mut Value,
+        repeated_owners: Option<String>,
+    ) -> Result<Vec<String>, ApiError> {
+        let strategy = &*self.info.strategy;
+        let mut errors = self.validate_metadata(object);
+        errors.extend(strategy.validate(&request.context, object));
         self.refuse_if_any(object, errors)?;
         strategy.canonicalize(object);
         Ok(repeated_owners
@@ -41,44 +45,57 @@ impl Writer {
             .collect())
     }
 
-    /// Prepares and validates a changed object, and gives back what to warn of.
-    pub(super) fn before_update(
+    /// Carries over what this request may not change; gives back a warning of repeated owners.
+    pub(super) fn prepare_changed(
         &self,
-        context: &WriteContext,
-        subresource: Subresource,
+        request: &WriteRequest,
         new: &mut Value,
         old: &Value,
-    ) -> Result<Vec<String>, ApiError> {
-        let strategy = &*self.info.strategy;
+    ) -> Result<Option<String>, ApiError> {
+        let (strategy, context) = (&*self.info.strategy, &request.context);
         let repeated_owners = metadata::dedup_owners(new);
         metadata::carry_over(new, old);
-        match subresource {
+        match request.subresource {
             Subresource::None | Subresource::Scale => {
                 strategy.prepare_for_update(context, new, old);
                 self.count_generation(new, old);
             }
-            Subresource::Part(name) => {
-                part(strategy, name)?.prepare_for_update(context, new, old);
+            Subresource::Update(name) => {
+                updater(strategy, name)?.prepare_for_update(context, new, old);
                 self.count_generation(new, old);
             }
             Subresource::Status => strategy.prepare_for_status_update(context, new, old),
             Subresource::Finalize => strategy.prepare_for_finalize(context, new, old),
+            Subresource::Create(_) => return Err(no_updater()),
         }
         let revision = metadata::text(old, "resourceVersion").to_owned();
         metadata::of(new).insert("resourceVersion".into(), revision.into());
-        let mut errors = self.metadata_update_faults(subresource, new, old);
-        errors.extend(match subresource {
+        Ok(repeated_owners)
+    }
+
+    /// Validates a changed object and brings it into its last form; gives back all warnings.
+    pub(super) fn validate_changed(
+        &self,
+        request: &WriteRequest,
+        new: &mut Value,
+        old: &Value,
+        repeated_owners: Option<String>,
+    ) -> Result<Vec<String>, ApiError> {
+        let (strategy, context) = (&*self.info.strategy, &request.context);
+        let mut errors = self.validate_metadata_update(request.subresource, new, old);
+        errors.extend(match request.subresource {
             Subresource::None | Subresource::Scale => strategy.validate_update(context, new, old),
             Subresource::Status => strategy.validate_status_update(context, new, old),
             Subresource::Finalize => strategy.validate_finalize(context, new, old),
-            Subresource::Part(name) => part(strategy, name)?.validate_update(context, new, old),
+            Subresource::Update(name) => updater(strategy, name)?.validate_update(context, new, old),
+            Subresource::Create(_) => return Err(no_updater()),
         });
         self.refuse_if_any(new, errors)?;
         strategy.canonicalize(new);
-        let warnings = match subresource {
+        let warnings = match request.subresource {
             Subresource::None | Subresource::Scale => strategy.warnings(new, Some(old)),
             Subresource::Status => strategy.status_warnings(new),
-            Subresource::Finalize | Subresource::Part(_) => Vec::new(),
+            Subresource::Finalize | Subresource::Update(_) | Subresource::Create(_) => Vec::new(),
         };
         Ok(repeated_owners.into_iter().chain(warnings).collect())
     }
@@ -91,14 +108,14 @@ impl Writer {
         }
     }
 
-    fn metadata_faults(&self, object: &Value) -> ErrorList {
+    fn validate_metadata(&self, object: &Value) -> ErrorList {
         let (namespaced, name_check) = (self.info.namespaced, self.info.strategy.name_check());
         meta::validate_builtin_object_meta(metadata::view(object), namespaced, name_check, &Path::new("metadata"))
     }
 
     /// Kubernetes holds metadata against the rules of all objects and then against those of the kind, which repeat
     /// them; clients see every repetition as a cause.
-    fn metadata_update_faults(&self, subresource: Subresource, new: &Value, old: &Value) -> ErrorList {
+    fn validate_metadata_update(&self, subresource: Subresource, new: &Value, old: &Value) -> ErrorList {
         let path = Path::new("metadata");
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
@@ -107,7 +124,7 @@ impl Writer {
             errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
         }
         if subresource == Subresource::None {
-            errors.extend(self.metadata_faults(new));
+            errors.extend(self.validate_metadata(new));
         }
         errors
     }
@@ -122,15 +139,16 @@ impl Writer {
             &errors,
         ))
     }
+}
 
-    /// Namespace and name as the URL has them.
-    pub(super) fn check_identity(&self, target: &Target, object: &mut Value) -> Result<(), ApiError> {
-        metadata::check_name(object, &target.name)?;
-        let namespace = if self.info.namespaced {
-            target.namespace.as_str()
-        } else {
-            ""
-        };
-        metadata::settle_namespace(object, namespace)
+/// Finds the subresource that a request names.
+fn updater<'a>(strategy: &'a dyn Strategy, name: &str) -> Result<&'a dyn Update, ApiError> {
+    match strategy.subresource(name) {
+        Some(SubresourceRole::Update(updater)) => Ok(updater),
+        _ => Err(no_updater()),
     }
+}
+
+fn no_updater() -> ApiError {
+    ApiError::internal("the resource has no such subresource to update")
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupKind, GroupVersion, Reason,
+    ApiError, GroupKind, GroupVersion,
     field::{Error, Path},
     schema::{self, TypeTable},
     selector::compile_label_selector,
@@ -13,16 +13,17 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::Wanted,
+    decode::BodyDecoder,
     metadata,
-    patch::Patched,
-    update_loop::{Change, Current, Outcome, Step},
+    patch::{Patched, Patcher},
+    update::{Desired, Update},
+    update_loop::Current,
 };
 use crate::{
+    admission::{WriteRecord, WriteRequest},
     definition::{ResourceDefinition, ScalePaths},
-    item::Item,
-    request::{Answer, GetRequest, Subresource, Target, UpdateRequest, Written},
-    strategy::WriteContext,
+    request::{Body, GetRequest},
+    trace::TraceStep,
     versions,
 };
 
@@ -72,9 +73,6 @@ fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
         .unwrap_or_default()
 }
 
-/// Makes a wanted scale from the current one.
-type MakeScale<'m> = &'m (dyn Fn(Value) -> Result<(Value, Vec<String>), ApiError> + Sync);
-
 impl Writer {
     fn scale_paths(&self) -> Result<&ScalePaths, ApiError> {
         self.info
@@ -86,116 +84,100 @@ impl Writer {
     /// GET of a scale.
     pub(crate) async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
         let item = self.reader.get(request).await?;
-        Ok(of(
-            &self.info,
-            self.scale_paths()?,
-            &versions::stored_value(&self.info, &item).await?,
-        ))
+        self.scale_of(&versions::stored_value(&self.info, &item).await?)
     }
 
-    /// PUT of a scale.
-    pub(super) async fn update_scale(
-        &self,
-        request: UpdateRequest,
-        latest: Option<Arc<Item>>,
-    ) -> Result<Written, ApiError> {
+    /// The scale of an object.
+    pub(super) fn scale_of(&self, object: &Value) -> Result<Value, ApiError> {
+        Ok(of(&self.info, self.scale_paths()?, object))
+    }
+
+    /// Decodes a PUT of a scale.
+    pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<Update, ApiError> {
         let Patched { types, type_id, kind } = patched(&self.info.types)?;
-        let wanted = Wanted {
+        let decoder = BodyDecoder {
             types: &types,
             type_id,
             kind,
             also: &[],
             known_kinds: self.known_kinds.load_full(),
         };
-        let decoded = wanted.decode(&request.body, request.options.field_validation)?;
+        let decoded = decoder.decode(body, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
         let mut scale = decoded.object;
         metadata::settle_namespace(&mut scale, &request.target.namespace)?;
-        let make = |_| Ok((scale.clone(), decoded.warnings.clone()));
-        let changed = self.change_scale(&request.target, request.options.dry_run, latest, &make);
-        match changed.await {
-            Err(error) if error.reason == Reason::NotFound => {
-                self.check_uid(&request.target, "", &scale)?;
-                Err(error)
-            }
-            changed => changed,
-        }
+        let warnings = decoded.warnings;
+        Ok(Update::new(request, ThroughScale::Replacement { scale, warnings }))
+    }
+}
+
+/// A change of an object through its scale.
+pub(super) enum ThroughScale {
+    /// PUT
+    Replacement {
+        /// The body.
+        scale: Value,
+        /// Warnings of its decoding.
+        warnings: Vec<String>,
+    },
+    /// PATCH
+    Patch(Patcher),
+}
+
+impl ThroughScale {
+    fn scale(&self, writer: &Writer, current: &Current, record: &mut WriteRecord) -> Result<Value, ApiError> {
+        let (scale, warnings) = match self {
+            Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
+            Self::Patch(patcher) => patcher.apply(writer.scale_of(&current.object)?, &writer.known_kinds.load())?,
+        };
+        record.warnings = warnings;
+        Ok(scale)
     }
 
-    /// Changes an object through its scale.
-    pub(super) async fn change_scale(
+    /// The object with the replicas of the scale.
+    fn scaled(
         &self,
-        target: &Target,
-        dry_run: bool,
-        latest: Option<Arc<Item>>,
-        make: MakeScale<'_>,
-    ) -> Result<Written, ApiError> {
-        let paths = self.scale_paths()?;
-        let context = self.context(target, dry_run);
-        let mut step = ChangeScale {
-            writer: self,
-            target,
-            paths,
-            context,
-            make,
-            warnings: Vec::new(),
-        };
-        let outcome = self.update_loop(target, latest, &mut step).await?;
-        let object = match outcome {
-            Outcome::Is(item) | Outcome::Gone(item) => versions::stored_value(&self.info, &item).await?,
-            Outcome::Made(object) => object,
-        };
-        let warnings = std::mem::take(&mut step.warnings);
-        Ok(Written {
-            object: Answer::Made(of(&self.info, paths, &object)),
-            created: false,
-            warnings,
-        })
+        writer: &Writer,
+        request: &WriteRequest,
+        current: &Current,
+        record: &mut WriteRecord,
+    ) -> Result<Value, ApiError> {
+        let scale = self.scale(writer, current, record)?;
+        let target = &request.target;
+        metadata::check_name(&scale, &target.name)?;
+        writer.check_uid(target, &current.item.uid, &scale)?;
+        let replicas = validate_replicas(&scale, &target.name)?;
+        let mut object = Value::clone(&current.object);
+        let fields = metadata::of(&mut object);
+        for name in ["uid", "resourceVersion"] {
+            let given = metadata::text(&scale, name);
+            metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
+        }
+        schema::set_path(&mut object, writer.scale_paths()?.spec_replicas, replicas.into());
+        Ok(object)
     }
 }
 
-struct ChangeScale<'w> {
-    writer: &'w Writer,
-    target: &'w Target,
-    paths: &'w ScalePaths,
-    context: WriteContext,
-    make: MakeScale<'w>,
-    warnings: Vec<String>,
-}
+impl Desired for ThroughScale {
+    fn object<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        current: &'a Current,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        Box::pin(future::ready(self.scaled(writer, request, current, record)))
+    }
 
-impl Step for ChangeScale<'_> {
-    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
-        Box::pin(async move {
-            let info = &self.writer.info;
-            let (scale, mut warnings) = (self.make)(of(info, self.paths, &current.object))?;
-            metadata::check_name(&scale, &self.target.name)?;
-            self.writer.check_uid(self.target, &current.item.uid, &scale)?;
-            let replicas = wanted_replicas(&scale, &self.target.name)?;
-            let mut object = Value::clone(&current.object);
-            let fields = metadata::of(&mut object);
-            for name in ["uid", "resourceVersion"] {
-                let given = metadata::text(&scale, name);
-                metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
-            }
-            schema::set_path(&mut object, self.paths.spec_replicas, replicas.into());
-            let change = self
-                .writer
-                .change_to(
-                    self.target,
-                    Subresource::Scale,
-                    &self.context,
-                    current,
-                    object,
-                    &mut self.warnings,
-                )
-                .await?;
-            warnings.append(&mut self.warnings);
-            self.warnings = warnings;
-            Ok(change)
-        })
+    fn if_missing(&self, writer: &Writer, request: &WriteRequest) -> Result<Option<Value>, ApiError> {
+        if let Self::Replacement { scale, .. } = self {
+            writer.check_uid(&request.target, "", scale)?;
+        }
+        Ok(None)
     }
 }
 
-fn wanted_replicas(scale: &Value, name: &str) -> Result<i64, ApiError> {
+fn validate_replicas(scale: &Value, name: &str) -> Result<i64, ApiError> {
     let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     if replicas >= 0 {
         return Ok(replicas);

@@ -14,67 +14,110 @@ use super::{
     update_loop::{Change, Current, Outcome, Step, too_busy},
 };
 use crate::{
-    admission::Operation,
-    item::Item,
+    admission::{Attributes, Operation, WriteRecord, WriteRequest},
+    key_locks::HeldKey,
     request::{Answer, Subresource, Target, UpdateRequest, Written},
-    strategy::WriteContext,
-    trace::TraceStep,
     versions,
 };
 
 /// How often an object that comes and goes under a PUT is tried.
 const CREATE_ROUNDS: usize = 8;
 
-impl Writer {
-    /// Replaces an object or part of it.
-    pub(crate) async fn update(&self, request: UpdateRequest, latest: Option<Arc<Item>>) -> Result<Written, ApiError> {
-        if request.subresource == Subresource::Scale {
-            return self.update_scale(request, latest).await;
+/// The first stage of a change: what the client wants the object to be.
+pub(super) trait Desired: Send + Sync {
+    /// The object in the stored version, made from the one that is there; notes warnings. Waits only where the converter of
+    /// the resource does.
+    fn object<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        current: &'a Current,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Value, ApiError>>;
+
+    /// The object to create if there is none.
+    ///
+    /// # Errors
+    /// If the client expects one that is there.
+    fn if_missing(&self, _writer: &Writer, _request: &WriteRequest) -> Result<Option<Value>, ApiError> {
+        Ok(None)
+    }
+}
+
+/// A decoded PUT or PATCH, ready for the loop.
+pub(crate) struct Update {
+    pub(super) request: Arc<WriteRequest>,
+    pub(super) desired: Box<dyn Desired>,
+    /// The notes of the last round.
+    pub(super) record: WriteRecord,
+}
+
+impl Update {
+    pub(super) fn new(request: WriteRequest, desired: impl Desired + 'static) -> Self {
+        Self {
+            request: Arc::new(request),
+            desired: Box::new(desired),
+            record: WriteRecord::default(),
         }
-        let version = self.version(&request.target)?;
-        let decoded = self
-            .wanted(version)
-            .decode(&request.body, request.options.field_validation)?;
-        request.target.trace.pass(TraceStep::Decoded);
-        self.check_convertible(version, &decoded.object)?;
-        let mut wanted = decoded.object;
-        self.check_identity(&request.target, &mut wanted)?;
-        let target = &request.target;
-        let may_create = self.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
-        let original = may_create.then(|| wanted.clone());
-        self.settle(version, &mut wanted).await?;
-        let mut step = Replace {
-            writer: self,
+    }
+}
+
+impl Step for Update {
+    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+        Box::pin(async move {
+            let mut record = WriteRecord::default();
+            let object = self.desired.object(writer, &self.request, current, &mut record).await?;
+            let mut write =
+                Attributes::new(&self.request, Some(object), Some(Arc::clone(&current.object))).with_record(record);
+            let change = writer.change_to(&mut write, current).await;
+            self.record = write.take_record();
+            change
+        })
+    }
+}
+
+impl Writer {
+    /// Decodes a PUT.
+    pub(crate) async fn decode_update(&self, request: UpdateRequest) -> Result<Update, ApiError> {
+        let UpdateRequest {
             target,
-            subresource: request.subresource,
-            context: self.context(target, request.options.dry_run),
-            wanted,
-            warnings: Vec::new(),
-        };
-        let mut written = self.replace_or_create(&mut step, latest, original).await?;
-        written.warnings.splice(0..0, decoded.warnings);
-        Ok(written)
+            subresource,
+            body,
+            options,
+        } = request;
+        let request = self.request(Operation::Update, subresource, target, options)?;
+        if subresource == Subresource::Scale {
+            return self.decode_scale(request, &body);
+        }
+        let decoded = self.decode(&request, &body)?;
+        let mut object = decoded.object;
+        metadata::check_name(&object, &request.target.name)?;
+        metadata::settle_namespace(&mut object, request.namespace())?;
+        self.default_and_convert(&request, &mut object).await?;
+        let warnings = decoded.warnings;
+        Ok(Update::new(request, Replacement { object, warnings }))
     }
 
-    /// Replaces the object, or creates it from `original` if there is none. Whoever else creates it in between turns
-    /// the creation back into a replacement.
-    async fn replace_or_create(
-        &self,
-        step: &mut Replace<'_>,
-        mut latest: Option<Arc<Item>>,
-        original: Option<Value>,
-    ) -> Result<Written, ApiError> {
-        let target = step.target;
+    /// Changes an object, or creates it where a PUT may. A client that creates it in between turns the creation back into
+    /// a change.
+    pub(crate) async fn update(&self, mut update: Update, mut key: HeldKey) -> Result<Written, ApiError> {
+        let request = Arc::clone(&update.request);
         for _ in 0..CREATE_ROUNDS {
-            let outcome = self.update_loop(target, latest.take(), step).await;
-            if outcome.as_ref().is_err_and(|error| error.reason == Reason::NotFound) {
-                self.check_uid(target, "", &step.wanted)?;
-            }
-            let object = match (&outcome, &original) {
-                (Err(error), Some(object)) if error.reason == Reason::NotFound => object,
-                _ => return self.written(target, outcome?, std::mem::take(&mut step.warnings)).await,
+            let error = match self.update_loop(&request, &mut key, &mut update).await {
+                Ok(outcome) => return self.written(&request, outcome, update.record).await,
+                Err(error) if error.reason == Reason::NotFound => error,
+                Err(error) => return Err(error),
             };
-            match self.create_object(target, object.clone(), step.context.dry_run).await {
+            let Some(object) = update.desired.if_missing(self, &request)? else {
+                return Err(error);
+            };
+            key.release();
+            let mut creation = WriteRequest::clone(&request);
+            creation.operation = Operation::Create;
+            match self
+                .create_object(&Arc::new(creation), object, WriteRecord::default())
+                .await
+            {
                 Err(error) if error.reason == Reason::AlreadyExists => {}
                 created => return created,
             }
@@ -83,70 +126,55 @@ impl Writer {
     }
 
     /// The answer to a change.
-    pub(super) async fn written(
+    async fn written(
         &self,
-        target: &Target,
+        request: &WriteRequest,
         outcome: Outcome,
-        warnings: Vec<String>,
+        record: WriteRecord,
     ) -> Result<Written, ApiError> {
-        let object = match outcome {
-            Outcome::Is(item) | Outcome::Gone(item) => Answer::Stored(item),
-            Outcome::Made(mut object) => {
-                versions::to_served_version(&self.info, self.version(target)?, &mut object).await?;
-                Answer::Made(object)
+        let object = match (outcome, request.subresource) {
+            (Outcome::Stored(item) | Outcome::Deleted(item), Subresource::Scale) => {
+                Answer::Materialized(self.scale_of(&versions::stored_value(&self.info, &item).await?)?)
+            }
+            (Outcome::Synthesized(object), Subresource::Scale) => Answer::Materialized(self.scale_of(&object)?),
+            (Outcome::Stored(item) | Outcome::Deleted(item), _) => Answer::Cached(item),
+            (Outcome::Synthesized(mut object), _) => {
+                versions::to_served_version(&self.info, self.version(&request.target)?, &mut object).await?;
+                Answer::Materialized(object)
             }
         };
         Ok(Written {
             object,
             created: false,
-            warnings,
+            warnings: record.warnings,
+            audit_annotations: record.audit_annotations,
         })
     }
 
-    /// From the object as it is wanted, in the stored version, to the change of the store: admission, revision,
-    /// validation.
-    pub(super) async fn change_to(
-        &self,
-        target: &Target,
-        subresource: Subresource,
-        context: &WriteContext,
-        current: &Current,
-        wanted: Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<Change, ApiError> {
-        let mut attributes = self.attributes(Operation::Update, target, subresource, context.dry_run);
-        attributes.object = Some(wanted);
-        attributes.old_object = Some(current.object.clone());
-        self.admission.mutate(&mut attributes).await?;
-        target.trace.pass(TraceStep::Mutated);
-        let mut wanted = attributes.object.take().unwrap_or_default();
-        if let Some(refusal) = self.check_resource_version(target, current, &wanted)? {
+    /// From the object as the client wants it to the change of the store: all stages but the commit.
+    async fn change_to(&self, write: &mut Attributes, current: &Current) -> Result<Change, ApiError> {
+        let object = self.mutate(write).await?;
+        if let Some(refusal) = self.check_resource_version(&write.target, current, &object)? {
             return Ok(refusal);
         }
-        warnings.clear();
-        warnings.append(&mut attributes.warnings);
-        warnings.extend(self.before_update(context, subresource, &mut wanted, &current.object)?);
-        attributes.object = Some(wanted);
-        self.admission.validate(&attributes).await?;
-        target.trace.pass(TraceStep::Validated);
-        let mut wanted = attributes.object.take().unwrap_or_default();
-        metadata::of(&mut wanted).insert("resourceVersion".into(), current.item.revision.to_string().into());
-        if context.dry_run {
+        let mut object = self.prepare_and_validate(write, object).await?;
+        metadata::of(&mut object).insert("resourceVersion".into(), current.item.revision.to_string().into());
+        if write.context.dry_run {
             if let Some(effects) = &self.info.side_effects {
-                effects.reserve(&mut wanted, Some(&current.object), true).await?;
+                effects.reserve(&mut object, Some(&current.object), true).await?;
             }
-            return Ok(Change::Pretend(wanted));
+            return Ok(Change::Pretend(object));
         }
-        Ok(if self.ends_deletion(&wanted, &current.object) {
-            Change::RemoveAs(wanted)
-        } else if object::same(&wanted, &current.object) {
+        Ok(if self.ends_deletion(&object, &current.object) {
+            Change::RemoveAs(object)
+        } else if object::same(&object, &current.object) {
             Change::Nothing
         } else {
-            Change::Put(wanted)
+            Change::Put(object)
         })
     }
 
-    /// Whether the change takes away the last thing that a deletion waited for.
+    /// True if the change takes away the last thing that a deletion waited for.
     fn ends_deletion(&self, new: &Value, old: &Value) -> bool {
         metadata::is_terminating(old)
             && metadata::finalizers(new).is_empty()
@@ -155,8 +183,8 @@ impl Writer {
     }
 
     /// The uid in a PUT is a precondition; `actual` is empty if there is no object.
-    pub(super) fn check_uid(&self, target: &Target, actual: &str, wanted: &Value) -> Result<(), ApiError> {
-        let given = metadata::text(wanted, "uid");
+    pub(super) fn check_uid(&self, target: &Target, actual: &str, body: &Value) -> Result<(), ApiError> {
+        let given = metadata::text(body, "uid");
         if given.is_empty() || given == actual {
             return Ok(());
         }
@@ -172,9 +200,9 @@ impl Writer {
         &self,
         target: &Target,
         current: &Current,
-        wanted: &Value,
+        object: &Value,
     ) -> Result<Option<Change>, ApiError> {
-        let given = metadata::text(wanted, "resourceVersion");
+        let given = metadata::text(object, "resourceVersion");
         let revision = match given {
             "" => 0,
             text => text
@@ -204,31 +232,30 @@ impl Writer {
     }
 }
 
-/// PUT: the wanted object is the body.
-struct Replace<'w> {
-    writer: &'w Writer,
-    target: &'w Target,
-    subresource: Subresource,
-    context: WriteContext,
-    wanted: Value,
+/// PUT: the object is the body, in the stored version.
+struct Replacement {
+    object: Value,
     warnings: Vec<String>,
 }
 
-impl Step for Replace<'_> {
-    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+impl Desired for Replacement {
+    fn object<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        current: &'a Current,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
-            self.writer.check_uid(self.target, &current.item.uid, &self.wanted)?;
-            let wanted = self.wanted.clone();
-            self.writer
-                .change_to(
-                    self.target,
-                    self.subresource,
-                    &self.context,
-                    current,
-                    wanted,
-                    &mut self.warnings,
-                )
-                .await
+            writer.check_uid(&request.target, &current.item.uid, &self.object)?;
+            record.warnings.clone_from(&self.warnings);
+            Ok(self.object.clone())
         })
+    }
+
+    fn if_missing(&self, writer: &Writer, request: &WriteRequest) -> Result<Option<Value>, ApiError> {
+        writer.check_uid(&request.target, "", &self.object)?;
+        let creates = writer.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
+        Ok(creates.then(|| self.object.clone()))
     }
 }

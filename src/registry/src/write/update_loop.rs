@@ -3,6 +3,17 @@
 //! The state to start from is the newest that is at hand: what the last holder of the key wrote, or what the watch
 //! cache has. If that turns out to be stale, by the store's refusal or because nothing would change or the step fails,
 //! the loop goes on with what the store has now.
+//!
+//! ```text
+//!  lock ──► compute and admit ──────────────────────────────► commit ──► release
+//!               │ admission waits                               ▲  │
+//!               └─► release ──► … ──► lock ──► still newest? ───┘  │ changed by another replica
+//!                                                │ no              │
+//!           compute again ◄──────────────────────┴─────────────────┘
+//! ```
+//! A computation that does not have to wait for anybody runs with the key held, so that writers of a hot key take turns
+//! and none computes in vain. One that waits lets go of the key first, so nobody waits for its sake, not even the plugin
+//! that it waits for.
 
 use std::sync::Arc;
 
@@ -11,14 +22,12 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{
-    Writer,
-    commit::{Place, Put},
-    object,
-};
+use super::{Writer, commit::Put};
 use crate::{
-    item::{Item, ItemKey},
-    request::Target,
+    admission::WriteRequest,
+    item::{self, Item},
+    key_locks::HeldKey,
+    request::timed_out,
     store_error,
     trace::TraceStep,
     versions,
@@ -33,7 +42,7 @@ pub(super) struct Current {
     pub(super) object: Arc<Value>,
 }
 
-/// What a step makes of the current object.
+/// The change that a step makes of the current object.
 pub(super) enum Change {
     /// Store this instead.
     Put(Value),
@@ -52,7 +61,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether the change is right also if it starts from an old object: because the store refuses it then, or because
+    /// True if the change is right also if it starts from an old object: because the store refuses it then, or because
     /// it is itself a refusal that a newer object would not change.
     fn may_start_from_old(&self) -> bool {
         match self {
@@ -60,22 +69,30 @@ impl Change {
             Self::Nothing | Self::Pretend(_) => false,
         }
     }
+
+    /// True if the change is one of the store.
+    fn writes(&self) -> bool {
+        match self {
+            Self::Put(_) | Self::PutAndRemove(_) | Self::Remove | Self::RemoveAs(_) => true,
+            Self::Nothing | Self::Pretend(_) | Self::Refuse(_) => false,
+        }
+    }
 }
 
 /// Computes a change; called once a round, so it starts from nothing each time.
 pub(super) trait Step: Send {
     /// The change that follows from the object as it is.
-    fn change<'a>(&'a mut self, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>>;
+    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>>;
 }
 
-/// How a loop ended.
+/// The end of a loop.
 pub(super) enum Outcome {
     /// The object is now this (or was not changed).
-    Is(Arc<Item>),
+    Stored(Arc<Item>),
     /// The object is gone; this was its last state.
-    Gone(Arc<Item>),
+    Deleted(Arc<Item>),
     /// This is nowhere stored, but is what the object would be (a dry run) or became as it went; in the stored version.
-    Made(Value),
+    Synthesized(Value),
 }
 
 enum Round {
@@ -84,24 +101,22 @@ enum Round {
 }
 
 impl Writer {
-    /// Runs `step` on the object until its change is committed. `latest` is what the key's last writer left.
+    /// Runs `step` on the object until its change is committed, and holds the key where it can.
     pub(super) async fn update_loop(
         &self,
-        target: &Target,
-        latest: Option<Arc<Item>>,
+        request: &WriteRequest,
+        key: &mut HeldKey,
         step: &mut dyn Step,
     ) -> Result<Outcome, ApiError> {
-        let place = Place {
-            key: self.storage_key(&target.namespace, &target.name),
-            target,
-        };
-        let key = place.key.as_str();
+        let name = &request.target.name;
+        let storage_key = self.storage_key(&request.target.namespace, name);
+        key.lock().await?;
         let mut fresh = false;
-        let mut item = match self.at_hand(target, latest) {
+        let mut item = match self.newest_at_hand(key) {
             Some(item) => item,
             None => {
                 fresh = true;
-                self.load(key, target).await?
+                self.load(request, &storage_key).await?
             }
         };
         for _ in 0..MAX_ROUNDS {
@@ -109,28 +124,59 @@ impl Writer {
                 object: Arc::new(versions::stored_value(&self.info, &item).await?),
                 item: item.clone(),
             };
-            let change = step.change(&current).await;
+            let change = key.hold_over(step.change(self, &current)).await;
             if !fresh && !change.as_ref().is_ok_and(Change::may_start_from_old) {
                 fresh = true;
-                let newest = self.load(key, target).await?;
+                let newest = self.load(request, &storage_key).await?;
                 if newest.revision != item.revision {
                     item = newest;
+                    key.lock().await?;
                     continue;
                 }
             }
-            match self.carry_out(&place, &current, change?).await? {
-                Round::Done(outcome) => return Ok(outcome),
-                Round::Again(None) => return Err(ApiError::not_found(&self.info.resource, &target.name)),
-                Round::Again(Some(found)) => item = self.item_of(key, found)?,
+            let change = change?;
+            if change.writes() && key.lock().await? {
+                // Others have had the key meanwhile. What they left is newer than what this change starts from, if they
+                // wrote; the store would refuse it.
+                if let Some(newer) = self
+                    .newest_at_hand(key)
+                    .filter(|newest| newest.revision > item.revision)
+                {
+                    item = newer;
+                    fresh = false;
+                    continue;
+                }
+                if request
+                    .target
+                    .deadline
+                    .is_some_and(|deadline| self.clock.now() >= deadline)
+                {
+                    return Err(timed_out());
+                }
+            }
+            let round = self.carry_out(request, &storage_key, &current, change).await?;
+            match round {
+                Round::Done(outcome) => {
+                    key.leave(match &outcome {
+                        Outcome::Stored(item) => Some(Arc::clone(item)),
+                        Outcome::Deleted(_) | Outcome::Synthesized(_) => None,
+                    });
+                    return Ok(outcome);
+                }
+                Round::Again(None) => {
+                    key.leave(None);
+                    return Err(ApiError::not_found(&self.info.resource, name));
+                }
+                Round::Again(Some(found)) => item = self.item_of(&storage_key, found)?,
             }
             fresh = true;
         }
         Err(too_busy())
     }
 
-    fn at_hand(&self, target: &Target, latest: Option<Arc<Item>>) -> Option<Arc<Item>> {
-        let cached = self.reader.cached(&self.item_key(target));
-        match (cached, latest) {
+    /// The newest state that is known here, however old that is.
+    fn newest_at_hand(&self, key: &HeldKey) -> Option<Arc<Item>> {
+        match (self.reader.cached(key.key()), key.latest()) {
             (Some(cached), Some(latest)) => Some(if latest.revision > cached.revision {
                 latest
             } else {
@@ -140,21 +186,13 @@ impl Writer {
         }
     }
 
-    /// The object's key within its resource.
-    pub(crate) fn item_key(&self, target: &Target) -> ItemKey {
-        if self.info.namespaced {
-            format!("{}/{}", target.namespace, target.name).into()
-        } else {
-            target.name.as_str().into()
-        }
-    }
-
-    async fn load(&self, key: &str, target: &Target) -> Result<Arc<Item>, ApiError> {
-        let loaded = self.store.get(key, None).await;
+    async fn load(&self, request: &WriteRequest, storage_key: &str) -> Result<Arc<Item>, ApiError> {
+        let target = &request.target;
+        let loaded = self.store.get(storage_key, None).await;
         target.trace.pass_or(&loaded, TraceStep::Loaded, TraceStep::StoreFailed);
         let (found, _) = loaded.map_err(store_error)?;
         let entry = found.ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))?;
-        self.item_of(key, entry)
+        self.item_of(storage_key, entry)
     }
 
     pub(super) fn item_of(&self, key: &str, entry: KeyValue) -> Result<Arc<Item>, ApiError> {
@@ -163,56 +201,75 @@ impl Writer {
             .map_err(ApiError::internal)
     }
 
-    async fn carry_out(&self, place: &Place<'_>, current: &Current, change: Change) -> Result<Round, ApiError> {
+    async fn carry_out(
+        &self,
+        request: &WriteRequest,
+        storage_key: &str,
+        current: &Current,
+        change: Change,
+    ) -> Result<Round, ApiError> {
         match change {
-            Change::Nothing => Ok(Round::Done(Outcome::Is(current.item.clone()))),
-            Change::Pretend(object) => Ok(Round::Done(Outcome::Made(object))),
+            Change::Nothing => Ok(Round::Done(Outcome::Stored(current.item.clone()))),
+            Change::Pretend(object) => Ok(Round::Done(Outcome::Synthesized(object))),
             Change::Refuse(error) => Err(error),
-            Change::Remove => self.remove_object(place, &current.item).await,
-            Change::RemoveAs(object) => Ok(match self.remove_object(place, &current.item).await? {
-                Round::Done(_) => Round::Done(Outcome::Made(object)),
+            Change::Remove => self.remove_object(request, storage_key, &current.item).await,
+            Change::RemoveAs(object) => Ok(match self.remove_object(request, storage_key, &current.item).await? {
+                Round::Done(_) => Round::Done(Outcome::Synthesized(object)),
                 again => again,
             }),
-            Change::Put(object) => self.put_object(place, current, object).await,
-            Change::PutAndRemove(object) => match self.put_object(place, current, object).await? {
-                Round::Done(Outcome::Is(marked)) => self.finish_removal(place, marked).await.map(Round::Done),
+            Change::Put(object) => self.put_object(request, storage_key, current, object).await,
+            Change::PutAndRemove(object) => match self.put_object(request, storage_key, current, object).await? {
+                Round::Done(Outcome::Stored(marked)) => {
+                    self.finish_removal(request, storage_key, marked).await.map(Round::Done)
+                }
                 other => Ok(other),
             },
         }
     }
 
-    async fn put_object(&self, place: &Place<'_>, current: &Current, mut object: Value) -> Result<Round, ApiError> {
+    async fn put_object(
+        &self,
+        request: &WriteRequest,
+        storage_key: &str,
+        current: &Current,
+        mut object: Value,
+    ) -> Result<Round, ApiError> {
         let compare = Compare::ModRevision(current.item.revision);
-        let put = self.put(place, &mut object, Some(&current.object), compare);
+        let put = self.put(request, storage_key, &mut object, Some(&current.object), compare);
         Ok(match put.await? {
-            Put::Committed(item) => Round::Done(Outcome::Is(item)),
+            Put::Committed(item) => Round::Done(Outcome::Stored(item)),
             Put::Conflict(found) => Round::Again(found),
         })
     }
 
     /// Deletes an object that has been marked for the last time. Others may still change it, but not call it back.
-    async fn finish_removal(&self, place: &Place<'_>, marked: Arc<Item>) -> Result<Outcome, ApiError> {
+    async fn finish_removal(
+        &self,
+        request: &WriteRequest,
+        storage_key: &str,
+        marked: Arc<Item>,
+    ) -> Result<Outcome, ApiError> {
         let mut item = marked;
         for _ in 0..MAX_ROUNDS {
-            let newer = match self.remove_object(place, &item).await? {
+            let newer = match self.remove_object(request, storage_key, &item).await? {
                 Round::Done(outcome) => return Ok(outcome),
-                Round::Again(found) => found.map(|found| self.item_of(&place.key, found)).transpose()?,
+                Round::Again(found) => found.map(|found| self.item_of(storage_key, found)).transpose()?,
             };
             match newer {
                 Some(newer) if newer.uid == item.uid => item = newer,
-                _ => return Ok(Outcome::Gone(item)),
+                _ => return Ok(Outcome::Deleted(item)),
             }
         }
         Err(too_busy())
     }
 
-    async fn remove_object(&self, place: &Place<'_>, item: &Item) -> Result<Round, ApiError> {
-        match self.remove(place, item).await? {
+    async fn remove_object(&self, request: &WriteRequest, storage_key: &str, item: &Item) -> Result<Round, ApiError> {
+        match self.remove(request, storage_key, item).await? {
             Put::Committed(last) => {
                 if let Some(effects) = &self.info.side_effects {
-                    effects.release(&object::parse(&last)?).await;
+                    effects.release(&item::parse(&last)?).await;
                 }
-                Ok(Round::Done(Outcome::Gone(last)))
+                Ok(Round::Done(Outcome::Deleted(last)))
             }
             Put::Conflict(found) => Ok(Round::Again(found)),
         }

@@ -18,6 +18,7 @@ use crate::{
     checks::number,
     columns::{self, column, described, documented, since},
     kind::{Kind, selectable},
+    pod_template::Capabilities,
     values::{integer_at, is_true_at, keep_field, set_default, struct_mut, text, text_at},
 };
 
@@ -37,9 +38,9 @@ const UID_LABELS: [&str; 2] = ["controller-uid", "batch.kubernetes.io/controller
 const NAME_LABELS: [&str; 2] = ["job-name", "batch.kubernetes.io/job-name"];
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let [containers, images, selector] = template_columns(SPEC);
-    Kind::new("batch", "jobs", Jobs)
+    Kind::new("batch", "jobs", Jobs { capabilities })
         .columns(vec![
             columns::name(),
             column("Status", "string", described("Status of the job."), |object| {
@@ -111,7 +112,9 @@ fn duration_column() -> Column {
     }
 }
 
-struct Jobs;
+struct Jobs {
+    capabilities: Capabilities,
+}
 
 impl Strategy for Jobs {
     fn default(&self, object: &mut Value) {
@@ -149,7 +152,7 @@ impl Strategy for Jobs {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_job(object, true, &mut errors);
+        validate_job(self.capabilities, object, true, &mut errors);
         errors
     }
 
@@ -168,8 +171,13 @@ impl Strategy for Jobs {
         let idle = integer_at(old, "/status/active").unwrap_or(0) == 0 && (never_started || was_stopped);
         // Kubernetes validates the object by itself and again as a change, and tells of both.
         let mut errors = ErrorList::new();
-        validate_job(new, prefixed, &mut errors);
-        spec::validate_job_spec(new.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+        validate_job(self.capabilities, new, prefixed, &mut errors);
+        spec::validate_job_spec(
+            self.capabilities,
+            new.get("spec").unwrap_or(&Value::Null),
+            &Path::new("spec"),
+            &mut errors,
+        );
         spec::validate_job_spec_update(new, old, suspended && idle, &mut errors);
         errors
     }
@@ -244,10 +252,10 @@ fn template_label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/spec/template/metadata/labels")?.get(name)?.as_str()
 }
 
-fn validate_job(object: &Value, prefixed: bool, errors: &mut ErrorList) {
+fn validate_job(capabilities: Capabilities, object: &Value, prefixed: bool, errors: &mut ErrorList) {
     validate_generated_selector(object, prefixed, errors);
     let spec = object.get("spec").unwrap_or(&Value::Null);
-    spec::validate_job_spec(spec, &Path::new("spec"), errors);
+    spec::validate_job_spec(capabilities, spec, &Path::new("spec"), errors);
     let last_index = number(spec, "completions")
         .filter(|count| *count > 0)
         .map(|count| count - 1);

@@ -11,7 +11,7 @@ use crate::{
     apps::workload::{shown_selector, validate_nonnegative_fields, validate_template_labels},
     checks::{not_supported_value, number, push_invalid, validate_optional_label_selector},
     internal::{self, Shape},
-    pod_template::{self, layout},
+    pod_template::{self, Capabilities, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
 };
 
@@ -21,8 +21,8 @@ const MANY_AT_ONCE: i64 = 10_000;
 const MAX_MANAGER_BYTES: usize = 63;
 
 /// Validates a job's own spec (`ValidateJobSpec`).
-pub(super) fn validate_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_common_job_spec(spec, path, errors);
+pub(super) fn validate_job_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    validate_common_job_spec(capabilities, spec, path, errors);
     match spec.get("selector") {
         None => errors.push(Error::required(&path.child("selector"), "")),
         selector => validate_optional_label_selector(selector, &path.child("selector"), errors),
@@ -32,8 +32,13 @@ pub(super) fn validate_job_spec(spec: &Value, path: &Path<'_>, errors: &mut Erro
 }
 
 /// Validates the spec in a cron job's template (`ValidateJobTemplateSpec`).
-pub(crate) fn validate_job_template_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    validate_common_job_spec(spec, path, errors);
+pub(crate) fn validate_job_template_spec(
+    capabilities: Capabilities,
+    spec: &Value,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    validate_common_job_spec(capabilities, spec, path, errors);
     if let Some(selector) = spec.get("selector") {
         let detail = "`selector` will be auto-generated";
         errors.push(Error::invalid_shown(
@@ -54,7 +59,7 @@ pub(crate) fn validate_job_template_spec(spec: &Value, path: &Path<'_>, errors: 
     }
 }
 
-fn validate_common_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_common_job_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let counters = [
         "parallelism",
         "completions",
@@ -81,7 +86,7 @@ fn validate_common_job_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorLis
     validate_completion_mode(spec, path, errors);
     validate_job_policies(spec, path, errors);
     let template = spec.get("template").unwrap_or(&Value::Null);
-    pod_template::validate_pod_template_spec(template, &path.child("template"), errors);
+    pod_template::validate_pod_template_spec(capabilities, template, &path.child("template"), errors);
     validate_restart_policy(spec, template, &path.child("template.spec.restartPolicy"), errors);
 }
 

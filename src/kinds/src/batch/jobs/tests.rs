@@ -6,7 +6,7 @@ use super::kind;
 use crate::testing::{Trial, merged, named};
 
 fn trial() -> Trial {
-    Trial::new("batch", "jobs", kind())
+    Trial::new("batch", "jobs", kind(Default::default()))
 }
 
 fn job(patch: &Value) -> Value {

@@ -2,14 +2,14 @@
 
 use futures_util::future::BoxFuture;
 use trireme_machinery::ApiError;
-use trireme_registry::subresource::{Connection, ConnectionCall, Destination};
+use trireme_registry::subresource::{Connect, ConnectCall, Destination};
 
 use crate::core::proxy;
 
 pub(super) struct Proxy;
 
-impl Connection for Proxy {
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+impl Connect for Proxy {
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             call.object(proxy::address(&call.target.name, "node")?.name).await?;
             Ok(Destination::Backend)

@@ -6,7 +6,7 @@ use super::kind;
 use crate::testing::{Trial, merged};
 
 fn trial() -> Trial {
-    Trial::new("", "pods", kind())
+    Trial::new("", "pods", kind(Default::default()))
 }
 
 /// A pod that can be, with this merged into its spec.

@@ -1,5 +1,7 @@
 //! `/binding`: a scheduler says on which node a pod is to run.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -9,7 +11,7 @@ use trireme_machinery::{
 use trireme_registry::{
     WriteContext,
     request::Target,
-    subresource::{Command, CommandBody, CommandCall},
+    subresource::{Create, CreateBody, CreateCall},
 };
 
 use super::conditions::set_condition;
@@ -18,9 +20,13 @@ use crate::values::{entries, items, struct_mut, text, text_at};
 /// POST of a `Binding`.
 pub(super) struct Binding;
 
-impl Command for Binding {
-    fn body(&self) -> CommandBody {
-        CommandBody {
+impl Create for Binding {
+    fn name(&self) -> &'static str {
+        "binding"
+    }
+
+    fn body(&self) -> CreateBody {
+        CreateBody {
             kind: GroupVersion::new("", "v1").with_kind("Binding"),
             also: Vec::new(),
             type_name: "io.k8s.api.core.v1.Binding",
@@ -42,18 +48,17 @@ impl Command for Binding {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+    fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let binding = call.body.clone();
-            let key = call
-                .registry
-                .info()
-                .storage_key(&call.target.namespace, &call.target.name);
+            let key = call.registry.storage_key(&call.target.namespace, &call.target.name);
             let rule = move |context: &WriteContext, pod: &mut Value| {
                 check_preconditions(pod, &binding, &key)?;
                 bind(context, pod, &binding)
             };
-            call.registry.change(call.target.clone(), call.dry_run, rule).await?;
+            call.registry
+                .change(call.target.clone(), call.dry_run, Arc::new(rule))
+                .await?;
             Ok(None)
         })
     }
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_pod_with_a_node_is_nominated_to_none() {
-        let trial = Trial::new("", "pods", crate::core::pods::kind());
+        let trial = Trial::new("", "pods", crate::core::pods::kind(Default::default()));
         let spec = json!({ "containers": [{ "name": "c", "image": "i" }] });
         let created = trial.create(named("p", spec)).expect("a valid pod");
         let mut pod = trial

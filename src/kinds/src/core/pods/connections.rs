@@ -9,7 +9,7 @@ use trireme_machinery::{
     ApiError, GroupKind,
     field::{Error, ErrorList, Path, quote},
 };
-use trireme_registry::subresource::{Connection, ConnectionCall, Destination};
+use trireme_registry::subresource::{Connect, ConnectCall, Destination};
 
 use super::status::addresses;
 use crate::{
@@ -20,8 +20,8 @@ use crate::{
 /// `/log`: an empty answer as long as the pod has no node.
 pub(super) struct Log;
 
-impl Connection for Log {
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+impl Connect for Log {
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             check_log_options(call)?;
             let pod = call.object(&call.target.name).await?;
@@ -41,8 +41,8 @@ pub(super) struct Stream {
     pub(super) of_container: bool,
 }
 
-impl Connection for Stream {
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+impl Connect for Stream {
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let name = &call.target.name;
             let pod = call.object(name).await?;
@@ -62,8 +62,8 @@ impl Connection for Stream {
 /// `/proxy`: it needs an address.
 pub(super) struct Proxy;
 
-impl Connection for Proxy {
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+impl Connect for Proxy {
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let pod = call.object(proxy::address(&call.target.name, "pod")?.name).await?;
             let address = match addresses(&pod, "podIPs").first() {
@@ -122,7 +122,7 @@ fn check_container(pod: &Value, container: &str) -> Result<(), ApiError> {
 }
 
 /// `PodLogOptions`: first each by itself, then together.
-fn check_log_options(call: &ConnectionCall) -> Result<(), ApiError> {
+fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
     let number = |name: &str| -> Result<Option<i64>, ApiError> {
         let Some(given) = call.option(name) else {
             return Ok(None);

@@ -3,13 +3,16 @@
 //! A budget that allows a disruption is charged before the pod is deleted, so that two evictions cannot use the same
 //! allowance; a crash in between leaves the pod in the budget's `disruptedPods`, from which its controller takes it.
 
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, GroupResource, GroupVersion, Reason, selector::compile_label_selector};
 use trireme_registry::{
-    RegistryHandle, WriteContext,
-    request::{Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Target},
-    subresource::{Command, CommandBody, CommandCall, own_user, parse},
+    ObjectAccess, WriteContext,
+    item::parse,
+    request::{Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Target, own_user},
+    subresource::{Create, CreateBody, CreateCall},
 };
 
 use super::conditions::{condition, set_condition};
@@ -25,9 +28,13 @@ const ATTEMPTS: usize = 20;
 /// POST of an `Eviction`.
 pub(super) struct Eviction;
 
-impl Command for Eviction {
-    fn body(&self) -> CommandBody {
-        CommandBody {
+impl Create for Eviction {
+    fn name(&self) -> &'static str {
+        "eviction"
+    }
+
+    fn body(&self) -> CreateBody {
+        CreateBody {
             kind: GroupVersion::new("policy", "v1").with_kind("Eviction"),
             // Its group serves this version no longer, but drainers that were built for it still send it.
             also: vec![GroupVersion::new("policy", "v1beta1").with_kind("Eviction")],
@@ -44,7 +51,7 @@ impl Command for Eviction {
         delete_options::read(body.get("deleteOptions")).map(drop)
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+    fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let mut options = delete_options::read(call.body.get("deleteOptions"))?;
             options.dry_run |= call.dry_run;
@@ -54,21 +61,20 @@ impl Command for Eviction {
     }
 }
 
-async fn evict(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiError> {
+async fn evict(call: &CreateCall, options: DeleteOptions) -> Result<(), ApiError> {
     let Some(pod) = delete_if_free(call, &options).await? else {
         return Ok(());
     };
-    let Some(budgets) = call.routes.find("policy", "v1", "poddisruptionbudgets") else {
+    let Some(budgets) = call.routes.objects("policy", "v1", "poddisruptionbudgets") else {
         return Err(ApiError::internal("disruption budgets are not served"));
     };
-    let budgets = budgets.registry;
-    let Some(budget) = budget_of(&budgets, &call.target.namespace, &pod).await? else {
+    let Some(budget) = budget_of(&*budgets, &call.target.namespace, &pod).await? else {
         return delete_marked(call, options).await;
     };
     let name = text_at(&budget, "/metadata/name").to_owned();
     let is_ready = condition(&pod, "Ready").is_some_and(|ready| text(ready, "status") == "True");
     if is_ready || !disruption::may_lose_unhealthy(&budget) {
-        charge(call, &budgets, &name, options.dry_run).await?;
+        charge(call, &*budgets, &name, options.dry_run).await?;
         return delete_marked(call, options).await;
     }
     // An unhealthy pod costs nothing, but only as long as it is unhealthy.
@@ -85,7 +91,7 @@ async fn evict(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiErro
 }
 
 /// Deletes a pod that no budget protects: one that has not begun or is over. Gives back any other.
-async fn delete_if_free(call: &CommandCall, options: &DeleteOptions) -> Result<Option<Value>, ApiError> {
+async fn delete_if_free(call: &CreateCall, options: &DeleteOptions) -> Result<Option<Value>, ApiError> {
     let mut attempts = 0;
     loop {
         attempts += 1;
@@ -112,13 +118,13 @@ async fn delete_if_free(call: &CommandCall, options: &DeleteOptions) -> Result<O
     }
 }
 
-async fn delete(call: &CommandCall, options: DeleteOptions) -> Result<(), ApiError> {
+async fn delete(call: &CreateCall, options: DeleteOptions) -> Result<(), ApiError> {
     let target = call.target.clone();
     call.registry.delete(DeleteRequest { target, options }).await.map(drop)
 }
 
 /// Says in the pod's status why it goes, and deletes it.
-async fn delete_marked(call: &CommandCall, mut options: DeleteOptions) -> Result<(), ApiError> {
+async fn delete_marked(call: &CreateCall, mut options: DeleteOptions) -> Result<(), ApiError> {
     if !options.dry_run {
         let asked = options.clone();
         let rule = move |context: &WriteContext, pod: &mut Value| {
@@ -130,8 +136,8 @@ async fn delete_marked(call: &CommandCall, mut options: DeleteOptions) -> Result
             set_condition(pod, context.now, wanted);
             Ok(())
         };
-        let marked = call.registry.change(call.target.clone(), false, rule).await?;
-        if let (Some(version), Answer::Stored(item)) = (&mut options.resource_version, marked) {
+        let marked = call.registry.change(call.target.clone(), false, Arc::new(rule)).await?;
+        if let (Some(version), Answer::Cached(item)) = (&mut options.resource_version, marked) {
             *version = item.revision.to_string();
         }
     }
@@ -169,12 +175,12 @@ fn check_preconditions(pod: &Value, options: &DeleteOptions) -> Result<(), ApiEr
 
 /// The one budget that selects the pod. kube-apiserver answers 500 if there are more, which no client can mend by
 /// trying again; it is a conflict.
-async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Result<Option<Value>, ApiError> {
+async fn budget_of(budgets: &dyn ObjectAccess, namespace: &str, pod: &Value) -> Result<Option<Value>, ApiError> {
     let labels = pod.pointer("/metadata/labels").and_then(Value::as_object);
     let Some(labels) = labels.filter(|labels| !labels.is_empty()) else {
         return Ok(None);
     };
-    let page = budgets
+    let items = budgets
         .list(ListRequest {
             target: Target {
                 namespace: namespace.to_owned(),
@@ -186,7 +192,7 @@ async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Re
         })
         .await?;
     let mut found = None;
-    for item in page.items {
+    for item in items {
         let budget = parse(&item)?;
         let selector = compile_label_selector(budget.pointer("/spec/selector").and_then(Value::as_object));
         // A selector that cannot be read selects nothing.
@@ -203,7 +209,7 @@ async fn budget_of(budgets: &RegistryHandle, namespace: &str, pod: &Value) -> Re
 }
 
 /// Takes one disruption from the budget, or says why there is none.
-async fn charge(call: &CommandCall, budgets: &RegistryHandle, name: &str, dry_run: bool) -> Result<(), ApiError> {
+async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_run: bool) -> Result<(), ApiError> {
     let target = Target {
         version: 0,
         namespace: call.target.namespace.clone(),
@@ -211,8 +217,9 @@ async fn charge(call: &CommandCall, budgets: &RegistryHandle, name: &str, dry_ru
         user: own_user(),
         trace: call.target.trace.clone(),
         fence: call.target.fence.clone(),
+        deadline: call.target.deadline,
     };
     let pod = call.target.name.clone();
     let rule = move |context: &WriteContext, budget: &mut Value| disruption::charge(budget, &pod, context.now);
-    budgets.change(target, dry_run, rule).await.map(drop)
+    budgets.change(target, dry_run, Arc::new(rule)).await.map(drop)
 }

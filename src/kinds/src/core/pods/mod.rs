@@ -12,8 +12,8 @@ use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subres
 use crate::{
     kind::{Kind, selectable},
     pod_template::{
-        annotations, apply_label_keys, default_pod, default_spec, validate_container_only_for_pod, validate_pod_spec,
-        warnings,
+        Capabilities, annotations, apply_label_keys, default_pod, default_spec, validate_container_only_for_pod,
+        validate_pod_spec, warnings,
     },
     values::{integer_at, is_true_at, items, keep_field, struct_mut, text, text_at},
 };
@@ -34,17 +34,19 @@ mod subresources;
 mod tests;
 mod update;
 
+use parts::{EphemeralContainers, Resize};
+
 const GATED: &str = "SchedulingGated";
 
 /// The kind's parts.
-pub(crate) fn kind() -> Kind {
+pub(crate) fn kind(capabilities: Capabilities) -> Kind {
     let node = SelectableField {
         label: "spec.nodeName".into(),
         parts: vec!["spec.nodeName".into()],
         read: Arc::new(|pod| text_at(pod, "/spec/nodeName").to_owned()),
         indexed: true,
     };
-    Kind::new("", "pods", Pods)
+    Kind::new("", "pods", Pods::new(capabilities))
         .columns(columns::columns())
         .row_conditions(columns::row_conditions)
         .selectable(vec![
@@ -58,7 +60,21 @@ pub(crate) fn kind() -> Kind {
         ])
 }
 
-struct Pods;
+struct Pods {
+    capabilities: Capabilities,
+    ephemeral_containers: EphemeralContainers,
+    resize: Resize,
+}
+
+impl Pods {
+    fn new(capabilities: Capabilities) -> Self {
+        Self {
+            capabilities,
+            ephemeral_containers: EphemeralContainers { capabilities },
+            resize: Resize { capabilities },
+        }
+    }
+}
 
 impl Strategy for Pods {
     fn default(&self, object: &mut Value) {
@@ -93,7 +109,7 @@ impl Strategy for Pods {
 
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(object, &mut errors);
+        validate_pod(self.capabilities, object, &mut errors);
         let path = Path::new("spec");
         let Some(spec) = object.get("spec") else { return errors };
         if !items(spec, "ephemeralContainers").is_empty() {
@@ -117,7 +133,7 @@ impl Strategy for Pods {
 
     fn validate_update(&self, _context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        validate_pod(new, &mut errors);
+        validate_pod(self.capabilities, new, &mut errors);
         annotations::validate_pod_specific_annotation_updates(new, old, &mut errors);
         update::validate_pod_update(new, old, &mut errors);
         errors
@@ -148,7 +164,7 @@ impl Strategy for Pods {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        subresources::role(name)
+        subresources::role(self, name)
     }
 
     fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
@@ -196,13 +212,13 @@ impl Strategy for Pods {
 }
 
 /// Validates a pod, new or changed.
-fn validate_pod(pod: &Value, errors: &mut ErrorList) {
+fn validate_pod(capabilities: Capabilities, pod: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let none = Value::Null;
     let spec = pod.get("spec").unwrap_or(&none);
     let metadata = pod.get("metadata").unwrap_or(&none);
     annotations::validate_pod_specific_annotations(metadata, spec, &Path::new("metadata.annotations"), errors);
-    validate_pod_spec(spec, Some(metadata), &path, errors);
+    validate_pod_spec(capabilities, spec, Some(metadata), &path, errors);
     if text(spec, "serviceAccountName").is_empty() {
         validate_service_account_token_projection(spec, &path.child("volumes"), errors);
     }

@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
-use trireme_registry::{WriteContext, subresource::Part};
+use trireme_registry::{WriteContext, subresource::Update};
 
 use super::{qos, validate_pod, without_empty};
 use crate::{
     diff,
     pod_template::{
+        Capabilities,
         annotations::{self, WHOLE_POD},
         is_sidecar, layout,
     },
@@ -29,9 +30,12 @@ fn drop_changes(new: &mut Value, old: &Value) {
 }
 
 /// `/ephemeralcontainers`: containers for debugging come, and neither change nor go.
-pub(super) struct EphemeralContainers;
+#[derive(Default)]
+pub(super) struct EphemeralContainers {
+    pub(super) capabilities: Capabilities,
+}
 
-impl Part for EphemeralContainers {
+impl Update for EphemeralContainers {
     fn name(&self) -> &'static str {
         "ephemeralcontainers"
     }
@@ -52,7 +56,7 @@ impl Part for EphemeralContainers {
             )];
         }
         let mut errors = ErrorList::new();
-        validate_pod(new, &mut errors);
+        validate_pod(self.capabilities, new, &mut errors);
         let none = Value::Null;
         let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
         let path = Path::new("spec.ephemeralContainers");
@@ -85,11 +89,14 @@ fn changes(old: &Value, new: &Value) -> String {
 }
 
 /// `/resize`: the CPU and memory of containers that run.
-pub(super) struct Resize;
+#[derive(Default)]
+pub(super) struct Resize {
+    pub(super) capabilities: Capabilities,
+}
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-impl Part for Resize {
+impl Update for Resize {
     fn name(&self) -> &'static str {
         "resize"
     }
@@ -132,7 +139,7 @@ impl Part for Resize {
             return vec![Error::forbidden(&WHOLE_POD, "windows pods cannot be resized")];
         }
         let mut errors = ErrorList::new();
-        validate_pod(new, &mut errors);
+        validate_pod(self.capabilities, new, &mut errors);
         let path = Path::new("spec");
         let class = match text_at(old, "/status/qosClass") {
             "" => qos::class(old),
@@ -322,7 +329,7 @@ mod tests {
         pod(json!({ "resources": { "requests": requests, "limits": limits } }))
     }
 
-    fn change(part: &dyn Part, old: &Value, mut new: Value) -> (Value, Vec<String>) {
+    fn change(part: &dyn Update, old: &Value, mut new: Value) -> (Value, Vec<String>) {
         let context = WriteContext {
             user: Default::default(),
             version: GroupVersion::new("", "v1"),
@@ -341,7 +348,7 @@ mod tests {
         wanted["spec"]["containers"][0]["image"] = "other".into();
         wanted["metadata"]["labels"] = json!({ "l": "1" });
         wanted["status"] = json!({});
-        let (new, errors) = change(&Resize, &old, wanted);
+        let (new, errors) = change(&Resize::default(), &old, wanted);
         assert!(errors.is_empty(), "{errors:?}");
         let mut expected = old.clone();
         expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
@@ -374,7 +381,7 @@ mod tests {
             ),
         ];
         for (new, expected) in cases {
-            assert_eq!(change(&Resize, &old, new.clone()).1, expected, "{new}");
+            assert_eq!(change(&Resize::default(), &old, new.clone()).1, expected, "{new}");
         }
     }
 
@@ -392,7 +399,7 @@ mod tests {
         let old = init("1");
         let mut wanted = init("2");
         wanted["spec"]["resources"]["requests"]["cpu"] = "5".into();
-        let (new, errors) = change(&Resize, &old, wanted.clone());
+        let (new, errors) = change(&Resize::default(), &old, wanted.clone());
         assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, wanted);
         let refusals = [
@@ -417,7 +424,7 @@ mod tests {
             let mut wanted = old.clone();
             let (owner, field) = pointer.rsplit_once('/').unwrap();
             wanted.pointer_mut(owner).unwrap()[field] = value.into();
-            let errors = change(&Resize, &old, wanted).1;
+            let errors = change(&Resize::default(), &old, wanted).1;
             assert!(
                 errors.iter().any(|error| error == expected) || expected.is_empty() && errors.is_empty(),
                 "{errors:?}"
@@ -425,7 +432,7 @@ mod tests {
         }
         let mut without = old.clone();
         remove(&mut without["spec"], "initContainers");
-        assert!(change(&Resize, &old, without).1.contains(
+        assert!(change(&Resize::default(), &old, without).1.contains(
             &"spec.initContainers: Forbidden: initContainers may not be added or removed on resize".to_owned()
         ));
     }
@@ -435,7 +442,7 @@ mod tests {
         let mut old = resources(json!({ "cpu": "1" }), json!({}));
         old["status"]["phase"] = "Running".into();
         old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
-        let (_, errors) = change(&Resize, &old, resources(json!({ "cpu": "2" }), json!({})));
+        let (_, errors) = change(&Resize::default(), &old, resources(json!({ "cpu": "2" }), json!({})));
         assert_eq!(
             errors,
             ["spec: Forbidden: Pod running on node without support for resize"]
@@ -457,7 +464,7 @@ mod tests {
                 .collect();
             pod
         };
-        let part = &EphemeralContainers;
+        let part = &EphemeralContainers::default();
         let mut wanted = with(&[("dbg", "d")]);
         wanted["spec"]["containers"][0]["image"] = "other".into();
         let (new, errors) = change(part, &pod(json!({})), wanted);

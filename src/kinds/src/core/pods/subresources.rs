@@ -3,23 +3,23 @@
 use trireme_registry::subresource::SubresourceRole;
 
 use super::{
+    Pods,
     binding::Binding,
     connections::{Log, Proxy, Stream},
     eviction::Eviction,
-    parts::{EphemeralContainers, Resize},
 };
 
 /// The subresource of a name.
-pub(super) fn role(name: &str) -> Option<SubresourceRole<'static>> {
+pub(super) fn role<'a>(pods: &'a Pods, name: &str) -> Option<SubresourceRole<'a>> {
     Some(match name {
-        "ephemeralcontainers" => SubresourceRole::Part(&EphemeralContainers),
-        "resize" => SubresourceRole::Part(&Resize),
-        "binding" => SubresourceRole::Command(&Binding),
-        "eviction" => SubresourceRole::Command(&Eviction),
-        "log" => SubresourceRole::Connection(&Log),
-        "exec" | "attach" => SubresourceRole::Connection(&Stream { of_container: true }),
-        "portforward" => SubresourceRole::Connection(&Stream { of_container: false }),
-        "proxy" => SubresourceRole::Connection(&Proxy),
+        "ephemeralcontainers" => SubresourceRole::Update(&pods.ephemeral_containers),
+        "resize" => SubresourceRole::Update(&pods.resize),
+        "binding" => SubresourceRole::Create(&Binding),
+        "eviction" => SubresourceRole::Create(&Eviction),
+        "log" => SubresourceRole::Connect(&Log),
+        "exec" | "attach" => SubresourceRole::Connect(&Stream { of_container: true }),
+        "portforward" => SubresourceRole::Connect(&Stream { of_container: false }),
+        "proxy" => SubresourceRole::Connect(&Proxy),
         _ => return None,
     })
 }

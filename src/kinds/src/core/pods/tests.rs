@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::field::ErrorList;
 use trireme_registry::{Deletion, Strategy};
 
-use super::{Pods, columns, qos, update};
+use super::{Capabilities, Pods, columns, qos, update};
 
 fn cells(pod: &Value) -> Vec<String> {
     let now = "2026-01-01T00:10:00Z".parse().unwrap();
@@ -86,10 +86,22 @@ fn classes_follow_resources() {
 #[test]
 fn deletion_waits_for_nodes_only() {
     let pod = |node: &str, phase: &str| json!({"spec": {"nodeName": node, "terminationGracePeriodSeconds": 30}, "status": {"phase": phase}});
-    assert_eq!(Pods.deletion(&pod("n", "Running"), None), Deletion::Graceful(30));
-    assert_eq!(Pods.deletion(&pod("n", "Running"), Some(-1)), Deletion::Graceful(1));
-    assert_eq!(Pods.deletion(&pod("", "Pending"), None), Deletion::Graceful(0));
-    assert_eq!(Pods.deletion(&pod("n", "Succeeded"), Some(5)), Deletion::Graceful(0));
+    assert_eq!(
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Running"), None),
+        Deletion::Graceful(30)
+    );
+    assert_eq!(
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Running"), Some(-1)),
+        Deletion::Graceful(1)
+    );
+    assert_eq!(
+        Pods::new(Capabilities::default()).deletion(&pod("", "Pending"), None),
+        Deletion::Graceful(0)
+    );
+    assert_eq!(
+        Pods::new(Capabilities::default()).deletion(&pod("n", "Succeeded"), Some(5)),
+        Deletion::Graceful(0)
+    );
 }
 
 fn changes(patch: Value) -> Vec<String> {
@@ -134,7 +146,7 @@ fn addresses_in_unusual_forms_are_warned_of_where_they_are_written() {
         format!("status.{at}.ip: IPv6 address \"{given}\" should be in RFC 5952 canonical format (\"{usual}\")")
     };
     assert_eq!(
-        Pods.status_warnings(&pod),
+        Pods::new(Capabilities::default()).status_warnings(&pod),
         [
             text("podIPs[1]", "FD00::1", "fd00::1"),
             text("hostIPs[0]", "FD00::2", "fd00::2")

@@ -13,8 +13,9 @@ use trireme_machinery::{
     time::Time,
 };
 use trireme_registry::{
-    request::{Freshness, GetRequest, Target},
-    subresource::{Command, CommandBody, CommandCall, own_user, parse},
+    item::parse,
+    request::{Freshness, GetRequest, Target, own_user},
+    subresource::{Create, CreateBody, CreateCall},
 };
 
 use crate::values::{integer_at, items, struct_mut, text, text_at};
@@ -41,9 +42,13 @@ pub struct TokenIssuer {
 /// POST of a `TokenRequest`.
 pub(super) struct TokenRequest(pub(super) TokenIssuer);
 
-impl Command for TokenRequest {
-    fn body(&self) -> CommandBody {
-        CommandBody {
+impl Create for TokenRequest {
+    fn name(&self) -> &'static str {
+        "token"
+    }
+
+    fn body(&self) -> CreateBody {
+        CreateBody {
             kind: GroupVersion::new(GROUP, "v1").with_kind("TokenRequest"),
             also: Vec::new(),
             type_name: "io.k8s.api.authentication.v1.TokenRequest",
@@ -60,7 +65,7 @@ impl Command for TokenRequest {
         Err(ApiError::invalid(&kind(), &target.name, &vec![error]))
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+    fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let account = call.object().await?;
             let mut request = call.body.clone();
@@ -140,7 +145,7 @@ fn validate_token_request(request: &Value) -> ErrorList {
 struct Bound(Map<String, Value>);
 
 impl Bound {
-    async fn find(call: &CommandCall, request: &Value) -> Result<Self, ApiError> {
+    async fn find(call: &CreateCall, request: &Value) -> Result<Self, ApiError> {
         let Some(reference) = request.pointer("/spec/boundObjectRef").filter(|it| !it.is_null()) else {
             return Ok(Self::default());
         };
@@ -176,7 +181,7 @@ impl Bound {
     }
 
     /// The node that a pod runs on; of one that is gone only the name is known.
-    async fn add_node_of(&mut self, call: &CommandCall, pod: &Value) -> Result<(), ApiError> {
+    async fn add_node_of(&mut self, call: &CreateCall, pod: &Value) -> Result<(), ApiError> {
         let name = text_at(pod, "/spec/nodeName");
         if name.is_empty() {
             return Ok(());
@@ -191,9 +196,9 @@ impl Bound {
     }
 }
 
-async fn find(call: &CommandCall, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
-    let route = call.routes.find("", "v1", resource);
-    let route = route.ok_or_else(|| ApiError::internal(format!("{resource} are not served")))?;
+async fn find(call: &CreateCall, resource: &str, namespace: &str, name: &str) -> Result<Value, ApiError> {
+    let objects = call.routes.objects("", "v1", resource);
+    let objects = objects.ok_or_else(|| ApiError::internal(format!("{resource} are not served")))?;
     let target = Target {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
@@ -201,7 +206,7 @@ async fn find(call: &CommandCall, resource: &str, namespace: &str, name: &str) -
         ..Target::default()
     };
     let freshness = Freshness::Latest;
-    let item = route.registry.get(GetRequest { target, freshness }).await?;
+    let item = objects.get(GetRequest { target, freshness }).await?;
     parse(&item)
 }
 

@@ -10,8 +10,9 @@ use trireme_machinery::{
     names,
 };
 use trireme_registry::{
-    LateObjects, SideEffects,
+    ResourceLookup, SideEffects,
     allocate::{AddressAllocator, AddressRange, AllocateError, Held, PortAllocator},
+    delete_dependent,
     strategy::Reservation,
 };
 
@@ -35,7 +36,7 @@ const PORT: &str = "port/";
 pub(super) struct Allocation {
     addresses: AddressAllocator,
     ports: PortAllocator,
-    endpoints: LateObjects,
+    endpoints: ResourceLookup,
 }
 
 /// Validates a wanted address that need no store to be found.
@@ -274,7 +275,7 @@ impl SideEffects for Allocation {
                 text_at(object, "/metadata/namespace"),
                 text_at(object, "/metadata/name"),
             );
-            self.endpoints.remove(namespace, name).await;
+            delete_dependent(&self.endpoints, namespace, name).await;
             self.give_back(&held_keys(object)).await;
         })
     }

@@ -4,8 +4,9 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
+    item::parse,
     request::{Freshness, GetRequest, Target},
-    subresource::{Connection, ConnectionCall, Destination, parse},
+    subresource::{Connect, ConnectCall, Destination},
 };
 
 use crate::{
@@ -15,8 +16,8 @@ use crate::{
 
 pub(super) struct Proxy;
 
-impl Connection for Proxy {
-    fn find<'a>(&'a self, call: &'a ConnectionCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
+impl Connect for Proxy {
+    fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let address = proxy::address(&call.target.name, "service")?;
             let service = call.object(address.name).await?;
@@ -39,22 +40,18 @@ impl Connection for Proxy {
 }
 
 /// The endpoints of the service; before the first look-up the answer is that of a service that does not exist.
-async fn endpoints(call: &ConnectionCall, name: &str) -> Result<Value, ApiError> {
-    let route = call.routes.find("", "v1", "endpoints");
-    let registry = route
-        .ok_or_else(|| ApiError::internal("endpoints are not served"))?
-        .registry;
+async fn endpoints(call: &ConnectCall, name: &str) -> Result<Value, ApiError> {
+    let objects = call.routes.objects("", "v1", "endpoints");
+    let objects = objects.ok_or_else(|| ApiError::internal("endpoints are not served"))?;
     let target = Target {
         version: 0,
         name: name.to_owned(),
         ..call.target.clone()
     };
     let freshness = Freshness::Latest;
-    match registry.get(GetRequest { target, freshness }).await {
+    match objects.get(GetRequest { target, freshness }).await {
         Ok(item) => parse(&item),
-        Err(error) if error.reason == Reason::NotFound => {
-            Err(ApiError::not_found(&call.registry.info().resource, name))
-        }
+        Err(error) if error.reason == Reason::NotFound => Err(ApiError::not_found(call.registry.resource(), name)),
         Err(error) => Err(error),
     }
 }

@@ -7,6 +7,7 @@ mod fences;
 mod patch;
 mod scale;
 mod side_effects;
+mod slow_admission;
 mod store;
 mod subresources;
 mod support;

@@ -1,4 +1,4 @@
-//! Subresources of a kind's own: a part that changes one field, and a command that counts up.
+//! Subresources of a kind's own: an update of one field, and a create that counts up.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use trireme_machinery::{
 
 use super::support::{Bench, Rules, answered, body, dry_run, patching, refused, replacement, things};
 use crate::{
+    access::{ObjectAccess, ResourceIndex},
     fixtures::target,
-    request::{Answer, PatchKind, Subresource, WriteOptions},
-    strategy::{Strategy, WriteContext},
-    subresource::{Command, CommandBody, CommandCall, CommandRequest, Part, SubresourceRole},
+    request::{Answer, PatchKind, Subresource, WriteContext, WriteOptions},
+    strategy::Strategy,
+    subresource::{Create, CreateBody, CreateCall, SubresourceCreateRequest, SubresourceRole, Update},
 };
 
 struct Own;
@@ -35,17 +36,26 @@ impl Strategy for Own {
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
         match name {
-            "slot" => Some(SubresourceRole::Part(&Slot)),
-            "count" => Some(SubresourceRole::Command(&Count)),
+            "slot" => Some(SubresourceRole::Update(&Slot)),
+            "count" => Some(SubresourceRole::Create(&Count)),
             _ => None,
         }
+    }
+}
+
+/// No resources.
+struct Nothing;
+
+impl ResourceIndex for Nothing {
+    fn objects(&self, _group: &str, _version: &str, _plural: &str) -> Option<Arc<dyn ObjectAccess>> {
+        None
     }
 }
 
 /// Changes `spec.slot` alone.
 struct Slot;
 
-impl Part for Slot {
+impl Update for Slot {
     fn name(&self) -> &'static str {
         "slot"
     }
@@ -67,9 +77,13 @@ impl Part for Slot {
 /// Adds one to `spec.count`, up to three.
 struct Count;
 
-impl Command for Count {
-    fn body(&self) -> CommandBody {
-        CommandBody {
+impl Create for Count {
+    fn name(&self) -> &'static str {
+        "count"
+    }
+
+    fn body(&self) -> CreateBody {
+        CreateBody {
             kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
             also: Vec::new(),
             type_name: "io.k8s.api.autoscaling.v1.Scale",
@@ -83,7 +97,7 @@ impl Command for Count {
         }
     }
 
-    fn run<'a>(&'a self, call: &'a CommandCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+    fn run<'a>(&'a self, call: &'a CreateCall) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         Box::pin(async move {
             let rule = |_: &WriteContext, object: &mut Value| {
                 let count = object.pointer("/spec/count").and_then(Value::as_i64).unwrap_or(0);
@@ -94,7 +108,7 @@ impl Command for Count {
                 Ok(())
             };
             call.registry
-                .change(call.target.clone(), call.dry_run, rule)
+                .change(call.target.clone(), call.dry_run, Arc::new(rule))
                 .await
                 .map(|_| call.dry_run.then(|| call.body.clone()))
         })
@@ -111,13 +125,13 @@ async fn bench(kit: &trireme_actors::testkit::TestKit) -> Bench {
     bench
 }
 
-fn count(name: &str, content: Value, options: WriteOptions) -> CommandRequest {
-    CommandRequest {
+fn count(name: &str, content: Value, options: WriteOptions) -> SubresourceCreateRequest {
+    SubresourceCreateRequest {
         target: target("ns", name),
-        command: "count".to_owned(),
+        subresource: "count".to_owned(),
         body: body(&content),
         options,
-        routes: Arc::default(),
+        routes: Arc::new(Nothing),
     }
 }
 
@@ -130,7 +144,7 @@ fn a_part_changes_what_it_is_for() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
         let mut request = patching("a", PatchKind::Merge, &json!({ "spec": { "slot": "t", "count": 9 } }));
-        request.subresource = Subresource::Part("slot");
+        request.subresource = Subresource::Update("slot");
         let changed = answered(&bench.registry.patch(request).await.expect("it is allowed"));
         assert_eq!(changed["spec"], json!({ "count": 0, "slot": "t" }));
         assert_eq!(changed["metadata"]["generation"], 2);
@@ -138,7 +152,7 @@ fn a_part_changes_what_it_is_for() {
         let mut wanted = changed.clone();
         wanted["spec"]["slot"] = "bad".into();
         let mut request = replacement("a", wanted);
-        request.subresource = Subresource::Part("slot");
+        request.subresource = Subresource::Update("slot");
         assert_eq!(
             refused(bench.registry.update(request).await),
             (
@@ -154,7 +168,11 @@ fn a_part_changes_what_it_is_for() {
 fn commands_that_race_all_count() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
-        let calls = (0..5).map(|_| bench.registry.command(count("a", scale("a"), WriteOptions::default())));
+        let calls = (0..5).map(|_| {
+            bench
+                .registry
+                .create_subresource(count("a", scale("a"), WriteOptions::default()))
+        });
         let done = join_all(calls).await;
         assert_eq!(done.iter().filter(|result| result.is_ok()).count(), 3);
         for result in done.into_iter().filter(Result::is_err) {
@@ -171,7 +189,11 @@ fn commands_that_race_all_count() {
 fn commands_without_a_name_are_for_what_the_body_names() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
-        let call = |body| bench.registry.command(count("", body, WriteOptions::default()));
+        let call = |body| {
+            bench
+                .registry
+                .create_subresource(count("", body, WriteOptions::default()))
+        };
         let done = call(scale("a")).await.expect("the body names it");
         assert!(done.object.is_none(), "{done:?}");
         assert_eq!(bench.now("a").await.expect("it is there")["spec"]["count"], 1);
@@ -194,7 +216,7 @@ fn commands_are_checked_before_anything_is_done() {
     run(Topology::trireme(), |kit| async move {
         let bench = bench(&kit).await;
         let before = bench.now("a").await;
-        let call = |content, options| bench.registry.command(count("a", content, options));
+        let call = |content, options| bench.registry.create_subresource(count("a", content, options));
         let empty = json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": { "name": "a" } });
         assert_eq!(
             refused(call(empty, WriteOptions::default()).await),
@@ -224,7 +246,7 @@ fn a_rule_that_changes_nothing_writes_nothing() {
         let bench = bench(&kit).await;
         let before = bench.revision().await;
         let kept = bench.registry.change(target("ns", "a"), false, |_, _| Ok(())).await;
-        assert!(matches!(kept, Ok(Answer::Stored(_))));
+        assert!(matches!(kept, Ok(Answer::Cached(_))));
         assert_eq!(bench.revision().await, before);
         let missing = bench.registry.change(target("ns", "zz"), false, |_, _| Ok(())).await;
         assert_eq!(refused(missing).0, Reason::NotFound);
@@ -238,7 +260,7 @@ fn who_writes_the_status_is_not_warned_of_the_spec() {
         let cases = [
             (Subresource::None, vec!["of the spec"]),
             (Subresource::Status, vec!["of the status"]),
-            (Subresource::Part("slot"), vec![]),
+            (Subresource::Update("slot"), vec![]),
         ];
         for (subresource, expected) in cases {
             let mut request = patching(

@@ -187,6 +187,15 @@ impl Bench {
 
     /// Over a store with which a test can play.
     pub(super) async fn start_with(kit: &TestKit, info: ResourceDefinition) -> (Self, Arc<Moody>) {
+        Self::start_admitting(kit, info, Arc::new(Guard)).await
+    }
+
+    /// Over a store with which a test can play, with an admission chain of the test's own.
+    pub(super) async fn start_admitting(
+        kit: &TestKit,
+        info: ResourceDefinition,
+        admission: Arc<dyn Admission>,
+    ) -> (Self, Arc<Moody>) {
         let (dir, store) = open_store();
         let store = Moody::over(store);
         let side = ReadSide::start_over(&kit.system, store.clone(), vec![info]).await;
@@ -195,7 +204,7 @@ impl Bench {
             &kit.system,
             side.reader("things"),
             store.clone(),
-            Arc::new(Guard),
+            admission,
             Arc::new(ArcSwap::from_pointee(KnownKinds::new(
                 &[],
                 Arc::new(HashSet::from([known])),
@@ -319,8 +328,8 @@ pub(super) fn tree(item: &Item) -> Value {
 /// The object of an answer.
 pub(super) fn answered(written: &Written) -> Value {
     match &written.object {
-        Answer::Stored(item) => tree(item),
-        Answer::Made(object) => object.clone(),
+        Answer::Cached(item) => tree(item),
+        Answer::Materialized(object) => object.clone(),
     }
 }
 

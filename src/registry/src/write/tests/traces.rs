@@ -85,8 +85,8 @@ fn a_write_that_waits_for_another_tells_both_waits() {
         first.expect("nobody fights");
         second.expect("nobody fights");
         let expected = [
-            ("key taken", 300),
             ("decoded", 0),
+            ("key taken", 300),
             ("admission changed", 0),
             ("validated and admitted", 0),
             ("stored", 200),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::logic::KeyTurns;
+use super::logic::KeyQueues;
 use crate::item::ItemKey;
 
 fn key(name: &str) -> ItemKey {
@@ -9,7 +9,7 @@ fn key(name: &str) -> ItemKey {
 
 #[test]
 fn a_free_key_is_granted_and_a_busy_one_queues_in_order() {
-    let mut turns = KeyTurns::default();
+    let mut turns = KeyQueues::default();
     assert_eq!(turns.request(&key("a"), 1), Some(1));
     assert_eq!(turns.request(&key("a"), 2), None);
     assert_eq!(turns.request(&key("a"), 3), None);
@@ -22,7 +22,7 @@ fn a_free_key_is_granted_and_a_busy_one_queues_in_order() {
 
 #[test]
 fn those_who_left_are_passed_over() {
-    let mut turns = KeyTurns::default();
+    let mut turns = KeyQueues::default();
     turns.request(&key("a"), 1);
     turns.request(&key("a"), 2);
     turns.request(&key("a"), 3);

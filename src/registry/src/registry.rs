@@ -1,39 +1,36 @@
-//! What callers hold of a registry.
+//! The registry of one resource: the face that callers see.
+//!
+//! Writes take a permit of the resource, so that no more are under way than it takes, and go on to their end once they
+//! have begun. Reads are answered from the watch cache's snapshot.
 
 use std::{future::Future, sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
-use trireme_actors::{ActorSystem, AskError, Caller, Handle, Owned};
-use trireme_machinery::{ApiError, Reason};
+use trireme_actors::ActorSystem;
+use trireme_machinery::{ApiError, GroupResource};
 use trireme_storage::{Revision, Storage};
 
-use super::{
-    actor::Registry,
-    messages::{KeyTurn, TakeKey},
-};
 use crate::{
+    access::{ObjectAccess, Rule},
     admission::Admission,
     definition::{ResourceDefinition, ServedVersion},
-    director::DirectorError,
     item::Item,
+    key_locks::{HeldKey, KeyLocks, RegistryError},
     known_kinds::KnownKinds,
     reads::{ListPage, Reader, Watcher},
     request::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
-        PatchRequest, Target, UpdateRequest, WatchRequest, Written,
+        PatchRequest, Target, UpdateRequest, WatchRequest, WriteContext, Written,
     },
-    strategy::WriteContext,
-    subresource::{CommandCall, CommandRequest, Commanded, command},
-    trace::TraceStep,
+    subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
     write::Writer,
 };
 
 /// One resource, ready to serve. Cheap to clone.
 #[derive(Clone)]
 pub struct RegistryHandle {
-    actor: Handle<Registry>,
-    owned: Arc<Owned<Registry>>,
     writer: Arc<Writer>,
     /// The definition that is in effect, whichever this handle was made with: running watches follow it.
     current: Arc<ArcSwap<ResourceDefinition>>,
@@ -41,28 +38,27 @@ pub struct RegistryHandle {
 
 impl RegistryHandle {
     /// Spawns the registry of a resource.
+    ///
+    /// # Errors
+    /// If its actor cannot be started.
     pub fn spawn(
         system: &ActorSystem,
         reader: Reader,
         store: Arc<dyn Storage>,
         admission: Arc<dyn Admission>,
         known_kinds: Arc<ArcSwap<KnownKinds>>,
-    ) -> Result<Self, DirectorError> {
+    ) -> Result<Self, RegistryError> {
         let info = Arc::clone(reader.info());
-        let instance = info.resource.to_string();
-        let owned = system.spawn(instance, Registry::default)?;
-        let actor = owned.for_caller(Caller::Outside)?;
-        let clock = system.clock().clone();
+        let locks = KeyLocks::spawn(system, info.resource.to_string())?;
         Ok(Self {
-            actor,
-            owned: Arc::new(owned),
             current: reader.current().clone(),
             writer: Arc::new(Writer {
                 info,
                 reader,
                 store,
                 admission,
-                clock,
+                clock: system.clock().clone(),
+                locks,
                 known_kinds,
             }),
         })
@@ -100,7 +96,12 @@ impl RegistryHandle {
         &self.writer.info
     }
 
-    /// Whether reads can be answered: the watch cache has loaded.
+    /// The reads of the resource, for views that follow it.
+    pub fn reader(&self) -> &Reader {
+        &self.writer.reader
+    }
+
+    /// True if reads can be answered: the watch cache has loaded.
     pub fn is_ready(&self) -> bool {
         self.writer.reader.is_ready()
     }
@@ -110,14 +111,14 @@ impl RegistryHandle {
         self.writer.reader.revision()
     }
 
-    /// Whether reads can be answered as of a revision by `deadline`; waits for it.
+    /// Says if reads can be answered as of a revision by `deadline`; waits for it.
     pub(crate) async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
         self.writer.reader.reaches(revision, deadline).await
     }
 
     /// Stops the actor for good, when the resource is served no longer.
     pub(crate) async fn stop(&self) {
-        self.owned.stop().await;
+        self.writer.locks.stop().await;
     }
 
     /// The time, as the registry stamps objects with it.
@@ -163,47 +164,47 @@ impl RegistryHandle {
 
     /// Creates an object.
     pub async fn create(&self, request: CreateRequest) -> Result<Written, ApiError> {
+        let permit = self.writer.locks.permit()?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.create(request).await }).await
+        to_the_end(async move {
+            let created = writer.create(request).await;
+            drop(permit);
+            created
+        })
+        .await
     }
 
     /// Replaces an object or part of it.
     pub async fn update(&self, request: UpdateRequest) -> Result<Written, ApiError> {
-        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
-        to_the_end(async move {
-            let result = writer.update(request, turn.latest()).await;
-            turn.finish(result.as_ref().ok().and_then(|written| written.object.stored()));
-            result
-        })
-        .await
+        let mut key = self.key(&request.target)?;
+        let update = self.writer.decode_update(request).await?;
+        key.lock().await?;
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.update(update, key).await }).await
     }
 
     /// Changes part of an object.
     pub async fn patch(&self, request: PatchRequest) -> Result<Written, ApiError> {
-        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
-        to_the_end(async move {
-            let result = writer.patch(request, turn.latest()).await;
-            turn.finish(result.as_ref().ok().and_then(|written| written.object.stored()));
-            result
-        })
-        .await
+        let mut key = self.key(&request.target)?;
+        let update = self.writer.decode_patch(request)?;
+        key.lock().await?;
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.update(update, key).await }).await
     }
 
     /// Deletes an object, or marks it for deletion.
     pub async fn delete(&self, request: DeleteRequest) -> Result<Deleted, ApiError> {
-        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&request.target).await?);
-        to_the_end(async move {
-            let result = writer.delete(request, turn.latest()).await;
-            drop(turn);
-            result
-        })
-        .await
+        let mut key = self.key(&request.target)?;
+        key.lock().await?;
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.delete(request, key).await }).await
     }
 
     /// Deletes what is selected.
     pub async fn delete_collection(&self, request: DeleteCollectionRequest) -> Result<ListPage, ApiError> {
+        let permit = self.writer.locks.permit()?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.delete_collection(request).await }).await
+        to_the_end(async move { writer.delete_collection(request, &permit).await }).await
     }
 
     /// Changes an object by a rule of the server's own: no admission, no validation. On a lost race the rule sees the
@@ -217,56 +218,85 @@ impl RegistryHandle {
         dry_run: bool,
         rule: impl Fn(&WriteContext, &mut Value) -> Result<(), ApiError> + Send + Sync + 'static,
     ) -> Result<Answer, ApiError> {
-        let (writer, turn) = (Arc::clone(&self.writer), self.take_turn(&target).await?);
-        to_the_end(async move {
-            let result = writer.change(&target, dry_run, &rule, turn.latest()).await;
-            turn.finish(result.as_ref().ok().and_then(Answer::stored));
-            result
-        })
-        .await
+        self.change_by(target, dry_run, Arc::new(rule)).await
+    }
+
+    async fn change_by(&self, target: Target, dry_run: bool, rule: Arc<Rule>) -> Result<Answer, ApiError> {
+        let mut key = self.key(&target)?;
+        key.lock().await?;
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.change(target, dry_run, &*rule, key).await }).await
     }
 
     /// Does to an object what a POST to one of its subresources says.
     ///
     /// # Errors
-    /// What the command says, and all that can be wrong with its body.
-    pub async fn command(&self, request: CommandRequest) -> Result<Commanded, ApiError> {
+    /// What the subresource says, and all that can be wrong with the body.
+    pub async fn create_subresource(&self, request: SubresourceCreateRequest) -> Result<SubresourceCreated, ApiError> {
         let registry = self.clone();
+        let permit = self.writer.locks.permit()?;
         to_the_end(async move {
-            let CommandRequest {
+            let SubresourceCreateRequest {
                 target,
-                command: name,
+                subresource: name,
                 body,
                 options,
                 routes,
             } = request;
             let info = Arc::clone(registry.info());
-            let command = command(&*info.strategy, &name)?;
-            let decoded = registry
-                .writer
-                .decode_command(command, &name, target, &body, &options)
-                .await?;
-            let call = CommandCall {
-                now: registry.writer.now(),
-                registry,
-                routes,
-                target: decoded.target,
-                body: decoded.body,
-                dry_run: options.dry_run,
+            let Some(SubresourceRole::Create(subresource)) = info.strategy.subresource(&name) else {
+                return Err(ApiError::internal("the resource has no such subresource to create"));
             };
-            Ok(Commanded {
-                object: command.run(&call).await?,
-                warnings: decoded.warnings,
+            let dry_run = options.dry_run;
+            let admitted = registry.writer.admit_body(subresource, target, &body, options).await?;
+            // Each write that comes of it takes a permit of its own.
+            drop(permit);
+            let call = CreateCall {
+                now: registry.now(),
+                registry: Arc::new(registry),
+                routes,
+                target: admitted.target,
+                body: admitted.body,
+                dry_run,
+            };
+            Ok(SubresourceCreated {
+                object: subresource.run(&call).await?,
+                warnings: admitted.record.warnings,
+                audit_annotations: admitted.record.audit_annotations,
             })
         })
         .await
     }
 
-    async fn take_turn(&self, target: &Target) -> Result<KeyTurn, ApiError> {
-        let key = self.writer.item_key(target);
-        let turn = self.actor.ask(TakeKey(key)).await.map_err(ask_error)?;
-        target.trace.pass(TraceStep::KeyTaken);
-        Ok(turn)
+    /// The key of an object, for a write that gets a permit with it.
+    fn key(&self, target: &Target) -> Result<HeldKey, ApiError> {
+        Ok(self.writer.key(self.writer.locks.permit()?, target))
+    }
+}
+
+impl ObjectAccess for RegistryHandle {
+    fn resource(&self) -> &GroupResource {
+        &self.info().resource
+    }
+
+    fn storage_key(&self, namespace: &str, name: &str) -> String {
+        self.info().storage_key(namespace, name)
+    }
+
+    fn get(&self, request: GetRequest) -> BoxFuture<'_, Result<Arc<Item>, ApiError>> {
+        Box::pin(self.get(request))
+    }
+
+    fn list(&self, request: ListRequest) -> BoxFuture<'_, Result<Vec<Arc<Item>>, ApiError>> {
+        Box::pin(async move { Ok(self.list(request).await?.items) })
+    }
+
+    fn change(&self, target: Target, dry_run: bool, rule: Arc<Rule>) -> BoxFuture<'_, Result<Answer, ApiError>> {
+        Box::pin(self.change_by(target, dry_run, rule))
+    }
+
+    fn delete(&self, request: DeleteRequest) -> BoxFuture<'_, Result<Deleted, ApiError>> {
+        Box::pin(self.delete(request))
     }
 }
 
@@ -281,14 +311,4 @@ async fn to_the_end<T: Send + 'static>(
     let task = tokio::spawn(write);
     task.await
         .unwrap_or_else(|_| Err(ApiError::internal("the write was interrupted")))
-}
-
-/// What an actor's refusal means to a client. Nothing has been written yet when a turn is refused.
-fn ask_error(error: AskError) -> ApiError {
-    let reason = match error {
-        AskError::Overloaded => Reason::TooManyRequests,
-        AskError::Restarting { .. } | AskError::Stopped { .. } => Reason::ServiceUnavailable,
-        AskError::Deadline { .. } => Reason::Timeout,
-    };
-    ApiError::new(reason, format!("{error}, please try again later")).with_retry_after(1)
 }

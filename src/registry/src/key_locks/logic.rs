@@ -6,17 +6,17 @@ use crate::item::ItemKey;
 
 /// The keys that are being written, each with those who wait for it, first come first served.
 #[derive(Debug)]
-pub(super) struct KeyTurns<W> {
+pub(super) struct KeyQueues<W> {
     busy: HashMap<ItemKey, VecDeque<W>>,
 }
 
-impl<W> Default for KeyTurns<W> {
+impl<W> Default for KeyQueues<W> {
     fn default() -> Self {
         Self { busy: HashMap::new() }
     }
 }
 
-impl<W> KeyTurns<W> {
+impl<W> KeyQueues<W> {
     /// `waiter` wants the key: gives it back if it may go on now.
     pub(super) fn request(&mut self, key: &ItemKey, waiter: W) -> Option<W> {
         match self.busy.get_mut(key) {

@@ -1,0 +1,45 @@
+//! The actor of one class of requests. Seats that are free are taken without it.
+
+use std::sync::Arc;
+
+use metrics::Counter;
+use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
+
+use crate::{
+    messages::{Acquire, Resize},
+    seats::{Seat, Seats},
+};
+
+/// Decides about requests that found no seat, and how many seats there are.
+pub(crate) struct ClassLimiter {
+    seats: Arc<Seats>,
+    dropped: Counter,
+}
+
+impl ClassLimiter {
+    pub(crate) fn new(seats: Arc<Seats>, dropped: Counter) -> Self {
+        Self { seats, dropped }
+    }
+}
+
+impl Actor for ClassLimiter {
+    const KIND: ActorKind = ActorKind::LIMITER;
+}
+
+impl Receive<Acquire> for ClassLimiter {
+    fn receive(&mut self, _: Acquire, reply: Reply<Option<Seat>>, _: &mut Turn<'_, Self>) {
+        // One may have been given back since the asker looked.
+        let seat = self.seats.try_take();
+        if seat.is_none() {
+            self.dropped.increment(1);
+        }
+        reply.send(seat);
+    }
+}
+
+impl Receive<Resize> for ClassLimiter {
+    fn receive(&mut self, Resize(limit): Resize, reply: Reply<()>, _: &mut Turn<'_, Self>) {
+        self.seats.resize(limit);
+        reply.send(());
+    }
+}

@@ -1,0 +1,19 @@
+//! What reaches the limiter's mailbox.
+
+use trireme_actors::Message;
+
+use crate::seats::Seat;
+
+/// Asks for a seat where none was free a moment ago; nothing is the refusal.
+pub(crate) struct Acquire;
+
+impl Message for Acquire {
+    type Reply = Option<Seat>;
+}
+
+/// Changes the number of seats; 0 means any number.
+pub(crate) struct Resize(pub(crate) usize);
+
+impl Message for Resize {
+    type Reply = ();
+}

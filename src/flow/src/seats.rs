@@ -1,0 +1,74 @@
+//! The seats of one class: the lock-free part, shared by the handle and the actor.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use metrics::{Gauge, gauge};
+
+/// How many seats there are and how many are taken. Outlives the actor's instances.
+pub(crate) struct Seats {
+    limit: AtomicUsize,
+    taken: AtomicUsize,
+    in_flight: Gauge,
+}
+
+impl Seats {
+    /// All seats free; a limit of 0 means any number.
+    pub(crate) fn new(class: &'static str, limit: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit: AtomicUsize::new(effective(limit)),
+            taken: AtomicUsize::new(0),
+            in_flight: gauge!("apiserver_current_inflight_requests", "request_kind" => class),
+        })
+    }
+
+    /// Takes a seat if one is free.
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Seat> {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let more = |taken: usize| (taken < limit).then_some(taken + 1);
+        self.taken
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, more)
+            .ok()?;
+        Some(self.seat(true))
+    }
+
+    /// A seat outside the limit.
+    pub(crate) fn exempt(self: &Arc<Self>) -> Seat {
+        self.seat(false)
+    }
+
+    /// Changes how many seats there are. Those that are taken stay taken, also beyond a lower limit.
+    pub(crate) fn resize(&self, limit: usize) {
+        self.limit.store(effective(limit), Ordering::Relaxed);
+    }
+
+    fn seat(self: &Arc<Self>, is_counted: bool) -> Seat {
+        self.in_flight.increment(1.0);
+        Seat {
+            seats: Arc::clone(self),
+            is_counted,
+        }
+    }
+}
+
+fn effective(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
+}
+
+/// The right to be worked on; given back on drop.
+#[must_use]
+pub struct Seat {
+    seats: Arc<Seats>,
+    is_counted: bool,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        if self.is_counted {
+            self.seats.taken.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.seats.in_flight.decrement(1.0);
+    }
+}

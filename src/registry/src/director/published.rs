@@ -1,0 +1,56 @@
+//! The published surface, as those hold it who have to look resources up while they serve.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use trireme_machinery::{ApiError, Reason};
+
+use super::logic::ApiSurface;
+use crate::registry::RegistryHandle;
+
+/// The newest surface. Made before the director that fills it, so that admission and kinds, which registries are
+/// started with, can look other resources up; empty until then. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct PublishedSurface(Arc<ArcSwapOption<ApiSurface>>);
+
+impl PublishedSurface {
+    /// A resource that is looked up here each time that it is needed.
+    pub fn resource(&self, group: &'static str, version: &'static str, plural: &'static str) -> ResourceLookup {
+        ResourceLookup {
+            surface: self.clone(),
+            group,
+            version,
+            plural,
+        }
+    }
+
+    pub(super) fn store(&self, surface: Arc<ApiSurface>) {
+        self.0.store(Some(surface));
+    }
+}
+
+/// One resource by its name, whatever serves it now. Cheap to clone.
+#[derive(Clone)]
+pub struct ResourceLookup {
+    surface: PublishedSurface,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+}
+
+impl ResourceLookup {
+    /// The registry that serves it now.
+    ///
+    /// # Errors
+    /// 503 if there is none, which is so until the server has started.
+    pub fn registry(&self) -> Result<RegistryHandle, ApiError> {
+        let surface = self.surface.0.load();
+        let route = surface
+            .as_ref()
+            .and_then(|surface| surface.find(self.group, self.version, self.plural));
+        route.map(|route| route.registry).ok_or_else(|| {
+            let message = format!("{} are not served yet", self.plural);
+            ApiError::new(Reason::ServiceUnavailable, message).with_retry_after(1)
+        })
+    }
+}

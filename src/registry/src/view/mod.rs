@@ -1,0 +1,172 @@
+//! Followed views: state that is derived from watched resources, published as immutable snapshots.
+//!
+//! A room that answers from rules, policies or configuration derives them once per change here, not once per request.
+//!
+//! ```text
+//! watch caches ──snapshot + log──▶ Follower ──put / remove──▶ Fold ──view()──▶ ViewSnapshot {value, revision}
+//!                (no mailbox)        one named task a view                        │ ArcSwap
+//!                                                              load(), wait_for() ◀┘ changes()
+//! ```
+//!
+//! Promises: [`View::load`] takes no lock and never waits. A change of one object is one [`Fold::put`] or
+//! [`Fold::remove`]; objects that have not changed are never handed over again, not even after a cache was rebuilt and
+//! its history is lost. Changes of one resource come in the order of the store. The snapshot that
+//! [`View::wait_for`] returns reflects every source at the revision or later. A fold that panics is made anew from all
+//! objects; the last snapshot stays until then.
+
+mod entries;
+mod follower;
+mod published;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Instant};
+
+use tokio::sync::watch;
+use trireme_actors::ActorSystem;
+use trireme_machinery::ApiError;
+use trireme_storage::Revision;
+
+pub use self::{
+    entries::{Entries, compile_entries},
+    follower::{Follower, ObjectChanges},
+    published::ViewSnapshot,
+};
+use self::{published::Published, task::Following};
+use crate::{
+    item::{Item, ItemKey},
+    reads::Reader,
+};
+
+/// Derives a value from the objects of one or several resources, one change at a time.
+pub trait Fold: Send + 'static {
+    /// The derived value.
+    type Value: Send + Sync + 'static;
+
+    /// Takes in an object that is new or has changed. `source` counts the resources in the order of
+    /// [`View::start`].
+    fn put(&mut self, source: usize, item: &Arc<Item>);
+
+    /// Forgets an object that is gone.
+    fn remove(&mut self, source: usize, key: &ItemKey);
+
+    /// Assembles the value. Called once per batch of changes, so it is to be cheap: clone persistent maps.
+    fn value(&self) -> Self::Value;
+}
+
+/// A value that is kept derived from resources. Cheap to clone.
+pub struct View<T> {
+    name: Arc<str>,
+    published: Arc<Published<T>>,
+    sources: Arc<[Reader]>,
+}
+
+impl<T> Clone for View<T> {
+    fn clone(&self) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            published: Arc::clone(&self.published),
+            sources: Arc::clone(&self.sources),
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> View<T> {
+    /// Starts to follow resources in a task `view/<name>`. Until they are loaded the value is that of a fold that has
+    /// seen nothing. `fold` is called again only after a panic.
+    pub fn start<F: Fold<Value = T>>(
+        system: &ActorSystem,
+        name: impl Into<Arc<str>>,
+        sources: impl IntoIterator<Item = Reader>,
+        fold: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        let (name, sources) = (name.into(), sources.into_iter().collect::<Arc<[Reader]>>());
+        let published = Arc::new(Published::new(fold().value(), sources.len()));
+        let following = Following {
+            name: Arc::clone(&name),
+            sources: Arc::clone(&sources),
+            published: Arc::clone(&published),
+            clock: system.clock().clone(),
+        };
+        let _ = system.tasks().spawn_named(format!("view/{name}"), following.run(fold));
+        Self {
+            name,
+            published,
+            sources,
+        }
+    }
+
+    /// The newest snapshot.
+    pub fn load(&self) -> Arc<ViewSnapshot<T>> {
+        self.published.load()
+    }
+
+    /// A snapshot that reflects all sources at `revision` or later; waits for it until `deadline`.
+    ///
+    /// # Errors
+    /// The error of a read that would have to wait as long.
+    pub async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Arc<ViewSnapshot<T>>, ApiError> {
+        for (source, reader) in self.sources.iter().enumerate() {
+            let newest_change = reader.last_change_at(revision, deadline).await?;
+            let folded = self.published.folded(source, newest_change);
+            if reader.clock().timeout_at(deadline, folded).await.is_none() {
+                return Err(self.published.lagging(source, revision));
+            }
+        }
+        Ok(self.published.reflecting(revision))
+    }
+
+    /// Changes with every snapshot; the value is its revision.
+    pub fn changes(&self) -> watch::Receiver<Revision> {
+        self.published.changes()
+    }
+}
+
+/// A view without its type, as readiness looks at it.
+pub trait Readiness: Send + Sync {
+    /// The name of the view.
+    fn name(&self) -> &str;
+
+    /// Reports whether all sources have been loaded, have caught up with where the store was at the start, and are
+    /// reflected.
+    fn is_ready(&self) -> bool;
+}
+
+impl<T: Send + Sync + 'static> Readiness for View<T> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_ready(&self) -> bool {
+        self.published.is_ready(&self.sources)
+    }
+}
+
+/// All views of a process, in one list for readiness. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Views(Arc<[Arc<dyn Readiness>]>);
+
+impl Views {
+    /// The list of these views.
+    pub fn of(views: impl IntoIterator<Item = Arc<dyn Readiness>>) -> Self {
+        Self(views.into_iter().collect())
+    }
+
+    /// A check of health.
+    ///
+    /// # Errors
+    /// The names of the views that are not ready.
+    pub fn check(&self) -> Result<(), String> {
+        let behind: Vec<&str> = self
+            .0
+            .iter()
+            .filter(|view| !view.is_ready())
+            .map(|view| view.name())
+            .collect();
+        if behind.is_empty() {
+            return Ok(());
+        }
+        Err(format!("views not synced yet: {}", behind.join(", ")))
+    }
+}

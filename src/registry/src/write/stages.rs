@@ -1,0 +1,124 @@
+//! The stages that objects pass between decoding and the store, in the order of kube-apiserver.
+//!
+//! Mutating admission comes before a strategy prepares the object, and managed fields come before mutating admission, as
+//! in `k8s.io/apiserver` (`endpoints/handlers/{create,update,patch}.go`, then `rest.BeforeCreate` and
+//! `rest.BeforeUpdate`): a plugin sees what the client sent, and cannot undo what the strategy sets.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use trireme_machinery::{ApiError, schema};
+
+use super::{
+    Writer,
+    decode::{BodyDecoder, Decoded},
+    metadata,
+};
+use crate::{
+    admission::{Attributes, WriteRequest},
+    definition::ServedVersion,
+    request::{Body, timed_out},
+    trace::TraceStep,
+    versions,
+};
+
+impl Writer {
+    /// The decoder of bodies in a version of this resource.
+    fn decoder(&self, version: &ServedVersion) -> BodyDecoder<'_> {
+        BodyDecoder {
+            types: &self.info.types,
+            type_id: version.type_id,
+            kind: self.info.kind_in(version),
+            also: &[],
+            known_kinds: self.known_kinds.load_full(),
+        }
+    }
+
+    /// Stage *decode*: the body as an object of the requested version, which Kubernetes could convert.
+    pub(super) fn decode(&self, request: &WriteRequest, body: &Body) -> Result<Decoded, ApiError> {
+        let decoder = self.decoder(self.version(&request.target)?);
+        let decoded = decoder.decode(body, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
+        match self.info.strategy.conversion_fault(&decoded.object) {
+            Some(why) => Err(decoder.unfit(&decoder.kind, &why)),
+            None => Ok(decoded),
+        }
+    }
+
+    /// Stages *default* and *convert*: the defaults of the requested version, then the object in the stored one.
+    pub(super) async fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
+        let version = self.version(&request.target)?;
+        schema::apply_defaults(&self.info.types, version.type_id, object);
+        versions::to_stored_version(&self.info, version, object).await?;
+        self.info.strategy.default(object);
+        Ok(())
+    }
+
+    /// Stages *managed fields* and *mutating admission*; gives back the object.
+    pub(super) async fn mutate(&self, write: &mut Attributes) -> Result<Value, ApiError> {
+        if let Some(object) = &mut write.object {
+            manage_fields(object);
+        }
+        self.admit_mutating(write).await?;
+        Ok(write.object.take().unwrap_or_default())
+    }
+
+    /// Mutating admission alone: for writes without an object, or with a body that is not stored.
+    pub(super) async fn admit_mutating(&self, write: &mut Attributes) -> Result<(), ApiError> {
+        let request = Arc::clone(write.request());
+        self.in_time(&request, self.admission.mutate(write)).await?;
+        request.target.trace.pass(TraceStep::Mutated);
+        Ok(())
+    }
+
+    /// Stages *prepare*, *validate* and *validating admission* of an object that mutating admission is done with; gives
+    /// back the object.
+    pub(super) async fn prepare_and_validate(
+        &self,
+        write: &mut Attributes,
+        mut object: Value,
+    ) -> Result<Value, ApiError> {
+        let warnings = match write.old_object.as_deref() {
+            None => {
+                let repeated_owners = self.prepare_new(write, &mut object);
+                self.validate_new(write, &mut object, repeated_owners)?
+            }
+            Some(old) => {
+                let repeated_owners = self.prepare_changed(write, &mut object, old)?;
+                self.validate_changed(write, &mut object, old, repeated_owners)?
+            }
+        };
+        warnings.into_iter().for_each(|text| write.warn(text));
+        metadata::text(&object, "name").clone_into(&mut write.name);
+        write.object = Some(object);
+        self.admit_validating(write).await?;
+        Ok(write.object.take().unwrap_or_default())
+    }
+
+    /// Stage *validating admission*.
+    pub(super) async fn admit_validating(&self, write: &Attributes) -> Result<(), ApiError> {
+        self.in_time(write, self.admission.validate(write)).await?;
+        write.target.trace.pass(TraceStep::Validated);
+        Ok(())
+    }
+
+    /// Waits for admission, but not beyond the deadline of the request: nothing has been written yet.
+    async fn in_time(
+        &self,
+        request: &WriteRequest,
+        admission: impl Future<Output = Result<(), ApiError>>,
+    ) -> Result<(), ApiError> {
+        match request.target.deadline {
+            None => admission.await,
+            Some(deadline) => {
+                let admitted = self.clock.timeout_at(deadline, admission).await;
+                admitted.unwrap_or_else(|| Err(timed_out()))
+            }
+        }
+    }
+}
+
+/// Stage *managed fields*. They are not kept yet: those that a client sends are dropped.
+fn manage_fields(object: &mut Value) {
+    metadata::of(object).remove("managedFields");
+}
