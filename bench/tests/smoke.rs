@@ -72,7 +72,7 @@ fn tiny_all(command: &mut Command) -> &mut Command {
 /// The floor belongs to another package, so nothing may have built it yet. It lands beside the server.
 fn build_floor() {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "-p", "trireme-edge", "--example", "floor"]);
+    cargo.args(["build", "-p", "trireme-http", "--example", "floor"]);
     let status = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(status.expect("cargo runs").success(), "the floor is built");
 }
