@@ -162,6 +162,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
+        self.shared.vitals.edges.record(self.edge, Verb::Ask);
         let (reply, ticket) = Reply::awaited(None, deadline);
         self.shared.enqueue(message, reply)?;
         self.reply(ticket, deadline).await

@@ -150,11 +150,12 @@ impl Director {
         let ending = async move {
             let Some(ended) = ended else { return };
             let prefix = &ended.definition.storage_prefix;
-            if !prefix.is_empty() && !surface.is_stored_under(prefix) {
-                if let Err(error) = store_watcher.unregister(prefix.clone()).await {
-                    let resource = gone.map(|resource| resource.to_string());
-                    tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
-                }
+            if !prefix.is_empty()
+                && !surface.is_stored_under(prefix)
+                && let Err(error) = store_watcher.unregister(prefix.clone()).await
+            {
+                let resource = gone.map(|resource| resource.to_string());
+                tracing::warn!(%error, resource, "the store watcher did not hear that a resource is gone");
             }
             ended.stop().await;
         };

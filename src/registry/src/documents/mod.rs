@@ -152,8 +152,11 @@ impl VersionEntry {
     }
 }
 
+/// The versions of a group, each with its priority.
+type PrioritizedVersions<'a> = Vec<(i32, &'a GroupVersion)>;
+
 fn groups(versions: &BTreeMap<GroupVersion, Arc<VersionEntry>>) -> Vec<GroupEntry> {
-    let mut found: BTreeMap<&Arc<str>, (i32, Vec<(i32, &GroupVersion)>)> = BTreeMap::new();
+    let mut found: BTreeMap<&Arc<str>, (i32, PrioritizedVersions<'_>)> = BTreeMap::new();
     for (group_version, entry) in versions {
         let served = || entry.resources.iter().map(VersionedResource::version);
         let (priority, of_group) = found.entry(&group_version.group).or_default();

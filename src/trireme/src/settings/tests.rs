@@ -61,7 +61,7 @@ fn controllers_run_where_there_is_no_kube_controller_manager() {
         "trireme serve --controllers=*,-deployment",
         &[],
         expect![[r#"
-            1 fault in the settings
+            1 error in the settings
               --controllers: "*,-deployment": give a list of *, namespace-controller, garbage-collector-controller, serviceaccount-controller and root-ca-certificate-publisher-controller, with a minus before what is not to run"#]],
     );
 }
@@ -78,7 +78,7 @@ fn connections_are_spread_where_there_may_be_other_replicas() {
         "trireme serve --goaway-chance=0.5",
         &[],
         expect![[r#"
-            1 fault in the settings
+            1 error in the settings
               --goaway-chance: "0.5": give a number from 0 to 0.02"#]],
     );
 }
@@ -191,7 +191,7 @@ fn all_errors_are_told_at_once() {
             ("TRIREMES", "three"),
         ],
         expect![[r#"
-            12 faults in the settings
+            12 errors in the settings
               --secure-prt: "1": no such flag; did you mean secure-port?
               --secure-port: "70000": give a port from 1 to 65535
               --etcd-certfile: "/nowhere": give a file that exists and can be read
@@ -219,7 +219,7 @@ fn a_file_is_held_to_the_same_rules() {
     let line = format!("trireme serve --config={}", file.display());
     let errors = read_line(&line, &[]).expect_err("the file is bad").to_string();
     expect![[r#"
-        5 faults in the settings
+        5 errors in the settings
           secure-port in DIR/bad.yaml: "1,2": give a port from 1 to 65535
           bind-address in DIR/bad.yaml: give a text, a number, a boolean, or a list of these
           config in DIR/bad.yaml: a file cannot name another file
@@ -262,7 +262,7 @@ fn a_tracing_configuration_is_read_and_held_to_its_rules() {
     };
     let bad = "apiVersion: v1\nendpoint: unix:///run/x\nsamplingRatePerMillion: 1000001\nendpont: a\nendpont: b\n";
     expect![[r#"
-        6 faults in the settings
+        6 errors in the settings
           fields in FILE: line 5: key "endpont" already set in map
           apiVersion in FILE: "v1": give apiserver.config.k8s.io/v1beta1
           kind in FILE: is missing: give TracingConfiguration
@@ -271,11 +271,11 @@ fn a_tracing_configuration_is_read_and_held_to_its_rules() {
           endpont in FILE: no such field"#]]
     .assert_eq(&show(bad));
     expect![[r#"
-        1 fault in the settings
+        1 error in the settings
           --tracing-config-file: "FILE": give a TracingConfiguration"#]]
     .assert_eq(&show("- a"));
     expect![[r#"
-        1 fault in the settings
+        1 error in the settings
           --tracing-config-file: "FILE": give a file of YAML or JSON (yaml: line 1: did not find expected node content)"#]].assert_eq(&show("{"));
     fs::remove_file(&file).expect("removed");
     let errors = read_line(&line, &[]).expect_err("there is no file").to_string();
@@ -307,14 +307,14 @@ fn combinations_that_make_no_sense_are_explained() {
         errors.replace(path, "FILE")
     };
     expect![[r#"
-        2 faults in the settings
+        2 errors in the settings
           --etcd-cafile: "FILE": goes with --etcd-servers only, and none are given
           --tls-cert-file: "FILE": goes with --tls-private-key-file, which is not given"#]]
     .assert_eq(&show(format!(
         "trireme serve --tls-cert-file={path} --etcd-cafile={path}"
     )));
     expect![[r#"
-        3 faults in the settings
+        3 errors in the settings
           --unsafe-no-fsync: "true": is for the embedded store; etcd has a flag of this name of its own
           --etcd-certfile: "FILE": needs https:// in --etcd-servers
           --etcd-keyfile: "FILE": needs https:// in --etcd-servers"#]]
@@ -322,7 +322,7 @@ fn combinations_that_make_no_sense_are_explained() {
         "trireme serve --etcd-servers=http://a:1 --etcd-certfile={path} --etcd-keyfile={path} --unsafe-no-fsync"
     )));
     expect![[r#"
-        1 fault in the settings
+        1 error in the settings
           --etcd-servers: "http://a:1,https://b:1": give URLs such as http://127.0.0.1:2379, all http or all https, separated by commas"#]].assert_eq(&show("trireme serve --etcd-servers=http://a:1,https://b:1".to_owned()));
 }
 
@@ -355,7 +355,7 @@ fn a_replica_of_a_group_says_all_that_the_group_needs() {
         errors.to_string().replace(path, "FILE")
     };
     expect![[r#"
-        5 faults in the settings
+        5 errors in the settings
           --cluster-advertise: is not given: a replica of a group must say at which HOST:PORT the others reach it
           --cluster-ca-file: is not given: a replica of a group needs the CA of its peers
           --cluster-cert-file: is not given: a replica of a group needs a certificate to show to its peers
@@ -363,7 +363,7 @@ fn a_replica_of_a_group_says_all_that_the_group_needs() {
           --etcd-servers: is not given: a group of replicas shares an etcd; the embedded store serves one replica"#]]
     .assert_eq(&show("--cluster-peers=a:1"));
     expect![[r#"
-        5 faults in the settings
+        5 errors in the settings
           --cluster-name: "Blue": give a DNS name, such as trireme or blue.example
           --cluster-listen: "7443": give HOST:PORT
           --cluster-peers: "a:1,b": give HOST:PORT of each first member, separated by commas
@@ -373,7 +373,7 @@ fn a_replica_of_a_group_says_all_that_the_group_needs() {
         "{files} --cluster-name=Blue --cluster-listen=7443 --cluster-peers=a:1,b --cluster-advertise=0.0.0.0:1"
     )));
     expect![[r#"
-        2 faults in the settings
+        2 errors in the settings
           --cluster-cert-file: "FILE": goes with --cluster-key-file, which is not given
           --cluster-cert-file: "FILE": goes with --cluster-peers or --cluster-advertise only, and none is given"#]]
     .assert_eq(&show(&format!("--cluster-cert-file={path}")));
@@ -460,7 +460,7 @@ fn all_that_is_wrong_with_pki_init_is_told() {
          http://h --cluster-name A --service-cluster-ip-range 10.0.0.1/8",
         &[],
         expect![[r#"
-            7 faults in the settings
+            7 errors in the settings
               --replica: "a": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
               --replica: "monitoring=h": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
               --replica: "b=i": give NAME=HOST[,HOST…]: a DNS label of its own, and the names or addresses that clients and the load balancer reach the replica at
@@ -485,7 +485,7 @@ fn all_that_is_wrong_with_pki_init_is_told() {
         "trireme pki init --dir d --replica a=h --sever https://h",
         &[],
         expect![[r#"
-            1 fault in the settings
+            1 error in the settings
               command line: unexpected argument '--sever' found
 
               tip: a similar argument exists: '--server'

@@ -81,7 +81,7 @@ async fn check(path: &str, takes_ms: u64, expected: Expect) {
     expected.assert_eq(logged(&Fixture::new(), request, takes_ms).await.trim_start());
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_slow_request_is_told_of_once_with_its_steps() {
     let path = "/apis/apps/v1/namespaces/n/deployments/d/scale?limit=5&labelSelector=a%3Db";
     check(path, 500, expect![[r#"
@@ -92,21 +92,21 @@ async fn a_slow_request_is_told_of_once_with_its_steps() {
     "#]]).await;
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn a_fast_request_and_a_watch_are_not_told_of() {
     check("/api/v1/pods", 499, expect![[r#""#]]).await;
     check("/api/v1/pods?watch=1", 100_000, expect![[r#""#]]).await;
     check("/api/v1/namespaces/n/pods/p/log", 100_000, expect![[r#""#]]).await;
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn without_a_threshold_nothing_is_told() {
     let mut fixture = Fixture::new();
     fixture.state.slow_request = None;
     assert_eq!(logged(&fixture, request("/version", None), 100_000).await, "");
 }
 
-#[tokio::test]
+#[actix_web::test]
 async fn secrets_of_a_request_are_not_told() {
     let secrets = "access_token=hidden&token=hidden&X-Amz-Signature=hidden&limit=1";
     let request = request(&format!("/api/v1/pods?{secrets}"), Some("admin"))
