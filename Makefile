@@ -2,7 +2,7 @@
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test fuzz flaky verify fix bench chaos images tools
+.PHONY: run test fuzz flaky verify schema fix bench chaos images tools
 
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
@@ -13,8 +13,8 @@ run:
 	cargo build --release --locked -p trireme
 	exec target/release/trireme serve $(ARGS)
 
-# The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated facts. What is
-# built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
+# The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated schema data.
+# What is built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
 verify:
 	scripts/install-tools build verify
 	cargo fmt --all --check
@@ -24,8 +24,14 @@ verify:
 	scripts/check-words
 	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
-	cargo build --workspace --locked --bin schema-facts
-	target/debug/schema-facts --check
+	cargo clippy --workspace --features trireme-schema/generate --bin schema-generate --locked -- -D warnings
+	cargo build --workspace --features trireme-schema/generate --bin schema-generate --locked
+	target/debug/schema-generate --check
+
+# Makes the generated files under src/schema/data anew; see PROVENANCE.md there. Nothing else compiles the generator but `verify`.
+schema:
+	cargo build --workspace --features trireme-schema/generate --bin schema-generate --locked
+	target/debug/schema-generate
 
 # Every test; those that start servers use the debug build made here. Then each fuzz target, always from the same random
 # numbers on: what fails is to be blamed on a change.

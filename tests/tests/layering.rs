@@ -104,7 +104,7 @@ const LIBRARIES: &[(&str, &[&str], &str)] = &[
     (
         "k8s-openapi",
         &["schema"],
-        "it takes a minute to build; schema turns it into data for all",
+        "it takes a minute to build; schema has it as data for all, and only its generator is built with it",
     ),
     (
         "crate cel",

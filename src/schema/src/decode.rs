@@ -1,4 +1,4 @@
-//! Reads the lines in which `build.rs` wrote the structure of all types.
+//! Reads the lines in which `schema-generate` wrote the structure of all types.
 //!
 //! A type is a line `=NAME TAB FLAGS` (`a`: atomic), followed by its fields in declaration order:
 //! `NAME TAB TAG TAB PRESENCE TAB REQUIRED TAB SHAPE TAB PATCH TAB KEY TAB DEFAULT`.
@@ -15,7 +15,7 @@ use crate::short_name;
 /// Builds the table of all built-in types.
 ///
 /// # Panics
-/// If the text was not made by this crate's `build.rs`.
+/// If the text was not made by `schema-generate`.
 pub(crate) fn type_table(text: &str) -> TypeTable {
     let mut table = TypeTable::default();
     let ids: Vec<TypeId> = headers(text).map(|(name, _)| table.declare(name)).collect();
@@ -31,7 +31,8 @@ pub(crate) fn type_table(text: &str) -> TypeTable {
                 }),
             );
         } else if let Some(ty) = &mut current {
-            ty.fields.push(field(line, &ids).expect("build.rs wrote this line"));
+            ty.fields
+                .push(field(line, &ids).expect("schema-generate wrote this line"));
         }
     }
     define(&mut table, current);

@@ -9,13 +9,13 @@ static DEFINITIONS: LazyLock<Object> = LazyLock::new(|| {
     let mut json = Vec::new();
     ZlibDecoder::new(packed_definitions())
         .read_to_end(&mut json)
-        .expect("build.rs packed the definitions");
-    serde_json::from_slice(&json).expect("build.rs wrote the definitions as JSON")
+        .expect("schema-generate packed the definitions");
+    serde_json::from_slice(&json).expect("schema-generate wrote the definitions as JSON")
 });
 
 /// The OpenAPI definitions as they are packed.
 pub fn packed_definitions() -> &'static [u8] {
-    include_bytes!(concat!(env!("OUT_DIR"), "/definitions.json.z"))
+    include_bytes!("../data/definitions.json.z")
 }
 
 /// The OpenAPI definitions by name. A `$ref` in them is the bare name of another definition.

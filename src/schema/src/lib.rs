@@ -1,7 +1,7 @@
 //! The built-in kinds as data: their types, their descriptions, and the resources that serve them.
 //!
-//! Everything here was worked out at build time from k8s-openapi's schemas and the files under `data`; see
-//! `build.rs`. Used by the strategies, by discovery and by OpenAPI.
+//! Everything here is read from the files under `data`, some of which `schema-generate` makes from k8s-openapi's schemas;
+//! see `data/PROVENANCE.md`. Used by the strategies, by discovery and by OpenAPI.
 
 mod decode;
 mod definitions;
@@ -19,7 +19,7 @@ pub use read_resources::{resource, resources, type_name};
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
 
 static TYPES: LazyLock<Arc<TypeTable>> = LazyLock::new(|| {
-    let mut table = decode::type_table(include_str!(concat!(env!("OUT_DIR"), "/types.txt")));
+    let mut table = decode::type_table(include_str!("../data/types.txt"));
     decode::name_go_types(&mut table, include_str!("../data/go-types.txt"));
     Arc::new(table)
 });

@@ -10,7 +10,7 @@ use super::{Manifest, OUTSIDE, ROOMS, ROOT, Usage, manifests, rust_files};
 const UNNAMED: &[(&str, &str, &str)] = &[(
     "schema",
     "k8s-pb",
-    "its sources are what schema-facts reads; never compiled",
+    "its sources are what schema-generate reads; never compiled",
 )];
 
 /// The declared dependencies of a crate that none of its sources names.

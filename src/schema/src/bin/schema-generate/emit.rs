@@ -4,21 +4,18 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::{Value, json};
+use trireme_schema::short_name;
 
 use crate::facts::{Facts, FieldFacts};
 
-/// The last three parts of an OpenAPI name.
-pub(crate) fn short_name(name: &str) -> &str {
-    name.rmatch_indices('.').nth(2).map_or(name, |(at, _)| &name[at + 1..])
+/// The definitions that are structs.
+pub(crate) fn structs(definitions: &BTreeMap<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    definitions.iter().filter(|(name, body)| is_struct(name, body))
 }
 
 /// The lines of all struct types; also adds extensions and defaults to `definitions`.
 pub(crate) fn structure(definitions: &mut BTreeMap<String, Value>, facts: &mut Facts) -> String {
-    let structs: Vec<String> = definitions
-        .iter()
-        .filter(|(name, body)| is_struct(name, body))
-        .map(|(name, _)| name.clone())
-        .collect();
+    let structs: Vec<String> = structs(definitions).map(|(name, _)| name.clone()).collect();
     let places = structs
         .iter()
         .enumerate()

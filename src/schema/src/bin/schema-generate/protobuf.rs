@@ -1,8 +1,5 @@
-//! Makes `data/facts.txt`, the facts about fields that OpenAPI schemas do not carry, out of the doc comments and
-//! `prost` attributes of k8s-pb.
-//!
-//! `schema-facts [--check] [--source DIR]` writes the file, or compares it and fails if it differs. Without `--source`
-//! it asks cargo where k8s-pb lies.
+//! Makes the facts about fields that OpenAPI schemas do not carry out of the doc comments and `prost` attributes of
+//! k8s-pb.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,13 +7,16 @@ use std::{
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::Command,
 };
 
-use trireme_schema as data;
+use serde_json::Value;
+use trireme_schema::short_name;
+
+use crate::emit;
 
 const HEADER: &str = "\
-# What the protobuf definitions of Kubernetes 1.35 say of each field beyond its schema. Made by schema-facts; do not edit.
+# What the protobuf definitions of Kubernetes 1.35 say of each field beyond its schema. Made by schema-generate; do not edit.
 # TYPE [struct=atomic]
 #  FIELD TAG [list=atomic|set|map:KEYS] [map=atomic] [patch=STRATEGIES] [key=MERGEKEY] [default=JSON]
 # A tag a.b belongs to a field of the struct with tag a that Go embeds.
@@ -39,38 +39,12 @@ struct MessageField {
 
 type Messages = HashMap<String, Message>;
 
-fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("schema-facts: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (mut check, mut source) = (false, None);
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--check" => check = true,
-            "--source" => source = arguments.next().map(PathBuf::from),
-            other => return Err(format!("unknown argument {other}").into()),
-        }
-    }
+/// The file of facts about the struct types among `definitions`. Without `source` it asks cargo where k8s-pb lies.
+pub(crate) fn facts(definitions: &BTreeMap<String, Value>, source: Option<PathBuf>) -> Result<String, Box<dyn Error>> {
     let source = source.map_or_else(locate, Ok)?;
     let mut messages = Messages::new();
     read_folder(&source.join("src"), &mut Vec::new(), &mut messages)?;
-    let facts = render(&messages);
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/facts.txt");
-    if !check {
-        return Ok(fs::write(target, facts)?);
-    }
-    if fs::read_to_string(&target)? != facts {
-        return Err("data/facts.txt differs from k8s-pb; run `cargo run -p trireme-schema --bin schema-facts`".into());
-    }
-    Ok(())
+    Ok(render(definitions, &messages))
 }
 
 /// Asks cargo for the folder of k8s-pb, which is a dependency under a feature that nothing enables.
@@ -161,16 +135,17 @@ fn innermost(ty: &str) -> String {
     ty.rsplit("::").next().unwrap_or(ty).to_owned()
 }
 
-fn render(messages: &Messages) -> String {
+fn render(definitions: &BTreeMap<String, Value>, messages: &Messages) -> String {
     let mut out = HEADER.to_owned();
-    let mut types: Vec<_> = data::type_table().iter().collect();
-    types.sort_by_key(|ty| data::short_name(&ty.name));
-    for ty in types {
-        let short = data::short_name(&ty.name);
-        let names: BTreeMap<String, &str> = ty
-            .fields
-            .iter()
-            .map(|field| (plain(&field.name), field.name.as_str()))
+    let mut types: Vec<_> = emit::structs(definitions).collect();
+    types.sort_by_key(|(name, _)| short_name(name));
+    for (name, body) in types {
+        let short = short_name(name);
+        let names: BTreeMap<String, &str> = body["properties"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(field, _)| (plain(field), field.as_str()))
             .collect();
         let mut lines = Vec::new();
         if let Some(message) = short
