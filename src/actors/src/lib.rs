@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | a mailbox capacity does not bound the mailbox | [`Handle`] takes a permit in front; none is [`AskError::Overloaded`] |
 //! | a supervisor does not survive a panic | [`ActorSystem::spawn`] takes a factory; a panic ends in a fresh instance |
-//! | `run_interval` starves behind a busy mailbox | [`Tasks::every`] with [`Notes::ticker`] |
+//! | `run_interval` starves behind a busy mailbox | [`Owned::start_timer`]: a task of its own, and a place of its own in front of the mailbox |
 //! | a busy actor starves its neighbours on the arbiter | an actor yields after a bounded number of turns |
 //! | handlers that await interleave | [`Receive::receive`] is synchronous; I/O goes through [`Turn::detach`] |
 //! | cycles of asks hang | [`topology`]: asks go down in rank only, checked when a handle is given out |

@@ -94,7 +94,7 @@ impl Tasks {
     }
 
     /// Calls `tick` every `period`, the first time after one period. A late tick is not made up for. `tick` must not
-    /// block; for an actor it is a [`Notes::ticker`](crate::Notes::ticker).
+    /// block; an actor has its timers from [`Owned::start_timer`](crate::Owned::start_timer).
     pub fn every(
         &self,
         name: impl Into<Cow<'static, str>>,

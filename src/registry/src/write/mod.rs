@@ -1,7 +1,7 @@
 //! Writes: from a decoded request to a committed object.
 //!
 //! Every write, from a client, through a subresource or from the server itself, is one
-//! [`WriteRequest`](crate::admission::WriteRequest) and passes the stages of [`stages`] in one order:
+//! [`WriteRequest`] and passes the stages of [`stages`] in one order:
 //!
 //! ```text
 //!  create   decode ─ default ─ convert ──────────────┐

@@ -6,7 +6,8 @@
 //! once. How a write bears being tried twice is the matter of [`transaction`](super::transaction).
 //!
 //! What a member hands on to a leader that is gone is never answered, while an etcd that is merely slow answers in the
-//! end. So attempts are patient, and end early when the [scout](super::scout) says that there was an election:
+//! end. So attempts are patient, and end early when the [leader probe](super::leader_probe) says that there was an
+//! election:
 //!
 //! ```text
 //!  leader freezes          a follower stands for election after 1 to 2 s
