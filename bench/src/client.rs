@@ -13,7 +13,7 @@ use crate::target::Target;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const MERGE_PATCH: HeaderValue = HeaderValue::from_static("application/merge-patch+json");
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme-bench/", env!("CARGO_PKG_VERSION")));
-/// What Go's client allows a server to send ahead on one stream.
+/// The HTTP/2 stream window of Go's client.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 /// Go's client sets almost no limit for a connection; this is as good as none for what is measured here.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;

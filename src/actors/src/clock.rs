@@ -91,7 +91,7 @@ struct Manual {
     elapsed: watch::Sender<Duration>,
     /// What the wall shows, and how much had elapsed when it was set to that.
     wall: RwLock<(SystemTime, Duration)>,
-    /// How many sleeps under way end at each moment.
+    /// The number of sleeps under way by the moment at which they end.
     sleeps: watch::Sender<BTreeMap<Instant, usize>>,
 }
 

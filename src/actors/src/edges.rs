@@ -14,11 +14,11 @@ use crate::topology::{ActorKind, Caller, Entry, Verb};
 /// A use of a handle: the caller, the actor that was called, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Who holds the handle.
+    /// The holder of the handle.
     pub caller: Caller,
-    /// Whose handle it is.
+    /// The actor behind the handle.
     pub callee: ActorKind,
-    /// How it was used.
+    /// Ask or note.
     pub verb: Verb,
 }
 

@@ -248,7 +248,7 @@ impl<A: Actor> Notes<A> {
         self.shared.enqueue(message, Reply::unawaited(Some(permit)))
     }
 
-    /// What a timer calls at each tick, see [`Owned::start_timer`]. A timer has a place of its own in
+    /// Makes the function that a timer calls at each tick, see [`Owned::start_timer`]. A timer has a place of its own in
     /// front of the mailbox, so a flood cannot starve it; a tick that finds the last one still waiting merges with it.
     pub(crate) fn ticker<M>(&self, tick: impl Fn() -> M + Send + 'static) -> impl FnMut() + Send + 'static
     where

@@ -88,7 +88,7 @@ pub struct Timer {
     pub reason: &'static str,
 }
 
-/// How a caller uses its handle.
+/// A use of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// It waits for a reply.
@@ -166,9 +166,9 @@ pub enum TopologyError {
     Undeclared {
         /// Who wants the handle.
         caller: Caller,
-        /// Whose handle it is.
+        /// The actor behind the handle.
         callee: ActorKind,
-        /// What the caller wants to do.
+        /// The use that the table does not declare.
         verb: Verb,
     },
     /// The timer is not in the table.

@@ -80,7 +80,7 @@ pub struct ActorSnapshot {
 /// The live figures behind an [`ActorSnapshot`], shared by handle, shell and supervisor.
 pub(crate) struct Vitals {
     pub(crate) entry: &'static Entry,
-    /// Who has asked and noted the actors of this kind.
+    /// The uses of handles of this kind of actor so far.
     pub(crate) edges: Arc<Edges>,
     pub(crate) instance: String,
     pub(crate) clock: Clock,

@@ -74,7 +74,7 @@ pub struct Decision {
     pub allowed: bool,
     /// Why.
     pub reason: String,
-    /// What went wrong, if something did.
+    /// The error of the check, if it had one.
     pub error: Option<String>,
 }
 

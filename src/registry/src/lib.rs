@@ -23,6 +23,9 @@ mod known_kinds;
 pub mod list_options;
 mod own_objects;
 pub mod posted;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod protobuf_fields;
 mod read_index;
 mod reads;
 mod registry;

@@ -5,7 +5,7 @@ use crate::{
     value::{Map, Value},
 };
 
-/// What a call costs, as far as it is known before it is made.
+/// The cost of a call, as far as it is known before it is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Cost {
     /// So much.
