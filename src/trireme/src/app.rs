@@ -22,7 +22,7 @@ use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fence
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
 
 use crate::duties::Duties;
-use crate::first_namespaces::FirstNamespaces;
+use crate::first_objects::FirstObjects;
 use crate::group::{GroupError, Membership};
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
@@ -53,7 +53,7 @@ pub(crate) struct App {
     store: Arc<dyn Storage>,
     membership: Option<Membership>,
     director: DirectorHandle,
-    namespaces: FirstNamespaces,
+    first_objects: [FirstObjects; 2],
     views: Views,
     edge: Running,
     spans: Option<OtlpSpans>,
@@ -161,9 +161,12 @@ impl App {
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
         let group = membership.as_ref().map(|membership| membership.group().clone());
-        let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
+        let namespaces = resources::registry(&director, "", "namespaces")?;
+        let namespaces = FirstObjects::namespaces(&system, &namespaces, group.clone());
+        let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let views = Views::of([namespaces.view()]);
+        let own = [namespaces.view(), bootstrap_roles.view()];
+        let views = Views::of(own.into_iter().chain(served.authorization.views()));
         let replicas = Observed::start(
             &system,
             Facts {
@@ -180,10 +183,11 @@ impl App {
                 tokens: &tokens,
             },
             &system,
-            &director,
+            &served,
             front::Watched {
                 store: probe.clone(),
                 namespaces: namespaces.clone(),
+                bootstrap_roles: bootstrap_roles.clone(),
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
@@ -209,7 +213,7 @@ impl App {
             store,
             membership,
             director,
-            namespaces,
+            first_objects: [namespaces, bootstrap_roles],
             views,
             edge,
             spans,
@@ -268,7 +272,8 @@ impl App {
     }
 
     async fn until_ready(&self) {
-        while !self.director.is_ready() || self.views.check().is_err() || self.namespaces.check().is_err() {
+        let waits = |first: &FirstObjects| first.check().is_err();
+        while !self.director.is_ready() || self.views.check().is_err() || self.first_objects.iter().any(waits) {
             self.clock.sleep(READINESS_POLL).await;
         }
     }

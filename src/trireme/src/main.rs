@@ -1,11 +1,12 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod authorization;
 mod cluster;
 mod compaction;
 mod components;
 mod duties;
-mod first_namespaces;
+mod first_objects;
 mod front;
 mod group;
 mod lifecycle;
