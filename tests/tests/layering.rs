@@ -233,7 +233,6 @@ const CYCLIC: &[(&str, usize)] = &[
     ("auth", 2),
     ("duties", 3),
     ("cluster", 5),
-    ("kinds", 16),
     ("edge", 9),
     ("trireme", 6),
     ("chaos", 2),
