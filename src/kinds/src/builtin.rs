@@ -371,6 +371,29 @@ mod tests {
     }
 
     #[test]
+    fn every_column_is_described() {
+        let (_dir, settings) = settings();
+        for definition in resources(&settings).iter().chain(&virtual_resources()) {
+            let scales = definition.subresources.iter().filter_map(|part| part.columns.as_ref());
+            for column in scales
+                .flat_map(|columns| columns.iter())
+                .chain(definition.columns.iter())
+            {
+                let description = (column.description)();
+                // Kubernetes looks this one up in the wrong type.
+                let is_lost = *definition.resource.resource == *"runtimeclasses" && *column.name == *"Handler";
+                assert_eq!(
+                    description.is_empty(),
+                    is_lost,
+                    "{} {}",
+                    definition.resource,
+                    column.name
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_put_to_a_free_name_creates_these_kinds_only() {
         let (_dir, settings) = settings();
         let mut created: Vec<String> = resources(&settings)
