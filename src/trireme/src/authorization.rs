@@ -7,7 +7,7 @@ use trireme_actors::ActorSystem;
 use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, RbacAuthorizer};
 use trireme_registry::{PublishedSurface, Readiness};
 
-use crate::settings::{Mode, Settings};
+use crate::settings::{ModeName, Settings};
 
 /// The authorizers. Cheap to clone.
 #[derive(Clone)]
@@ -23,9 +23,9 @@ impl Authorization {
         // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
         let rbac = RbacAuthorizer::start(system, served);
         let modes = settings.authorization.iter().map(|mode| match mode {
-            Mode::AlwaysAllow => AuthorizationMode::of(AlwaysAllow),
-            Mode::AlwaysDeny => AuthorizationMode::of(AlwaysDeny),
-            Mode::Rbac => AuthorizationMode::of(rbac.clone()),
+            ModeName::AlwaysAllow => AuthorizationMode::of(AlwaysAllow),
+            ModeName::AlwaysDeny => AuthorizationMode::of(AlwaysDeny),
+            ModeName::Rbac => AuthorizationMode::of(rbac.clone()),
         });
         Self {
             chain: Arc::new(AuthorizerChain::new(modes.collect())),

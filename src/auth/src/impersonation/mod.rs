@@ -16,7 +16,7 @@ use std::{
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
-use self::modes::{MODES, Mode};
+use self::modes::{ImpersonationMode, MODES};
 use crate::authorizer::{AuthorizationRequest, Authorizer};
 
 /// Users of whom the mode is remembered; more start anew.
@@ -38,7 +38,7 @@ pub struct ImpersonatedRequest<'a> {
 /// Says who may act as whom.
 pub struct Impersonator {
     authorizer: Arc<dyn Authorizer>,
-    last_modes: Mutex<HashMap<String, Mode>>,
+    last_modes: Mutex<HashMap<String, ImpersonationMode>>,
 }
 
 impl Impersonator {
@@ -74,12 +74,12 @@ impl Impersonator {
         Err(refused.unwrap_or_else(|| ApiError::internal("all impersonation modes failed")))
     }
 
-    fn last_mode(&self, user: &str) -> Option<Mode> {
+    fn last_mode(&self, user: &str) -> Option<ImpersonationMode> {
         let modes = self.last_modes.lock().unwrap_or_else(PoisonError::into_inner);
         modes.get(user).copied()
     }
 
-    fn remember(&self, user: &str, mode: Mode) {
+    fn remember(&self, user: &str, mode: ImpersonationMode) {
         let mut modes = self.last_modes.lock().unwrap_or_else(PoisonError::into_inner);
         if modes.len() >= REMEMBERED {
             modes.clear();

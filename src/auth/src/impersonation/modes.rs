@@ -27,7 +27,7 @@ const MANY: usize = 4;
 
 /// A way to impersonate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum ImpersonationMode {
     /// A service account as the node that its pod runs on.
     AssociatedNode,
     /// As any node.
@@ -41,23 +41,23 @@ pub(super) enum Mode {
 }
 
 /// In the order in which they are tried.
-pub(super) const MODES: [Mode; 5] = [
-    Mode::AssociatedNode,
-    Mode::ArbitraryNode,
-    Mode::ServiceAccount,
-    Mode::UserInfo,
-    Mode::Legacy,
+pub(super) const MODES: [ImpersonationMode; 5] = [
+    ImpersonationMode::AssociatedNode,
+    ImpersonationMode::ArbitraryNode,
+    ImpersonationMode::ServiceAccount,
+    ImpersonationMode::UserInfo,
+    ImpersonationMode::Legacy,
 ];
 
 /// The questions of one mode about one requestor.
 struct Questions<'a> {
-    mode: Mode,
+    mode: ImpersonationMode,
     verb: String,
     requestor: &'a UserInfo,
     authorizer: &'a dyn Authorizer,
 }
 
-impl Mode {
+impl ImpersonationMode {
     fn name(self) -> &'static str {
         match self {
             Self::AssociatedNode => "associated-node",
@@ -128,7 +128,7 @@ fn without_extra_values(requestor: &UserInfo) -> UserInfo {
 
 /// What the questions are about.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct ImpersonationRight<'a> {
     group: &'a str,
     resource: &'a str,
     subresource: &'a str,
@@ -136,7 +136,7 @@ struct Asked<'a> {
     name: &'a str,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ImpersonationRight<'a> {
     fn request(self) -> AuthorizationRequest<'a> {
         AuthorizationRequest::Resource {
             group: self.group,
@@ -165,18 +165,18 @@ impl Questions<'_> {
         }
     }
 
-    async fn may(&self, asked: Asked<'_>) -> Result<(), ApiError> {
+    async fn may(&self, asked: ImpersonationRight<'_>) -> Result<(), ApiError> {
         self.ask(&self.verb, asked.request(), "").await
     }
 
-    async fn refuse(&self, asked: Asked<'_>, why: &str) -> Result<(), ApiError> {
+    async fn refuse(&self, asked: ImpersonationRight<'_>, why: &str) -> Result<(), ApiError> {
         self.ask(&self.verb, asked.request(), why).await
     }
 
     /// What is asked about users and groups; other facts always are of the group of authentication.
-    fn about<'n>(&self, resource: &'n str, name: &'n str) -> Asked<'n> {
+    fn about<'n>(&self, resource: &'n str, name: &'n str) -> ImpersonationRight<'n> {
         let is_old = !self.mode.is_constrained() && matches!(resource, "users" | "groups" | "serviceaccounts");
-        Asked {
+        ImpersonationRight {
             group: if is_old { "" } else { AUTHENTICATION },
             resource,
             subresource: "",
@@ -212,12 +212,12 @@ impl Questions<'_> {
                 *groups = vec![SERVICE_ACCOUNTS.to_owned(), format!("{SERVICE_ACCOUNTS}:{namespace}")];
             }
             let asked = self.about("serviceaccounts", account);
-            return self.may(Asked { namespace, ..asked }).await;
+            return self.may(ImpersonationRight { namespace, ..asked }).await;
         }
         match node_name(name).filter(|_| self.mode.is_constrained()) {
             Some(node) => {
                 *groups = vec![NODES.to_owned()];
-                let any = self.mode == Mode::AssociatedNode;
+                let any = self.mode == ImpersonationMode::AssociatedNode;
                 self.may(self.about("nodes", if any { "*" } else { node })).await
             }
             None => self.may(self.about("users", name)).await,
@@ -251,7 +251,7 @@ impl Questions<'_> {
                 return self.refuse(asked, &why).await;
             }
             let values: usize = extra.values().map(Vec::len).sum();
-            let of_all = Asked {
+            let of_all = ImpersonationRight {
                 subresource: "*",
                 name: "*",
                 ..asked
@@ -262,7 +262,7 @@ impl Questions<'_> {
         }
         for (subresource, values) in extra {
             for name in values {
-                self.may(Asked {
+                self.may(ImpersonationRight {
                     subresource,
                     name,
                     ..asked

@@ -29,7 +29,7 @@ pub(super) enum SubjectKey {
 
 /// A subject of a binding.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct CompiledSubject {
     pub(super) key: SubjectKey,
     /// As reasons show it: `Group "dev"`.
     shown: String,
@@ -37,13 +37,13 @@ pub(super) struct Subject {
 
 /// A RoleBinding or a ClusterRoleBinding.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(super) struct CompiledBinding {
     /// Its key; with a namespace that of a RoleBinding.
     pub(super) key: ItemKey,
     pub(super) namespace: Arc<str>,
     name: String,
     pub(super) role: RoleRef,
-    pub(super) subjects: Vec<Subject>,
+    pub(super) subjects: Vec<CompiledSubject>,
 }
 
 impl RoleRef {
@@ -79,7 +79,7 @@ impl RoleRef {
     }
 }
 
-impl Subject {
+impl CompiledSubject {
     /// A subject of a binding in `namespace`; `None` for one that nobody can be.
     fn of(subject: &Value, namespace: &str) -> Option<Self> {
         let text = |field: &str| subject[field].as_str().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Subject {
     }
 }
 
-impl Binding {
+impl CompiledBinding {
     /// Compiles a binding.
     pub(super) fn compile(key: &ItemKey, object: &Value) -> Self {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
@@ -127,7 +127,9 @@ impl Binding {
             namespace: namespace.into(),
             name: name.to_owned(),
             role: RoleRef::of(object, namespace),
-            subjects: subjects.filter_map(|subject| Subject::of(subject, namespace)).collect(),
+            subjects: subjects
+                .filter_map(|subject| CompiledSubject::of(subject, namespace))
+                .collect(),
         }
     }
 

@@ -7,23 +7,23 @@ use serde_json::Value;
 use trireme_machinery::policy_rule::PolicyRule;
 use trireme_registry::{Fold, Item, ItemKey};
 
-use super::compiled::{Binding, RoleRules, SubjectKey};
+use super::compiled::{CompiledBinding, RoleRules, SubjectKey};
 
 /// The sources of the view, in the order of its numbers.
 pub(super) const SOURCES: [&str; 4] = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
 const CLUSTER_ROLES: usize = 0;
 const ROLES: usize = 2;
 
-/// Bindings in the order of their keys.
-pub(super) type Bindings = OrdMap<ItemKey, Arc<Binding>>;
+/// BindingsByKey in the order of their keys.
+pub(super) type BindingsByKey = OrdMap<ItemKey, Arc<CompiledBinding>>;
 
 /// The bindings that name one subject.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Grants {
     /// ClusterRoleBindings.
-    pub(super) cluster: Bindings,
+    pub(super) cluster: BindingsByKey,
     /// RoleBindings by namespace.
-    pub(super) namespaced: HashMap<Arc<str>, Bindings>,
+    pub(super) namespaced: HashMap<Arc<str>, BindingsByKey>,
 }
 
 /// Roles and bindings. Persistent: a clone costs nothing, and a change touches the subjects of one binding.
@@ -43,7 +43,7 @@ impl RbacPolicy {
         }
     }
 
-    fn add(&mut self, binding: &Arc<Binding>) {
+    fn add(&mut self, binding: &Arc<CompiledBinding>) {
         for subject in &binding.subjects {
             let (index, name) = self.index_mut(&subject.key);
             let grants = index.entry(name).or_default();
@@ -55,7 +55,7 @@ impl RbacPolicy {
         }
     }
 
-    fn forget(&mut self, binding: &Binding) {
+    fn forget(&mut self, binding: &CompiledBinding) {
         for subject in &binding.subjects {
             let (index, name) = self.index_mut(&subject.key);
             let Some(grants) = index.get_mut(&name) else { continue };
@@ -79,7 +79,7 @@ impl RbacPolicy {
 pub(super) struct PolicyFold {
     policy: RbacPolicy,
     /// The bindings that are in the index, by source and key.
-    bindings: StdHashMap<(usize, ItemKey), Arc<Binding>>,
+    bindings: StdHashMap<(usize, ItemKey), Arc<CompiledBinding>>,
 }
 
 impl PolicyFold {
@@ -94,7 +94,7 @@ impl PolicyFold {
                 self.policy.roles.insert(key.clone(), rules);
             }
             _ => {
-                let binding = Arc::new(Binding::compile(key, object));
+                let binding = Arc::new(CompiledBinding::compile(key, object));
                 self.remove(source, key);
                 self.policy.add(&binding);
                 self.bindings.insert((source, key.clone()), binding);

@@ -7,8 +7,8 @@ use trireme_machinery::policy_rule::PolicyRule;
 use trireme_registry::request::UserInfo;
 
 use super::{
-    compiled::{Binding, RoleRef, RoleRules},
-    policy::{Bindings, Grants, RbacPolicy},
+    compiled::{CompiledBinding, RoleRef, RoleRules},
+    policy::{BindingsByKey, Grants, RbacPolicy},
 };
 use crate::rules::aggregate;
 
@@ -16,7 +16,7 @@ use crate::rules::aggregate;
 pub(super) enum Granted<'a> {
     /// The rules of its role.
     Rules {
-        binding: &'a Binding,
+        binding: &'a CompiledBinding,
         rules: &'a [PolicyRule],
     },
     /// Nothing, for there is no such role.
@@ -51,7 +51,7 @@ impl RbacPolicy {
             .map(|binding| self.granted_by(binding))
     }
 
-    fn granted_by<'a>(&'a self, binding: &'a Binding) -> Granted<'a> {
+    fn granted_by<'a>(&'a self, binding: &'a CompiledBinding) -> Granted<'a> {
         match self.rules_of_role(&binding.role) {
             Some(rules) => Granted::Rules { binding, rules },
             None => Granted::NoRole(&binding.role),
@@ -83,7 +83,7 @@ impl RbacPolicy {
     }
 }
 
-fn in_namespace<'a>(namespaced: &'a HashMap<Arc<str>, Bindings>, namespace: &str) -> Option<&'a Bindings> {
+fn in_namespace<'a>(namespaced: &'a HashMap<Arc<str>, BindingsByKey>, namespace: &str) -> Option<&'a BindingsByKey> {
     // Most subjects have none, and asking costs a hash.
     (!namespaced.is_empty()).then(|| namespaced.get(namespace)).flatten()
 }

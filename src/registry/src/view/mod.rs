@@ -62,18 +62,18 @@ pub trait Fold: Send + 'static {
 pub struct View<T> {
     name: Arc<str>,
     published: Arc<Published<T>>,
-    sources: Sources,
+    sources: ViewSources,
 }
 
 /// The readers of a view's sources, once they are served.
-type Sources = Arc<ArcSwapOption<Vec<Reader>>>;
+type ViewSources = Arc<ArcSwapOption<Vec<Reader>>>;
 
 impl<T> Clone for View<T> {
     fn clone(&self) -> Self {
         Self {
             name: Arc::clone(&self.name),
             published: Arc::clone(&self.published),
-            sources: Sources::clone(&self.sources),
+            sources: ViewSources::clone(&self.sources),
         }
     }
 }
@@ -117,9 +117,9 @@ impl<T: Send + Sync + 'static> View<T> {
         let view = Self {
             name: Arc::clone(&name),
             published: Arc::new(Published::new(fold().value(), count)),
-            sources: Sources::default(),
+            sources: ViewSources::default(),
         };
-        let (published, sources) = (Arc::clone(&view.published), Sources::clone(&view.sources));
+        let (published, sources) = (Arc::clone(&view.published), ViewSources::clone(&view.sources));
         let (task, clock) = (format!("view/{name}"), system.clock().clone());
         let _ = system.tasks().spawn_named(task, async move {
             let readers = Arc::new(readers.await);

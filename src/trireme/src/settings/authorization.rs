@@ -4,7 +4,7 @@ use super::values::list;
 
 /// One of the authorizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum ModeName {
     /// Everybody may do everything.
     AlwaysAllow,
     /// Nobody but `system:masters` may do anything.
@@ -17,7 +17,7 @@ pub(crate) enum Mode {
 pub(super) const ALLOWED: &str = "give a list of AlwaysAllow, AlwaysDeny and RBAC, each once; the others of \
     kube-apiserver are not built";
 
-impl Mode {
+impl ModeName {
     fn parse(name: &str) -> Option<Self> {
         match name {
             "AlwaysAllow" => Some(Self::AlwaysAllow),
@@ -29,8 +29,8 @@ impl Mode {
 }
 
 /// Reads the list, in the order in which they are asked.
-pub(super) fn modes(text: &str) -> Option<Vec<Mode>> {
-    let modes: Vec<Mode> = list(text).map(Mode::parse).collect::<Option<_>>()?;
-    let is_once = |mode: &Mode| modes.iter().filter(|other| *other == mode).count() == 1;
+pub(super) fn modes(text: &str) -> Option<Vec<ModeName>> {
+    let modes: Vec<ModeName> = list(text).map(ModeName::parse).collect::<Option<_>>()?;
+    let is_once = |mode: &ModeName| modes.iter().filter(|other| *other == mode).count() == 1;
     (!modes.is_empty() && modes.iter().all(is_once)).then_some(modes)
 }
