@@ -73,7 +73,7 @@ fn check(allowed: &[&'static str], wanted: &UserInfo, expected: Result<&[&str], 
     match (answer, expected) {
         (Ok(user), Ok(groups)) => assert_eq!(
             (&user.name, &user.groups),
-            (&wanted.name, &groups.to_vec().into_iter().map(str::to_owned).collect())
+            (&wanted.name, &groups.iter().map(|group| (*group).to_owned()).collect())
         ),
         (Err(error), Err(message)) => assert_eq!(error.message, message),
         (answer, expected) => panic!("{answer:?} is not {expected:?}"),
