@@ -7,13 +7,13 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::handle::Installed;
-use crate::{
-    definition::ResourceDefinition,
-    documents::{Documents, NoSchemas},
-    known_kinds::KnownKinds,
-    registry::RegistryHandle,
+use super::{
+    handle::Installed,
     virtual_resource::{ProxyBackend, VirtualResource},
+};
+use crate::{
+    definition::ResourceDefinition, documents::Documents, known_kinds::KnownKinds, openapi_fragment::NoSchemas,
+    registry::RegistryHandle,
 };
 
 /// The registry that a request for a stored resource goes to.
