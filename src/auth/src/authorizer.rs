@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, field::quote};
+use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, go_text::quote};
 use trireme_registry::request::UserInfo;
 
 use crate::authenticator::BoxFuture;

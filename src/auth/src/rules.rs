@@ -38,7 +38,7 @@ pub struct Rules {
     pub paths: Vec<PathRule>,
     /// There may be more than is listed.
     pub is_incomplete: bool,
-    /// What went wrong while they were listed.
+    /// The error that came up while they were listed.
     pub error: Option<String>,
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// Who asks, or the user in whose name he does. Nobody, before the request is authenticated.
+    /// The user who asks, or in whose name he does. Nobody, before the request is authenticated.
     pub(crate) fn user(&self) -> UserInfo {
         self.acting_user().cloned().unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::{Value, json};
 
-use crate::{Object, field::quote};
+use crate::{Object, go_text::quote};
 
 /// Stands for all verbs, groups, resources or paths.
 const ALL: &str = "*";
@@ -209,7 +209,7 @@ pub fn quote_all(texts: &[String]) -> String {
     format!("[{}]", quoted.join(" "))
 }
 
-/// What `wanted` allows and `held` does not, broken down to one verb on one resource or path each (`Covers`).
+/// The rules that `wanted` has and `held` does not cover, broken down to one verb on one resource or path each (`Covers`).
 pub fn missing_rules(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let parts = wanted.iter().flat_map(PolicyRule::break_down);
     parts

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use trireme_machinery::{
     ApiError,
-    field::{Error, Path, quote},
+    field::{Error, Path},
+    go_text::quote,
     names,
 };
 use trireme_registry::request::UserInfo;
@@ -126,7 +127,7 @@ fn without_extra_values(requestor: &UserInfo) -> UserInfo {
     }
 }
 
-/// What the questions are about.
+/// The right that is asked about.
 #[derive(Clone, Copy)]
 struct ImpersonationRight<'a> {
     group: &'a str,
@@ -173,7 +174,7 @@ impl Questions<'_> {
         self.ask(&self.verb, asked.request(), why).await
     }
 
-    /// What is asked about users and groups; other facts always are of the group of authentication.
+    /// The right to a user or group; other facts always are of the group of authentication.
     fn about<'n>(&self, resource: &'n str, name: &'n str) -> ImpersonationRight<'n> {
         let is_old = !self.mode.is_constrained() && matches!(resource, "users" | "groups" | "serviceaccounts");
         ImpersonationRight {

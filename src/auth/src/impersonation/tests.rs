@@ -1,4 +1,4 @@
-//! Who may act as whom, with an authorizer that is told what to allow.
+//! Rights to act as others, with an authorizer that is told what to allow.
 
 use std::{
     sync::Arc,

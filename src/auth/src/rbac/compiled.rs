@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{field::quote, policy_rule::PolicyRule};
+use trireme_machinery::{go_text::quote, policy_rule::PolicyRule};
 use trireme_registry::{ItemKey, request::UserInfo};
 
 /// The rules of a role.
@@ -68,7 +68,7 @@ impl RoleRef {
         }
     }
 
-    /// What is said of a role that there is not.
+    /// The error of a role that there is not.
     pub(super) fn not_found(&self) -> String {
         let (kind, name) = self.kind_and_name();
         if matches!(self, Self::Unknown { .. }) {
@@ -133,7 +133,7 @@ impl CompiledBinding {
         }
     }
 
-    /// What a reason says of the binding and of the first of its subjects that the user is.
+    /// Describes the binding and the first of its subjects that the user is, for a reason.
     pub(super) fn describe(&self, user: &UserInfo) -> String {
         let (kind, name) = match &*self.namespace {
             "" => ("ClusterRoleBinding", quote(&self.name)),

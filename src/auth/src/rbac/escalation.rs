@@ -11,7 +11,7 @@ use serde_json::Value;
 use trireme_actors::Clock;
 use trireme_machinery::{
     ApiError,
-    field::quote,
+    go_text::quote,
     policy_rule::{PolicyRule, describe_rules, missing_rules, quote_all},
 };
 use trireme_registry::{
@@ -25,7 +25,7 @@ use crate::{
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
 };
 
-/// How long a write without a deadline waits for the roles and bindings of now.
+/// Patience of a write without a deadline for the roles and bindings of now.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The check.
@@ -177,7 +177,7 @@ fn full_authority() -> [PolicyRule; 2] {
 /// Checks that a user has all of these rules.
 ///
 /// # Errors
-/// What is missing, in kube-apiserver's words.
+/// Names the missing rules in kube-apiserver's words.
 fn confirm_no_escalation(
     policy: &RbacPolicy,
     user: &UserInfo,

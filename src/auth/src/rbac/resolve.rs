@@ -12,7 +12,7 @@ use super::{
 };
 use crate::rules::aggregate;
 
-/// What a binding grants.
+/// The rights that a binding grants.
 pub(super) enum Granted<'a> {
     /// The rules of its role.
     Rules {
@@ -33,7 +33,7 @@ impl RbacPolicy {
         }
     }
 
-    /// What bindings grant a user everywhere, then in a namespace, which may be none. A binding that names the user and
+    /// The grants of bindings to a user everywhere, then in a namespace, which may be none. A binding that names the user and
     /// groups of his comes more than once.
     pub(super) fn granted_to<'a>(
         &'a self,

@@ -178,7 +178,7 @@ impl Controller for BootstrapRoles {
     }
 }
 
-/// How much of the policy is there.
+/// The progress of writing the policy into a fresh store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootstrapProgress {
     /// Objects that are there.

@@ -11,7 +11,7 @@ use crate::{exchange::Exchange, state::ChainState};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// How long the answer to a change of the rules is held back until they count here.
+/// The answer to a change of the rules is held back for at most this long until they count here.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 
 /// Lets the request pass if it may.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use actix_http::{HttpMessage, Request};
 use actix_web::http::header::{HeaderMap, HeaderName};
 use trireme_auth::ImpersonatedRequest;
-use trireme_machinery::{ApiError, field::quote};
+use trireme_machinery::{ApiError, go_text::quote};
 use trireme_registry::request::UserInfo;
 
 use super::authorization;
