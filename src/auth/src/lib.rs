@@ -6,6 +6,7 @@
 
 mod authenticator;
 mod authorizer;
+mod certificate;
 mod impersonation;
 mod issuer_documents;
 mod modes;
@@ -20,6 +21,7 @@ mod x509;
 
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
+pub use certificate::{CertificateError, CertificateIdentity};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
@@ -29,7 +31,7 @@ pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSig
 pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
-pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};
+pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;
 

@@ -2,6 +2,7 @@
 
 mod app;
 mod authorization;
+mod build_error;
 mod cluster;
 mod compaction;
 mod components;
