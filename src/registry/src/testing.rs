@@ -34,6 +34,7 @@ pub fn decode_body(
     let decoder = BodyDecoder {
         types: &info.types,
         type_id: version.type_id,
+        schema: version.schema.as_deref(),
         kind: info.kind_in(version),
         also: &[],
         known_kinds,

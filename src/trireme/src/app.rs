@@ -140,7 +140,7 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer()).await?;
+        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -163,7 +163,7 @@ impl App {
         let group = membership.as_ref().map(|membership| membership.group().clone());
         let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let views = Views::of([namespaces.view()]);
+        let views = Views::of([namespaces.view(), served.extensions.readiness()]);
         let replicas = Observed::start(
             &system,
             Facts {
