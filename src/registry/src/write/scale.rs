@@ -177,6 +177,10 @@ impl ThroughScale {
         let fields = metadata::of(&mut object);
         for name in ["uid", "resourceVersion"] {
             let given = metadata::text(&scale, name);
+            // A scale without one is of whatever version, also where objects may not be.
+            if given.is_empty() && writer.info.is_custom {
+                continue;
+            }
             metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
         }
         schema::set_path(&mut object, &writer.scale_paths()?.spec_replicas, replicas.into());
