@@ -7,11 +7,12 @@ SHELL := bash
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
 
-# Builds a release and serves with an embedded store in .trireme; flags go in ARGS.
+# Builds a server to try, optimized less than a release but sooner ready, and serves with an embedded store in .trireme; flags
+# go in ARGS.
 run:
 	scripts/install-tools build
-	cargo build --release --locked -p trireme
-	exec target/release/trireme serve $(ARGS)
+	cargo build --profile trial --locked -p trireme
+	exec target/trial/trireme serve $(ARGS)
 
 # The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated schema data.
 # What is built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::about::server_version;
-use crate::cli::Common;
 use crate::failure::Failure;
 use crate::floor;
+use crate::options::RunOptions;
 use crate::report::Report;
 use crate::server::{Server, Store};
 use crate::target::TargetArgs;
@@ -44,7 +44,7 @@ pub(crate) struct All {
     #[command(flatten)]
     target: TargetArgs,
     #[command(flatten)]
-    common: Common,
+    options: RunOptions,
 }
 
 impl All {
@@ -59,18 +59,18 @@ impl All {
                 ));
             }
         };
-        self.common.publish(&report)
+        self.options.publish(&report)
     }
 
     async fn running(&self) -> Result<Report, Failure> {
-        let target = self.target.target(self.common.wire)?;
-        let mut report = self.common.report();
+        let target = self.target.target(self.options.wire)?;
+        let mut report = self.options.report();
         report.about.insert("server", server_version(&target).await?);
         report.about.insert(
             "not measured",
             "cold start, restart and memory of many config maps: the server was running already".to_owned(),
         );
-        let mut bench = Bench::new(target, self.common.sizes(), report).await?;
+        let mut bench = Bench::new(target, self.options.sizes(), report).await?;
         for workload in ORDER {
             bench.run(workload).await?;
         }
@@ -80,8 +80,8 @@ impl All {
     }
 
     async fn started(&self, binary: PathBuf) -> Result<Report, Failure> {
-        let mut report = self.common.report();
-        let sizes = self.common.sizes();
+        let mut report = self.options.report();
+        let sizes = self.options.sizes();
         let server = self.cold_starts(&binary, sizes.starts, &mut report).await?;
         let target = server.target()?;
         report.about.insert("server", server_version(&target).await?);
@@ -105,7 +105,7 @@ impl All {
         let mut last = None;
         for _ in 0..starts.max(1) {
             drop(last.take());
-            let (server, took) = Server::start(binary, self.store, self.common.wire).await?;
+            let (server, took) = Server::start(binary, self.store, self.options.wire).await?;
             times.push(took);
             last = Some(server);
         }
@@ -128,7 +128,14 @@ impl All {
             bench.report.about.insert("floor not measured; build it", how);
             return Ok(());
         };
-        floor::of_reads(&binary, &bench.reads, self.common.wire, &bench.sizes, &mut bench.report).await
+        floor::of_reads(
+            &binary,
+            &bench.reads,
+            self.options.wire,
+            &bench.sizes,
+            &mut bench.report,
+        )
+        .await
     }
 
     fn floor_binary(&self) -> Option<PathBuf> {
@@ -141,8 +148,8 @@ impl All {
 
     /// A server of its own with many config maps: its memory, and how long it takes to come back.
     async fn many_objects(&self, binary: &Path, report: Report) -> Result<Report, Failure> {
-        let (mut server, _) = Server::start(binary, self.store, self.common.wire).await?;
-        let mut bench = Bench::new(server.target()?, self.common.sizes(), report).await?;
+        let (mut server, _) = Server::start(binary, self.store, self.options.wire).await?;
+        let mut bench = Bench::new(server.target()?, self.options.sizes(), report).await?;
         let many = bench.sizes.config_maps;
         bench.run(Workload::LoadConfigMaps).await?;
         let took = server.restart().await?;

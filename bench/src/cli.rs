@@ -1,18 +1,15 @@
 //! The command line.
 
-use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use crate::about::{machine, server_version};
+use crate::about::server_version;
 use crate::all::All;
 use crate::failure::Failure;
 use crate::floor::{self, Through};
-use crate::report::Report;
-use crate::sizes::{Size, Sizes};
-use crate::target::{TargetArgs, Wire};
+use crate::options::RunOptions;
+use crate::target::TargetArgs;
 use crate::workloads::{Bench, Workload};
 
 /// Load a Kubernetes API server and tell what it costs.
@@ -35,7 +32,7 @@ enum Command {
         #[command(flatten)]
         target: TargetArgs,
         #[command(flatten)]
-        common: Common,
+        options: RunOptions,
     },
     /// Measure a handler that does nothing: what 6.7 KB and 66.8 MB cost over both protocols
     Floor {
@@ -46,88 +43,8 @@ enum Command {
         #[arg(long, value_enum, default_value = "hyper")]
         through: Through,
         #[command(flatten)]
-        common: Common,
+        options: RunOptions,
     },
-}
-
-/// What every run is told.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct Common {
-    #[command(flatten)]
-    pub(crate) wire: Wire,
-    /// How much to do
-    #[arg(long, value_enum, default_value = "full")]
-    size: Size,
-    /// The same as --size quick
-    #[arg(long, conflicts_with = "size")]
-    quick: bool,
-    /// Measure for so many seconds, where a workload is measured by time
-    #[arg(long)]
-    seconds: Option<u32>,
-    /// Do so many operations where a workload is measured by time, and deliver so many events: two such runs against a
-    /// server under callgrind tell the instructions of one
-    #[arg(long, conflicts_with = "seconds")]
-    times: Option<u32>,
-    /// Read so many pods
-    #[arg(long)]
-    pods: Option<u32>,
-    /// Load so many config maps
-    #[arg(long)]
-    config_maps: Option<u32>,
-    /// Write all figures to this file as JSON
-    #[arg(long)]
-    json: Option<PathBuf>,
-}
-
-impl Common {
-    /// How long and how much.
-    pub(crate) fn sizes(&self) -> Sizes {
-        let mut sizes = if self.quick { Size::Quick } else { self.size }.sizes();
-        if let Some(seconds) = self.seconds {
-            sizes.window = Duration::from_secs(seconds.into());
-        }
-        if let Some(times) = self.times {
-            sizes.times = Some(times.into());
-            sizes.watched_events = times.into();
-        }
-        if let Some(pods) = self.pods {
-            sizes.pods = pods.into();
-        }
-        if let Some(config_maps) = self.config_maps {
-            sizes.config_maps = config_maps.into();
-        }
-        sizes
-    }
-
-    /// A report that knows when, where and how the run is done.
-    pub(crate) fn report(&self) -> Report {
-        let mut report = Report::default();
-        let (size, sizes) = (if self.quick { Size::Quick } else { self.size }, self.sizes());
-        let wire = match self.wire.http1 {
-            true => "HTTP/1.1, a connection a caller".to_owned(),
-            false => format!("HTTP/2, callers on {} connections", self.wire.connections),
-        };
-        report
-            .about
-            .insert("run", format!("{size:?}, windows of {:?}, {wire}", sizes.window));
-        report
-            .about
-            .insert("date", jiff::Timestamp::now().strftime("%F %R UTC").to_string());
-        report
-            .about
-            .insert("machine, shared with the load generator", machine());
-        report
-    }
-
-    /// Prints the report, and writes it where that was asked for.
-    pub(crate) fn publish(&self, report: &Report) -> Result<(), Failure> {
-        println!("{}", report.markdown());
-        if let Some(file) = &self.json {
-            let json = serde_json::to_string_pretty(report).map_err(|error| Failure::Wrong(error.to_string()))?;
-            fs::write(file, json + "\n").map_err(Failure::io(format!("write {}", file.display())))?;
-        }
-        Ok(())
-    }
 }
 
 impl Cli {
@@ -138,26 +55,26 @@ impl Cli {
             Command::Floor {
                 floor_binary,
                 through,
-                common,
+                options,
             } => {
-                let mut report = common.report();
-                floor::alone(&floor_binary, through, common.wire, &common.sizes(), &mut report).await?;
-                common.publish(&report)
+                let mut report = options.report();
+                floor::alone(&floor_binary, through, options.wire, &options.sizes(), &mut report).await?;
+                options.publish(&report)
             }
             Command::Run {
                 workloads,
                 target,
-                common,
+                options,
             } => {
-                let target = target.target(common.wire)?;
-                let mut report = common.report();
+                let target = target.target(options.wire)?;
+                let mut report = options.report();
                 report.about.insert("server", server_version(&target).await?);
-                let mut bench = Bench::new(target, common.sizes(), report).await?;
+                let mut bench = Bench::new(target, options.sizes(), report).await?;
                 for workload in workloads {
                     bench.run(workload).await?;
                 }
                 bench.delete_namespace().await?;
-                common.publish(&bench.report)
+                options.publish(&bench.report)
             }
         }
     }

@@ -18,6 +18,7 @@ mod failure;
 mod floor;
 mod measure;
 mod objects;
+mod options;
 mod report;
 mod server;
 mod sizes;

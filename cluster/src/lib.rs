@@ -7,7 +7,8 @@
 //! ```text
 //! group      what a replica does: find its group, renew, referee as leader, hand over     tasks
 //!   ├─ core        the rules: directory, leases, fence                                    values only
-//!   ├─ raft        what openraft is told: types, network, timing
+//!   ├─ network     openraft's calls to peers
+//!   ├─ raft        what openraft is told: types, timing
 //!   ├─ store       vote, log, snapshot in one redb file                                   disk
 //!   └─ transport   calls over mutual TLS                                                  network
 //! ```
@@ -18,6 +19,7 @@
 mod core;
 mod group;
 mod lease;
+mod network;
 mod raft;
 mod rpc;
 #[cfg(test)]

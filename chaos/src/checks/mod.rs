@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use self::ledger::Ledger;
 pub(crate) use self::liveness::failed;
+pub(crate) use self::resources::percentile;
 pub use self::validity::Validity;
 use crate::history::History;
 

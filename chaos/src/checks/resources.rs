@@ -6,10 +6,7 @@ use super::{
     Evidence, Violation,
     liveness::{installed, replica_samples},
 };
-use crate::{
-    history::{FaultRecord, History, Nanos, Outcome, Purpose, Verb},
-    report::percentile,
-};
+use crate::history::{FaultRecord, History, Nanos, Outcome, Purpose, Verb};
 
 /// Fewer requests say nothing about a percentile.
 const ENOUGH: usize = 100;
@@ -18,6 +15,15 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut violations = bounded(history);
     violations.extend(beside_slow_watchers(history));
     violations
+}
+
+/// The least value that so many per cent do not exceed; 0 of nothing.
+pub(crate) fn percentile(values: &mut [Nanos], per_cent: usize) -> Nanos {
+    let place = (values.len() * per_cent).div_ceil(100).saturating_sub(1);
+    if values.is_empty() {
+        return 0;
+    }
+    *values.select_nth_unstable(place).1
 }
 
 /// 29: memory within its budget, and file descriptors given back.

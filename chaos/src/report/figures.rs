@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    checks::{Violation, failed},
+    checks::{Violation, failed, percentile},
     history::{
         BALANCER, CACHED_READERS, DutySample, EventKind, FaultRecord, History, Nanos, Op, Outcome, Purpose, SECOND,
         Sample, SampleRecord, StreamEnd, Verb, WatchRecord,
@@ -331,15 +331,6 @@ fn recovery(history: &History, traffic: &[&Op], fault: Nanos) -> Option<f64> {
         .map(|steps| fault + steps * step)
         .take_while(|from| *from <= latest);
     starts.find(|from| is_good(*from)).map(|from| seconds(from - fault))
-}
-
-/// The least value that so many per cent do not exceed; 0 of nothing.
-pub(crate) fn percentile(values: &mut [Nanos], per_cent: usize) -> Nanos {
-    let place = (values.len() * per_cent).div_ceil(100).saturating_sub(1);
-    if values.is_empty() {
-        return 0;
-    }
-    *values.select_nth_unstable(place).1
 }
 
 /// The median of a figure over runs of one experiment; those that do not have it are left out.

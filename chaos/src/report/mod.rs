@@ -17,7 +17,6 @@ use std::{fmt, fs, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::figures::percentile;
 pub use self::{
     figures::{Figures, median},
     picture::picture,

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    checks::generate::generate,
+    checks::{generate::generate, percentile},
     history::{Outcome, Purpose, SECOND, SampleRecord, Verb},
 };
 

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::{is_load, percentile, seconds};
+use super::figures::{is_load, seconds};
 use crate::{
-    checks::failed,
+    checks::{failed, percentile},
     history::{History, Nanos, SampleRecord},
 };
 

@@ -12,7 +12,7 @@ use super::service::PeerService;
 use super::status::GroupObservation;
 use super::{Group, GroupConfig, Inner};
 use crate::core::fence::Timing;
-use crate::raft::network::Network;
+use crate::network::Network;
 use crate::raft::{Raft, timing};
 use crate::store::{Identity, LogStore, RaftFile, StateMachine, StoreError};
 use crate::transport::{Caller, PeerTlsError, TlsWire, Wire, serve};

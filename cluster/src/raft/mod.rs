@@ -1,6 +1,7 @@
-//! The openraft configuration of this group: its types, its network and its timing. Nothing outside the crate sees it.
+//! The openraft configuration of this group: its types and its timing. Nothing outside the crate sees it.
 
-pub(crate) mod network;
+#[cfg(test)]
+pub(crate) mod random;
 mod runtime;
 pub(crate) mod timing;
 mod types;

@@ -30,7 +30,7 @@ impl AsyncRuntime for Runtime {
     #[cfg(not(test))]
     type ThreadLocalRng = <TokioRuntime as AsyncRuntime>::ThreadLocalRng;
     #[cfg(test)]
-    type ThreadLocalRng = crate::sim::random::SeededRandom;
+    type ThreadLocalRng = super::random::SeededRandom;
     type OneshotSender<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotSender<T>;
     type OneshotReceiverError = <TokioRuntime as AsyncRuntime>::OneshotReceiverError;
     type OneshotReceiver<T: OptionalSend> = <TokioRuntime as AsyncRuntime>::OneshotReceiver<T>;
@@ -71,7 +71,7 @@ impl AsyncRuntime for Runtime {
 
     #[cfg(test)]
     fn thread_rng() -> Self::ThreadLocalRng {
-        crate::sim::random::SeededRandom
+        super::random::SeededRandom
     }
 
     fn oneshot<T>() -> (Self::OneshotSender<T>, Self::OneshotReceiver<T>)

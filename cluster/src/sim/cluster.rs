@@ -16,13 +16,12 @@ use turmoil::Sim;
 
 use super::checker::{Checker, View};
 use super::disk::SimDisk;
-use super::random;
 use super::wire::SimWire;
 use crate::core::ReplicaId;
 use crate::core::fence::Timing;
 use crate::group::{Group, GroupConfig, Parts};
 use crate::lease::Duty;
-use crate::raft::timing;
+use crate::raft::{random, timing};
 use crate::store::{RaftFile, Work};
 use crate::transport::PeerCertificates;
 

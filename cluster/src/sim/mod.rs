@@ -13,7 +13,6 @@
 mod checker;
 mod cluster;
 mod disk;
-pub(crate) mod random;
 mod scenarios;
 mod storms;
 mod wire;

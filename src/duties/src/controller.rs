@@ -7,8 +7,8 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{EventKind, Item, RegistryHandle, ResourceDefinition};
 
-use crate::keep::LeaseTenure;
 pub use crate::queue::QueueKey;
+use crate::tenure::LeaseTenure;
 
 /// A state of the cluster that somebody has to bring about and keep, object by object.
 ///

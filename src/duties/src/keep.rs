@@ -24,12 +24,13 @@ use metrics::Gauge;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_cluster::{Duty, FencingToken, HeldLease, LeaseWatch, Tenure};
 use trireme_machinery::ApiError;
-use trireme_registry::{Fence, FenceError, Fences, RegistryHandle};
+use trireme_registry::{FenceError, Fences, RegistryHandle};
 
 use crate::{
     controller::{Change, Controller, ReconcileResult},
     follow::{FollowEvent, Followed, follow},
     queue::{Again, CAPACITY, FIRST_RETRY, LAST_RETRY, WorkQueue},
+    tenure::LeaseTenure,
 };
 
 /// The delay of a full pass when changes may have been missed.
@@ -91,25 +92,6 @@ impl<R: Reconciler> Controller for SingleKeyController<R> {
     }
 }
 
-/// The time during which one lease is held.
-#[derive(Debug)]
-pub struct LeaseTenure {
-    lease: HeldLease,
-    fence: Fence,
-}
-
-impl LeaseTenure {
-    /// The lease that is held.
-    pub fn lease(&self) -> HeldLease {
-        self.lease
-    }
-
-    /// The token that every write must carry.
-    pub fn fence(&self) -> &Fence {
-        &self.fence
-    }
-}
-
 /// Spawns the task that does a duty whenever its lease is held. It ends when nobody gives out leases any more.
 pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: impl Controller) {
     let clock = system.clock().clone();
@@ -122,7 +104,7 @@ pub fn keep(system: &ActorSystem, fences: Fences, mut leases: LeaseWatch, duty: 
                     let _shown = Shown::of(lease);
                     tokio::select! {
                         biased;
-                        () = term.fence.refused() => {}
+                        () = term.fence().refused() => {}
                         () = do_duty(&duty, &term, &clock) => {}
                     }
                 }
@@ -144,7 +126,7 @@ async fn begin(fences: &Fences, tenure: &Tenure, clock: &Clock) -> Option<LeaseT
     let mut wait = FIRST_RETRY;
     loop {
         match fences.raise(lease.duty.name(), lease.token.0).await {
-            Ok(fence) => return Some(LeaseTenure { lease, fence }),
+            Ok(fence) => return Some(LeaseTenure::new(lease, fence)),
             Err(error @ (FenceError::Deposed { .. } | FenceError::Unreadable(_))) => {
                 tracing::error!(duty = %lease.duty, %error, "a duty is not done here any more");
                 if let FenceError::Deposed { stored, .. } = error {

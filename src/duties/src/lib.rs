@@ -29,6 +29,7 @@ mod root_ca;
 mod service_accounts;
 mod service_range;
 mod system_namespaces;
+mod tenure;
 
 pub use alone::acquire_alone;
 pub use client_trust::ClientTrust;
@@ -36,7 +37,7 @@ pub use controller::{Change, Controller, QueueKey, ReconcileResult};
 pub use flow::{FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
 pub use identity::{ExpiredIdentities, Identity, keep_identity};
-pub use keep::{LeaseTenure, Reconciler, SingleKey, SingleKeyController, keep};
+pub use keep::{Reconciler, SingleKey, SingleKeyController, keep};
 pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
@@ -46,6 +47,7 @@ pub use root_ca::RootCaPublisher;
 pub use service_accounts::DefaultServiceAccounts;
 pub use service_range::DefaultServiceRange;
 pub use system_namespaces::SystemNamespaces;
+pub use tenure::LeaseTenure;
 
 /// The field manager of what the server makes as itself.
 const SERVER: &str = "kube-apiserver";

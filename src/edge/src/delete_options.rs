@@ -271,7 +271,7 @@ mod tests {
         let mut body = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions".to_vec();
         body.extend(b"\x12\x13\x08\x05\x12\x03\x0a\x01u\x22\x0aForeground");
         let read = |body: &[u8]| {
-            from_body(body, BodyFormat::Protobuf, trireme_kinds::data::type_table(), |_| false)
+            from_body(body, BodyFormat::Protobuf, trireme_schema::type_table(), |_| false)
                 .map_err(|error| error.message)
         };
         let options = read(&body).map(|deletion| deletion.options).expect("it is in order");

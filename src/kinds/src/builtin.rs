@@ -1,58 +1,26 @@
 //! Puts the built-in resources together: the rows of the resource table with the parts that each kind adds.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc};
 
 use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, GroupVersionKind};
 use trireme_registry::{
-    ResourceDefinition, ResourceLookup, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition,
-    SubresourceKind, Verb, Verbs,
-    allocate::{AddressAllocator, PortAllocator},
+    ResourceDefinition, SelectableField, SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb,
+    Verbs,
 };
+use trireme_schema::{ResourceData, StorageData, SubresourceData, VersionData};
 
 use crate::{
-    admissionregistration, apiregistration, apps, autoscaling,
-    autoscaling::scale::scale_columns,
-    batch, certificates, coordination, core,
-    data::{self, ResourceData, StorageData, SubresourceData, VersionData},
-    discovery, flowcontrol, generic,
-    kind::Kind,
-    networking, node,
-    pod_template::Capabilities,
-    policy, rbac, resource, scheduling, schemas, storage,
-    values::at,
+    admissionregistration, apiregistration, apps, autoscaling, autoscaling::scale::scale_columns, batch, certificates,
+    coordination, core, discovery, flowcontrol, generic, kind::Kind, networking, node, policy, rbac, resource,
+    scheduling, schemas, settings::Settings, storage, values::at,
 };
-
-/// What the kinds need to know of the server's settings.
-pub struct Settings {
-    /// Where all keys begin: `/registry`.
-    pub storage_root: String,
-    /// Whether privileged containers may run in this cluster.
-    pub allow_privileged: bool,
-    /// How long events live.
-    pub event_ttl: Duration,
-    /// Whom services' cluster IPs come from.
-    pub addresses: AddressAllocator,
-    /// Whom services' node ports come from.
-    pub ports: PortAllocator,
-    /// What goes with a service when it goes.
-    pub endpoints: ResourceLookup,
-    /// Whom service accounts' tokens come from.
-    pub tokens: core::serviceaccounts::TokenIssuer,
-}
-
-impl Settings {
-    /// The capabilities that containers of this cluster may have.
-    pub(crate) fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            allow_privileged: self.allow_privileged,
-        }
-    }
-}
 
 /// Every built-in resource that is stored. What two groups serve from one storage is one resource.
 pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
-    let own = data::resources().iter().filter(|row| row.group != core::events::GROUP);
+    let own = trireme_schema::resources()
+        .iter()
+        .filter(|row| row.group != core::events::GROUP);
     let mut declared = declared(settings);
     own.filter_map(|row| {
         let storage = row.storage.as_ref()?;
@@ -64,7 +32,7 @@ pub fn resources(settings: &Settings) -> Vec<ResourceDefinition> {
 
 /// Every built-in resource that is served but not stored: reviews, bindings, component statuses.
 pub fn virtual_resources() -> Vec<ResourceDefinition> {
-    let rows = data::resources().iter().filter(|row| row.storage.is_none());
+    let rows = trireme_schema::resources().iter().filter(|row| row.storage.is_none());
     rows.map(|row| {
         let kind = match (row.group.as_str(), row.plural.as_str()) {
             ("", "componentstatuses") => core::componentstatuses::kind(),
@@ -202,7 +170,7 @@ fn resource(row: &ResourceData, storage: Option<&StorageData>, root: &str, kind:
         storage_version: stored.unwrap_or(0),
         versions,
         converter: None,
-        types: data::type_table().clone(),
+        types: trireme_schema::type_table().clone(),
         selectable: selectable(row, kind.selectable),
         scale: kind.scale,
         row_conditions: kind.row_conditions,
@@ -242,13 +210,13 @@ fn subresource(row: &ResourceData, part: &SubresourceData) -> SubresourceDefinit
         verbs,
         kind: part.kind.as_str().into(),
         group_version: part.group_version.as_ref().map(|_| GroupVersion::new(group, version)),
-        type_name: (part.kind != row.kind).then(|| data::type_name(group, version, &part.kind).into()),
+        type_name: (part.kind != row.kind).then(|| trireme_schema::type_name(group, version, &part.kind).into()),
         columns: (part.name == "scale").then(|| scale_columns().into()),
     }
 }
 
 fn served(row: &ResourceData, version: &VersionData, kind: &Kind) -> ServedVersion {
-    let type_id = data::type_table()
+    let type_id = trireme_schema::type_table()
         .find(&version.type_name)
         .expect("a test holds every row's type against the table");
     let group_version = GroupVersion::new(&row.group, &version.name);
@@ -265,7 +233,9 @@ fn served(row: &ResourceData, version: &VersionData, kind: &Kind) -> ServedVersi
 
 /// The versions in which another group serves the core group's events.
 fn newer_events(kind: &Kind) -> impl Iterator<Item = ServedVersion> {
-    let rows = data::resources().iter().filter(|row| row.group == core::events::GROUP);
+    let rows = trireme_schema::resources()
+        .iter()
+        .filter(|row| row.group == core::events::GROUP);
     rows.flat_map(move |row| row.versions.iter().map(move |version| served(row, version, kind)))
 }
 
@@ -370,7 +340,7 @@ mod tests {
         let count = declared.len();
         declared.dedup();
         assert_eq!(declared.len(), count, "a kind is declared twice");
-        let stored = data::resources()
+        let stored = trireme_schema::resources()
             .iter()
             .filter(|row| row.storage.is_some() && row.group != core::events::GROUP);
         let mut stored: Vec<_> = stored.map(|row| (row.group.as_str(), row.plural.as_str())).collect();
@@ -399,6 +369,29 @@ mod tests {
             }
         }
         assert!(fields > 20, "{fields} fields");
+    }
+
+    #[test]
+    fn every_column_is_described() {
+        let (_dir, settings) = settings();
+        for definition in resources(&settings).iter().chain(&virtual_resources()) {
+            let scales = definition.subresources.iter().filter_map(|part| part.columns.as_ref());
+            for column in scales
+                .flat_map(|columns| columns.iter())
+                .chain(definition.columns.iter())
+            {
+                let description = (column.description)();
+                // Kubernetes looks this one up in the wrong type.
+                let is_lost = *definition.resource.resource == *"runtimeclasses" && *column.name == *"Handler";
+                assert_eq!(
+                    description.is_empty(),
+                    is_lost,
+                    "{} {}",
+                    definition.resource,
+                    column.name
+                );
+            }
+        }
     }
 
     #[test]

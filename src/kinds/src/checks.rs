@@ -86,6 +86,15 @@ pub(crate) fn validate_nonnegative_field(fields: &Value, path: &Path<'_>, name: 
     }
 }
 
+/// Fields that may not be negative, in order; those that are absent pass.
+pub(crate) fn validate_nonnegative_fields(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
+    for field in fields {
+        if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
+            errors.push(Error::invalid(&path.child(field), &number.into(), NOT_NEGATIVE));
+        }
+    }
+}
+
 /// A quantity that must be more than nothing.
 pub(crate) fn validate_positive_quantity_value(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if quantity(value) <= zero() {

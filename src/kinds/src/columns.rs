@@ -7,10 +7,7 @@ use serde_json::Value;
 use trireme_machinery::time;
 use trireme_registry::Column;
 
-use crate::{
-    data,
-    values::{text, text_at},
-};
+use crate::values::{text, text_at};
 
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
@@ -39,7 +36,7 @@ pub(crate) fn wide(column: Column) -> Column {
 
 /// The API documentation of a field, as a column's description.
 pub(crate) fn documented(type_name: &'static str, field: &'static str) -> impl Fn() -> Arc<str> + Send + Sync {
-    move || data::description(type_name, field).unwrap_or_default().into()
+    move || trireme_schema::description(type_name, field).unwrap_or_default().into()
 }
 
 /// A description of its own.

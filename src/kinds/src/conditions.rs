@@ -7,8 +7,8 @@ use trireme_machinery::{
 };
 
 use crate::{
-    apps::workload::validate_nonnegative_fields,
     checks::push_invalid,
+    checks::validate_nonnegative_fields,
     values::{items, text},
 };
 

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use trireme_registry::{Strategy, WriteContext};
+use trireme_schema::ResourceData;
 
 use crate::{
-    data::ResourceData,
     kind::Kind,
     values::{keep_field, remove},
 };

@@ -25,18 +25,19 @@ mod pod_template;
 mod policy;
 mod rbac;
 mod resource;
+mod resource_names;
 mod scheduling;
 mod schemas;
+mod settings;
 mod storage;
 #[cfg(test)]
 mod testing;
 mod values;
+mod volumes;
+mod workload;
 
-/// The types and resources of the built-in kinds.
-pub use trireme_schema as data;
-
-pub use builtin::{Settings, other_kinds, resources, virtual_resources};
+pub use builtin::{other_kinds, resources, virtual_resources};
 pub use core::bindings::PodBindings;
-pub use core::serviceaccounts::TokenIssuer;
 pub use core::services::held_by_service;
 pub use schemas::schemas;
+pub use settings::{Settings, TokenIssuer};

@@ -18,7 +18,7 @@ use trireme_registry::{
 };
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
-use crate::{TokenIssuer, builtin::Settings, data, kind::Kind};
+use crate::{TokenIssuer, kind::Kind, settings::Settings};
 
 /// A kind on trial. Metadata is not validated here: the registry does that for all kinds.
 pub(crate) struct Trial {
@@ -31,11 +31,11 @@ pub(crate) struct Trial {
 impl Trial {
     /// A kind in its preferred version.
     pub(crate) fn new(group: &str, plural: &str, kind: Kind) -> Self {
-        let row = data::resource(group, plural).expect("the resource is in the table");
+        let row = trireme_schema::resource(group, plural).expect("the resource is in the table");
         let version = row.versions.first().expect("a resource has a version");
         Self {
             strategy: kind.strategy,
-            type_id: data::type_table()
+            type_id: trireme_schema::type_table()
                 .find(&version.type_name)
                 .expect("the type is in the table"),
             version: GroupVersion::new(group, &version.name),
@@ -45,12 +45,14 @@ impl Trial {
 
     /// Takes and checks requests in another version.
     pub(crate) fn in_version(mut self, version: &str, conversion: impl Conversion + 'static) -> Self {
-        let kinds = data::resources().iter().filter(|row| *row.group == *self.version.group);
+        let kinds = trireme_schema::resources()
+            .iter()
+            .filter(|row| *row.group == *self.version.group);
         let mut versions = kinds
             .flat_map(|row| &row.versions)
             .filter(|candidate| candidate.name == version);
         let found = versions.next().expect("the version is in the table");
-        self.type_id = data::type_table()
+        self.type_id = trireme_schema::type_table()
             .find(&found.type_name)
             .expect("the type is in the table");
         self.version = GroupVersion::new(&self.version.group, version);
@@ -60,7 +62,7 @@ impl Trial {
 
     /// The object that a body becomes: its type's form with all defaults, in the stored version.
     pub(crate) fn decode(&self, body: Value) -> Value {
-        let types = data::type_table();
+        let types = trireme_schema::type_table();
         let mut object = schema::decode(types, self.type_id, body)
             .expect("the body fits the type")
             .value;

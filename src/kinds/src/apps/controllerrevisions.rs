@@ -4,7 +4,7 @@ use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
-use super::workload::validate_nonnegative_fields;
+use crate::checks::validate_nonnegative_fields;
 use crate::{
     columns::{self, column, documented, or_none},
     kind::Kind,

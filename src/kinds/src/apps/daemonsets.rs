@@ -7,19 +7,19 @@ use trireme_machinery::{
 };
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
 
-use super::workload::{
-    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, parse_int_error,
-    shown_selector, template_columns, template_warnings, validate_collision_count, validate_immutable_selector,
-    validate_nonnegative_fields, validate_positive_int_or_percent, validate_restart_policy_always,
-    validate_template_labels,
-};
 use crate::{
-    checks::not_supported_shown,
+    checks::{not_supported_shown, validate_nonnegative_fields},
     columns::{self, column, documented, or_none},
     internal::{self, Shape},
     kind::Kind,
     pod_template::{self, Capabilities},
     values::{keep_field, remove, struct_mut, text, text_at},
+    workload::{
+        INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent,
+        parse_int_error, shown_selector, template_columns, template_warnings, validate_collision_count,
+        validate_immutable_selector, validate_positive_int_or_percent, validate_restart_policy_always,
+        validate_template_labels,
+    },
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DaemonSetSpec";

@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
-use super::workload::{
-    INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
-    parse_int_error, ready_column, template_columns, template_warnings, validate_collision_count,
-    validate_counter_bounds, validate_immutable_selector, validate_nonnegative_fields,
-    validate_pod_template_spec_for_replica_set, validate_positive_int_or_percent, validate_selector,
-};
 use crate::{
-    checks::not_supported_shown,
+    checks::{not_supported_shown, validate_nonnegative_fields},
     columns,
     internal::{self, Shape},
     kind::Kind,
     pod_template::Capabilities,
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
+    workload::{
+        INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
+        parse_int_error, ready_column, template_columns, template_warnings, validate_collision_count,
+        validate_counter_bounds, validate_immutable_selector, validate_pod_template_spec_for_replica_set,
+        validate_positive_int_or_percent, validate_selector,
+    },
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.DeploymentSpec";

@@ -5,7 +5,6 @@ pub(crate) mod daemonsets;
 pub(crate) mod deployments;
 pub(crate) mod replicasets;
 pub(crate) mod statefulsets;
-pub(crate) mod workload;
 
 use crate::{kind::Kind, pod_template::Capabilities};
 

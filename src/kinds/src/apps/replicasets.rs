@@ -4,16 +4,16 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
-use super::workload::{
-    count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
-    validate_immutable_selector, validate_nonnegative_fields, validate_pod_template_spec_for_replica_set,
-    validate_selector,
-};
 use crate::{
+    checks::validate_nonnegative_fields,
     columns,
     kind::Kind,
     pod_template::Capabilities,
     values::{keep_field, struct_mut},
+    workload::{
+        count_column, default_template, name_warnings, template_columns, template_warnings, validate_counter_bounds,
+        validate_immutable_selector, validate_pod_template_spec_for_replica_set, validate_selector,
+    },
 };
 
 const SPEC: &str = "io.k8s.api.apps.v1.ReplicaSetSpec";

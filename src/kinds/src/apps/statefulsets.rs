@@ -7,17 +7,18 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
-use super::workload::{
-    container_columns, default_template, ready_column, template_warnings, validate_collision_count,
-    validate_counter_bounds, validate_nonnegative_fields, validate_restart_policy_always, validate_selector,
-    validate_selector_conversion, validate_template_labels,
-};
 use crate::{
+    checks::validate_nonnegative_fields,
     columns,
-    core::persistentvolumeclaims::{claim_spec_warnings, validate_persistent_volume_claim_spec},
     kind::Kind,
     pod_template::{self, Capabilities},
     values::{integer_at, items, keep_field, remove, struct_mut, text, text_at},
+    volumes::claim_spec::{claim_spec_warnings, validate_persistent_volume_claim_spec},
+    workload::{
+        container_columns, default_template, ready_column, template_warnings, validate_collision_count,
+        validate_counter_bounds, validate_restart_policy_always, validate_selector, validate_selector_conversion,
+        validate_template_labels,
+    },
 };
 
 /// Fields of the spec that an update may change.

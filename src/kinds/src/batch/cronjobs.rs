@@ -11,13 +11,12 @@ use trireme_registry::{Column, Strategy, WriteContext};
 
 use super::{jobs, schedule};
 use crate::{
-    apps::workload::{
-        changes_generation, container_columns, default_template, name_warnings, validate_nonnegative_fields,
-    },
+    checks::validate_nonnegative_fields,
     columns::{self, column, documented, or_none, since, wide},
     kind::Kind,
     pod_template::Capabilities,
     values::{items, keep_field, struct_mut, text, text_at},
+    workload::{changes_generation, container_columns, default_template, name_warnings},
 };
 
 const SPEC: &str = "io.k8s.api.batch.v1.CronJobSpec";

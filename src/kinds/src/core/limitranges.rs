@@ -10,12 +10,10 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::resource_names::{
-    is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name,
-};
 use crate::{
     checks::{push_invalid, quantity},
     kind::Kind,
+    resource_names::{is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name},
     values::{entries, items, set_default, struct_mut, text, text_at},
 };
 

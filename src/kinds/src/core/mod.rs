@@ -15,16 +15,12 @@ pub(crate) mod pods;
 pub(crate) mod podtemplates;
 mod proxy;
 pub(crate) mod replicationcontrollers;
-pub(crate) mod resource_names;
 pub(crate) mod resourcequotas;
 pub(crate) mod secrets;
 pub(crate) mod serviceaccounts;
 pub(crate) mod services;
-pub(crate) mod volumes;
 
-pub(crate) use resource_names::is_extended as is_extended_resource_name;
-
-use crate::{builtin::Settings, kind::Kind};
+use crate::{kind::Kind, settings::Settings};
 /// What each kind of the group declares of itself.
 pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
     let capabilities = settings.capabilities();

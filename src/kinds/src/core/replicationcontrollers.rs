@@ -8,14 +8,15 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
-    apps::workload::{
-        container_columns, count_column, default_template, name_warnings, template_warnings, validate_counter_bounds,
-        validate_nonnegative_fields, validate_restart_policy_always, validate_template_labels,
-    },
+    checks::validate_nonnegative_fields,
     columns::{self, column, documented, or_none, wide},
     kind::Kind,
     pod_template::{self, Capabilities},
     values::{entries, keep_field, struct_mut},
+    workload::{
+        container_columns, count_column, default_template, name_warnings, template_warnings, validate_counter_bounds,
+        validate_restart_policy_always, validate_template_labels,
+    },
 };
 
 const SPEC: &str = "io.k8s.api.core.v1.ReplicationControllerSpec";

@@ -4,13 +4,11 @@ use serde_json::{Value, json};
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Column, Strategy, WriteContext};
 
-use super::resource_names::{
-    is_standard_for_quotas, validate_resource_quantity_value, validate_resource_quota_resource_name,
-};
 use crate::{
     columns::{self, column, described},
     internal::{self, Field, Shape},
     kind::Kind,
+    resource_names::{is_standard_for_quotas, validate_resource_quantity_value, validate_resource_quota_resource_name},
     values::{entries, items, keep_field, text},
 };
 

@@ -5,12 +5,12 @@ mod token;
 use serde_json::Value;
 use trireme_registry::{Strategy, WriteContext, subresource::SubresourceRole};
 
-pub use token::TokenIssuer;
 use token::TokenRequest;
 
 use crate::{
     columns,
     kind::Kind,
+    settings::TokenIssuer,
     values::{items, text, text_at},
 };
 

@@ -12,7 +12,7 @@ use trireme_machinery::{
 use super::{check::push_invalid, containers::is_sidecar};
 use crate::{
     checks::quantity,
-    core::resource_names::{
+    resource_names::{
         is_huge_pages, is_overcommit_allowed, validate_container_resource_name, validate_limit_range_resource_name,
         validate_resource_quantity_value,
     },

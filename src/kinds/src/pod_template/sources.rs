@@ -13,8 +13,8 @@ use super::check::{
     descending_path, no_backsteps, number, one_of_if_set, push_invalid, quantity, require, require_valid, valid_if_set,
 };
 use crate::{
-    core::persistentvolumeclaims::validate_persistent_volume_claim_spec,
     values::{entries, items, text},
+    volumes::claim_spec::validate_persistent_volume_claim_spec,
 };
 
 const HOST_PATH_TYPES: [&str; 8] = [

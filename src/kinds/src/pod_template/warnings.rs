@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     address_warnings::of_address,
-    core::{persistentvolumeclaims::claim_spec_warnings, volumes::deprecated_source_warnings},
     values::{entries, items, text},
+    volumes::{claim_spec::claim_spec_warnings, deprecated_source_warnings},
 };
 
 /// Deprecated labels of nodes that selectors should not name, and what to name instead.

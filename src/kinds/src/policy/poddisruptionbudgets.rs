@@ -5,13 +5,13 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::{is_not_more_than_100_percent, validate_nonnegative_fields, validate_positive_int_or_percent},
-    checks::validate_optional_label_selector,
+    checks::{validate_nonnegative_fields, validate_optional_label_selector},
     columns::{self, column, described},
     conditions::validate_conditions,
     internal::{self, Field, LABEL_SELECTOR, Shape},
     kind::Kind,
     values::{integer_at, keep_field},
+    workload::{is_not_more_than_100_percent, validate_positive_int_or_percent},
 };
 
 /// `policy.PodDisruptionBudgetSpec`.

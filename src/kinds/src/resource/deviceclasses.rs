@@ -9,7 +9,7 @@ use super::{
     lists::validate_slice,
     selectors::{validate_device_configuration, validate_selector_slice},
 };
-use crate::{columns, core::is_extended_resource_name, kind::Kind};
+use crate::{columns, kind::Kind, resource_names::is_extended};
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -52,7 +52,7 @@ fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
         &mut errors,
     );
     if let Some(name) = spec.get("extendedResourceName").and_then(Value::as_str)
-        && !is_extended_resource_name(name)
+        && !is_extended(name)
     {
         let at = path.child("extendedResourceName");
         errors.push(Error::invalid_str(&at, name, "must be a valid extended resource name"));

@@ -6,14 +6,12 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 
-use crate::data;
-
 /// A field and its values.
 type Row = (&'static str, Vec<&'static str>);
 
 static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
     let mut enums: HashMap<&str, Vec<Row>> = HashMap::new();
-    for (type_name, field, values) in data::enums() {
+    for (type_name, field, values) in trireme_schema::enums() {
         enums.entry(type_name).or_default().push((field, values));
     }
     enums
@@ -21,7 +19,7 @@ static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
 
 /// Adds the values to the fields of a definition.
 pub(super) fn add(definition: &mut Value, name: &str) {
-    for (field, values) in ENUMS.get(data::short_name(name)).into_iter().flatten() {
+    for (field, values) in ENUMS.get(trireme_schema::short_name(name)).into_iter().flatten() {
         let Some(property) = definition.pointer_mut(&format!("/properties/{field}")) else {
             continue;
         };

@@ -11,13 +11,11 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use trireme_registry::{OpenApiFragment, SchemaSource};
 
-use crate::data;
-
 /// The one source of all built-in resources: sharing it is what makes them one API in the documents.
 static BUILT_IN: LazyLock<Arc<BuiltInSchemas>> = LazyLock::new(|| {
     let digest = Sha256::new()
-        .chain_update(data::packed_definitions())
-        .chain_update(data::ENUM_TABLE)
+        .chain_update(trireme_schema::packed_definitions())
+        .chain_update(trireme_schema::ENUM_TABLE)
         .finalize();
     let digest = digest.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
@@ -34,7 +32,7 @@ struct BuiltInSchemas {
 
 impl SchemaSource for BuiltInSchemas {
     fn component(&self, name: &str) -> Option<Arc<Value>> {
-        let mut schema = data::definitions().get(name)?.clone();
+        let mut schema = trireme_schema::definitions().get(name)?.clone();
         enums::add(&mut schema, name);
         Some(Arc::new(schema))
     }

@@ -8,7 +8,7 @@ use trireme_registry::{
 };
 
 use super::schemas;
-use crate::{builtin, data, testing::settings};
+use crate::{builtin, testing::settings};
 
 /// Every built-in resource.
 pub(super) fn definitions() -> Vec<Arc<ResourceDefinition>> {
@@ -288,12 +288,12 @@ fn fields_list_the_values_that_they_take() {
 
 #[test]
 fn every_listed_field_exists_and_its_values_are_in_order() {
-    for (type_name, field, values) in data::enums() {
-        let full = data::definitions()
+    for (type_name, field, values) in trireme_schema::enums() {
+        let full = trireme_schema::definitions()
             .keys()
-            .find(|name| data::short_name(name) == type_name);
+            .find(|name| trireme_schema::short_name(name) == type_name);
         let full = full.unwrap_or_else(|| panic!("no type {type_name}"));
-        let property = data::definitions()[full].pointer(&format!("/properties/{field}"));
+        let property = trireme_schema::definitions()[full].pointer(&format!("/properties/{field}"));
         let property = property.unwrap_or_else(|| panic!("no field {type_name}.{field}"));
         let members = property.get("items").or_else(|| property.get("additionalProperties"));
         let scalar = members.unwrap_or(property);

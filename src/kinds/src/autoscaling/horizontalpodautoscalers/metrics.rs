@@ -9,7 +9,7 @@ use trireme_machinery::{
 use super::validation::{ApiVersion, validate_cross_version_object_reference, validate_positive_quantity_field};
 use crate::{
     checks::{number, push_invalid},
-    core::resource_names::validate_container_resource_name,
+    resource_names::validate_container_resource_name,
     values::text,
 };
 

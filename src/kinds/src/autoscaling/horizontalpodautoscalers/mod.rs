@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
-    apps::workload::validate_nonnegative_fields,
+    checks::validate_nonnegative_fields,
     columns::{self, column, documented},
     kind::Kind,
     values::{integer_at, items, keep_field, struct_mut, text, text_at},

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use trireme_registry::Conversion;
 
 use crate::{
-    apps::workload::shown_selector,
     internal::{self, Field, Shape},
     values::{items, remove, struct_mut, text},
+    workload::shown_selector,
 };
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";

@@ -14,12 +14,12 @@ use trireme_machinery::{
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::{
-    apps::workload::{changes_generation, default_template, name_warnings, shown_selector, template_columns},
     checks::number,
     columns::{self, column, described, documented, since},
     kind::{Kind, selectable},
     pod_template::Capabilities,
     values::{integer_at, is_true_at, keep_field, set_default, struct_mut, text, text_at},
+    workload::{changes_generation, default_template, name_warnings, shown_selector, template_columns},
 };
 
 mod indexes;

@@ -8,11 +8,13 @@ use trireme_machinery::{
 
 use super::policies::{FAILURE_POLICY, SUCCESS_POLICY, validate_job_policies};
 use crate::{
-    apps::workload::{shown_selector, validate_nonnegative_fields, validate_template_labels},
-    checks::{not_supported_value, number, push_invalid, validate_optional_label_selector},
+    checks::{
+        not_supported_value, number, push_invalid, validate_nonnegative_fields, validate_optional_label_selector,
+    },
     internal::{self, Shape},
     pod_template::{self, Capabilities, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
+    workload::{shown_selector, validate_template_labels},
 };
 
 /// From here on the state of an indexed job may grow too large to be tracked.

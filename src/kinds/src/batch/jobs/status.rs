@@ -6,8 +6,8 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::indexes;
 use crate::{
-    apps::workload::validate_nonnegative_fields,
     checks::number,
+    checks::validate_nonnegative_fields,
     internal::{self, Field, Shape},
     values::{items, text, text_at},
 };

@@ -9,7 +9,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    core::resource_names::validate_resource_quantity_value,
+    resource_names::validate_resource_quantity_value,
     values::{entries, items, text, text_at},
 };
 

@@ -13,13 +13,13 @@ use trireme_machinery::{
 };
 use trireme_registry::{Strategy, WriteContext};
 
-use super::volumes::{self, access_modes_text, class_of};
 use crate::{
     columns::{self, column, described, documented, wide},
     diff,
     internal::{self, Shape},
     kind::Kind,
     values::{entries, items, keep_field, remove, set_default, struct_mut, text, text_at},
+    volumes::{self, access_modes_text, class_of},
 };
 use internals::{NODE_AFFINITY, SOURCE};
 

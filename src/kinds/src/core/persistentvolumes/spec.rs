@@ -9,11 +9,9 @@ use trireme_machinery::{
 use super::{has_entries, sources};
 use crate::{
     checks::{not_supported_value, validate_class_name, validate_positive_quantity_value, validate_supported},
-    core::volumes::{
-        STORAGE, VOLUME_MODES, deprecated_source_warnings, validate_access_modes, validate_basic_resource,
-    },
     pod_template::{node_label_advice, validate_node_selector},
     values::{entries, items, text, text_at},
+    volumes::{STORAGE, VOLUME_MODES, deprecated_source_warnings, validate_access_modes, validate_basic_resource},
 };
 
 const NOT_INLINE: &str = "may not be specified in the context of inline volumes";

@@ -2,8 +2,6 @@
 //!
 //! A token may be bound to a pod, a secret or a node: it ends with that object.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -18,7 +16,10 @@ use trireme_registry::{
     subresource::{Create, CreateBody, CreateCall},
 };
 
-use crate::values::{integer_at, items, struct_mut, text, text_at};
+use crate::{
+    settings::TokenIssuer,
+    values::{integer_at, items, struct_mut, text, text_at},
+};
 
 const GROUP: &str = "authentication.k8s.io";
 const SHORTEST_SECONDS: i64 = 10 * 60;
@@ -27,17 +28,6 @@ const LONGEST_SECONDS: i64 = 1 << 32;
 const KUBELET_SECONDS: i64 = 60 * 60 + 7;
 /// The lifetime of such a token, as some programs read theirs but once.
 const EXTENDED_SECONDS: i64 = 365 * 24 * 60 * 60;
-
-/// The signer of tokens.
-#[derive(Clone)]
-pub struct TokenIssuer {
-    /// The audiences of a token whose request names none.
-    pub audiences: Vec<String>,
-    /// True if the tokens that kubelets put into pods are good for a year, whatever these are told.
-    pub extend: bool,
-    /// Adds who issues it and an id of its own, and signs.
-    pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
-}
 
 /// POST of a `TokenRequest`.
 pub(super) struct TokenRequest(pub(super) TokenIssuer);

@@ -24,9 +24,12 @@ use super::{
     ports::{self, NodePortRequest},
 };
 use crate::{
-    builtin::Settings,
+    settings::Settings,
     values::{struct_mut, text_at},
 };
+
+#[cfg(test)]
+mod tests;
 
 /// The two kinds of keys in a [`Reservation`].
 const ADDRESS: &str = "address/";

@@ -15,8 +15,6 @@ mod validation;
 mod warnings;
 
 #[cfg(test)]
-mod allocation_tests;
-#[cfg(test)]
 mod tests;
 
 pub use allocation::held_by_service;
@@ -35,8 +33,8 @@ use trireme_registry::{
 };
 
 use crate::{
-    builtin::Settings,
     kind::Kind,
+    settings::Settings,
     values::{keep_field, struct_mut},
 };
 

@@ -11,18 +11,15 @@ use trireme_machinery::{
 use trireme_registry::Column;
 
 use crate::{
-    checks::push_invalid,
+    checks::{NOT_NEGATIVE, push_invalid},
     columns::{self, column, described, wide},
-    data,
     internal::{Field, Shape},
     pod_template::{self, Capabilities},
     values::{integer_at, items, text, text_at},
 };
 
-const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
-
 /// `apps.DeploymentStrategy` and `apps.DaemonSetUpdateStrategy`.
-pub(super) const INTERNAL_STRATEGY: &[Field] = &[
+pub(crate) const INTERNAL_STRATEGY: &[Field] = &[
     ("Type", "type", Shape::Text),
     (
         "RollingUpdate",
@@ -35,7 +32,7 @@ pub(super) const INTERNAL_STRATEGY: &[Field] = &[
 ];
 
 /// The error of Go's `strconv.ParseInt` for text that is not a number of 64 bits.
-pub(super) fn parse_int_error(text: &str) -> Option<String> {
+pub(crate) fn parse_int_error(text: &str) -> Option<String> {
     let error = text.parse::<i64>().err()?;
     let why = match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
@@ -44,18 +41,9 @@ pub(super) fn parse_int_error(text: &str) -> Option<String> {
     Some(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
 }
 
-/// Fields that may not be negative, in order; those that are absent pass.
-pub(crate) fn validate_nonnegative_fields(value: &Value, path: &Path<'_>, fields: &[&str], errors: &mut ErrorList) {
-    for field in fields {
-        if let Some(number) = value.get(field).and_then(Value::as_i64).filter(|number| *number < 0) {
-            errors.push(Error::invalid(&path.child(field), &number.into(), NOT_NEGATIVE));
-        }
-    }
-}
-
 /// A label selector as error texts show it: fields in the order of their declaration.
 pub(crate) fn shown_selector(selector: &Value) -> String {
-    let types = data::type_table();
+    let types = trireme_schema::type_table();
     match types.find("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector") {
         Some(id) => schema::ordered_json(types, id, selector),
         None => selector.to_string(),
@@ -63,7 +51,7 @@ pub(crate) fn shown_selector(selector: &Value) -> String {
 }
 
 /// The selector of a workload must be there, be well-formed and select something.
-pub(super) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
+pub(crate) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("selector");
     let Some(selector) = spec.get("selector").filter(|selector| !selector.is_null()) else {
         errors.push(Error::required(&at, ""));
@@ -102,7 +90,7 @@ pub(crate) fn validate_pod_template_spec_for_replica_set(
 }
 
 /// A selector that cannot be evaluated is an error beside those of its parts; tells whether it is one.
-pub(super) fn validate_selector_conversion(
+pub(crate) fn validate_selector_conversion(
     spec: &Value,
     path: &Path<'_>,
     detail: &str,
@@ -161,7 +149,7 @@ pub(crate) fn validate_restart_policy_always(template: &Value, path: &Path<'_>, 
 }
 
 /// A selector stays what it was made as.
-pub(super) fn validate_immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn validate_immutable_selector(new: &Value, old: &Value, errors: &mut ErrorList) {
     let (new, old) = (new.pointer("/spec/selector"), old.pointer("/spec/selector"));
     if new != old {
         let shown = new.map_or_else(|| "null".to_owned(), shown_selector);
@@ -186,7 +174,7 @@ pub(crate) fn validate_counter_bounds(status: &Value, bounds: &[(&str, &str, &st
 }
 
 /// A collision counter never goes back.
-pub(super) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
+pub(crate) fn validate_collision_count(new: &Value, old: &Value, errors: &mut ErrorList) {
     let pointer = "/status/collisionCount";
     let Some(before) = integer_at(old, pointer) else { return };
     if integer_at(new, pointer).is_none_or(|now| now < before) {
@@ -222,7 +210,7 @@ pub(crate) fn is_not_more_than_100_percent(value: &Value, path: &Path<'_>, error
 }
 
 /// The number, or the number before the percent sign; a number in quotes counts too, though it is no valid value.
-pub(super) fn int_or_percent(value: &Value) -> i64 {
+pub(crate) fn int_or_percent(value: &Value) -> i64 {
     let read = |text: &str| intstr::percent(text).or_else(|| text.parse().ok());
     value.as_i64().or_else(|| value.as_str().and_then(read)).unwrap_or(0)
 }
@@ -265,7 +253,7 @@ pub(crate) fn default_template(spec: &mut Map<String, Value>) {
 }
 
 /// `ready/wanted`
-pub(super) fn ready_column() -> Column {
+pub(crate) fn ready_column() -> Column {
     column(
         "Ready",
         "string",

@@ -1,5 +1,7 @@
 //! Checks that persistent volumes, their claims and the volumes of pods share.
 
+pub(crate) mod claim_spec;
+
 use serde_json::Value;
 use trireme_machinery::field::{Error, ErrorList, Path};
 
@@ -8,9 +10,9 @@ use crate::{
     values::{items, text_at},
 };
 
-pub(super) const STORAGE: &str = "storage";
-pub(super) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
-pub(super) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+pub(crate) const STORAGE: &str = "storage";
+pub(crate) const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 const SINGLE_POD: &str = "ReadWriteOncePod";
 /// Sources of volumes that are on their way out, and how they are named.
@@ -43,7 +45,7 @@ const DEPRECATED_SOURCES: [(&str, &str, &str); 9] = [
 ];
 
 /// Access modes that are unknown or do not go together.
-pub(super) fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("accessModes");
     let modes = || items(spec, "accessModes").iter().filter_map(Value::as_str);
     for mode in modes().filter(|mode| !ACCESS_MODES.contains(mode)) {
@@ -67,7 +69,7 @@ pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Ite
 }
 
 /// A negative amount is no valid resource.
-pub(super) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+pub(crate) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = quantity(value).value();
     if amount < 0 {
         errors.push(Error::invalid(
@@ -79,7 +81,7 @@ pub(super) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &m
 }
 
 /// `RWO,ROX`: the modes in the order in which kubectl names them.
-pub(super) fn access_modes_text(holder: &Value) -> String {
+pub(crate) fn access_modes_text(holder: &Value) -> String {
     const SHORT: [(&str, &str); 4] = [
         ("ReadWriteOnce", "RWO"),
         ("ReadOnlyMany", "ROX"),
@@ -92,7 +94,7 @@ pub(super) fn access_modes_text(holder: &Value) -> String {
 }
 
 /// The storage class: the old annotation wins over the field.
-pub(super) fn class_of(object: &Value) -> &str {
+pub(crate) fn class_of(object: &Value) -> &str {
     let annotation = object
         .pointer("/metadata/annotations")
         .and_then(|all| all.get(BETA_CLASS))
@@ -101,7 +103,7 @@ pub(super) fn class_of(object: &Value) -> &str {
 }
 
 /// The phase, as long as the object is not going.
-pub(super) fn phase(object: &Value) -> Value {
+pub(crate) fn phase(object: &Value) -> Value {
     let is_going = object.pointer("/metadata/deletionTimestamp").is_some();
     Value::from(if is_going {
         "Terminating"
@@ -111,7 +113,7 @@ pub(super) fn phase(object: &Value) -> Value {
 }
 
 /// The volume attributes class.
-pub(super) fn attributes_class(object: &Value) -> Value {
+pub(crate) fn attributes_class(object: &Value) -> Value {
     Value::from(
         object
             .pointer("/spec/volumeAttributesClassName")
@@ -121,7 +123,7 @@ pub(super) fn attributes_class(object: &Value) -> Value {
 }
 
 /// The volume mode.
-pub(super) fn mode(object: &Value) -> Value {
+pub(crate) fn mode(object: &Value) -> Value {
     Value::from(
         object
             .pointer("/spec/volumeMode")
@@ -131,7 +133,7 @@ pub(super) fn mode(object: &Value) -> Value {
 }
 
 /// The warning about a class in the deprecated annotation.
-pub(super) fn class_annotation_warnings(object: &Value) -> Vec<String> {
+pub(crate) fn class_annotation_warnings(object: &Value) -> Vec<String> {
     let annotations = object.pointer("/metadata/annotations");
     let is_there = annotations.is_some_and(|annotations| annotations.get(BETA_CLASS).is_some());
     let text = format!(

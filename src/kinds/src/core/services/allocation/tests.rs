@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use trireme_machinery::ApiError;
 use trireme_registry::{ResourceDefinition, SideEffects as _};
 
-use super::allocation::Allocation;
+use super::{Allocation, node_ports};
 use crate::{builtin, testing::settings};
 
 fn allocation() -> (TempDir, Allocation) {
@@ -74,7 +74,7 @@ async fn dry_runs_fill_in_and_keep_nothing() {
     for _ in 0..2 {
         let mut tried = object.clone();
         allocation.reserve(&mut tried, None, true).await.expect("all is free");
-        let ports: Vec<i64> = super::fields::node_ports(&tried);
+        let ports: Vec<i64> = node_ports(&tried);
         assert_eq!(ports.first(), ports.get(1), "one number, one node port");
         assert_eq!(ports.len(), 4);
     }

@@ -1,0 +1,28 @@
+//! A tenure of a duty's lease, with the fence that its writes carry.
+
+use trireme_cluster::HeldLease;
+use trireme_registry::Fence;
+
+/// The time during which one lease is held.
+#[derive(Debug)]
+pub struct LeaseTenure {
+    lease: HeldLease,
+    fence: Fence,
+}
+
+impl LeaseTenure {
+    /// The tenure of a lease whose token the duty's fence has been raised to.
+    pub(crate) fn new(lease: HeldLease, fence: Fence) -> Self {
+        Self { lease, fence }
+    }
+
+    /// The lease that is held.
+    pub fn lease(&self) -> HeldLease {
+        self.lease
+    }
+
+    /// The token that every write must carry.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+}

@@ -1,0 +1,50 @@
+//! The server's settings that kinds are made with.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::Value;
+use trireme_machinery::ApiError;
+use trireme_registry::{
+    ResourceLookup,
+    allocate::{AddressAllocator, PortAllocator},
+};
+
+use crate::pod_template::Capabilities;
+
+/// The part of the server's settings that the kinds depend on.
+pub struct Settings {
+    /// The prefix of all keys: `/registry`.
+    pub storage_root: String,
+    /// True if privileged containers may run in this cluster.
+    pub allow_privileged: bool,
+    /// The lifetime of an event.
+    pub event_ttl: Duration,
+    /// The giver of services' cluster IPs.
+    pub addresses: AddressAllocator,
+    /// The giver of services' node ports.
+    pub ports: PortAllocator,
+    /// The endpoints, of which those of a service go with it.
+    pub endpoints: ResourceLookup,
+    /// The signer of service accounts' tokens.
+    pub tokens: TokenIssuer,
+}
+
+impl Settings {
+    /// The capabilities that containers of this cluster may have.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            allow_privileged: self.allow_privileged,
+        }
+    }
+}
+
+/// The signer of tokens.
+#[derive(Clone)]
+pub struct TokenIssuer {
+    /// The audiences of a token whose request names none.
+    pub audiences: Vec<String>,
+    /// True if the tokens that kubelets put into pods are good for a year, whatever these are told.
+    pub extend: bool,
+    /// Adds who issues it and an id of its own, and signs.
+    pub sign: Arc<dyn Fn(Value) -> Result<String, ApiError> + Send + Sync>,
+}

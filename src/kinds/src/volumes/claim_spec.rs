@@ -1,0 +1,110 @@
+//! The spec of a claim, in claims of their own and in the templates of pods' ephemeral volumes and of stateful sets.
+
+use serde_json::Value;
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    names,
+};
+
+use super::{STORAGE, VOLUME_MODES, validate_access_modes};
+use crate::{
+    checks::{
+        push_invalid, quantity, require, validate_class_name, validate_optional_label_selector,
+        validate_positive_quantity_value, validate_supported,
+    },
+    values::{items, text},
+};
+
+/// Warnings about a claim's spec, also about one in a template. `path` is where the spec stands.
+pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
+    let of_list = |list: &str| {
+        let size = spec.get("resources")?.get(list)?.get(STORAGE)?;
+        let shown = size.as_str().unwrap_or_default();
+        (quantity(size).milli_value() % 1000 != 0).then(|| {
+            format!(
+                "{path}.resources.{list}[storage]: fractional byte value \"{shown}\" is invalid, must be an integer"
+            )
+        })
+    };
+    ["requests", "limits"].into_iter().filter_map(of_list).collect()
+}
+
+/// The errors of a claim's spec, also of one in a template. `path` is where the spec stands.
+pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if items(spec, "accessModes").is_empty() {
+        errors.push(Error::required(
+            &path.child("accessModes"),
+            "at least 1 access mode is required",
+        ));
+    }
+    validate_optional_label_selector(spec.get("selector"), &path.child("selector"), &mut errors);
+    validate_access_modes(spec, path, &mut errors);
+    let resources = path.child("resources");
+    let size_path = resources.key(STORAGE);
+    match spec.pointer("/resources/requests/storage") {
+        None => errors.push(Error::required(&size_path, "")),
+        Some(size) => validate_positive_quantity_value(size, &size_path, &mut errors),
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        validate_class_name(class, &path.child("storageClassName"), &mut errors);
+    }
+    if spec.get("volumeMode").is_some() {
+        validate_supported(spec, path, "volumeMode", &VOLUME_MODES, &mut errors);
+    }
+    validate_data_sources(spec, path, &mut errors);
+    let attributes_class = text(spec, "volumeAttributesClassName");
+    if !attributes_class.is_empty() {
+        validate_class_name(attributes_class, &path.child("volumeAttributesClassName"), &mut errors);
+    }
+    errors
+}
+
+fn validate_data_sources(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let (source, reference) = (spec.get("dataSource"), spec.get("dataSourceRef"));
+    if let Some(source) = source {
+        validate_data_source_ref(source, &path.child("dataSource"), errors);
+    }
+    let Some(reference) = reference else { return };
+    let at = path.child("dataSourceRef");
+    validate_data_source_ref(reference, &at, errors);
+    let namespace = text(reference, "namespace");
+    if !namespace.is_empty() {
+        push_invalid(
+            &at.child("namespace"),
+            namespace,
+            names::dns1123_label(namespace),
+            errors,
+        );
+        if source.is_some() {
+            // The path of the other field is what Kubernetes prints, which shows nothing.
+            errors.push(Error::invalid_shown(
+                path,
+                "{}",
+                "may not be specified when dataSourceRef.namespace is specified",
+            ));
+        }
+    } else if source.is_some_and(|source| !is_same_reference(source, reference)) {
+        errors.push(Error::invalid_shown(path, "{}", "must match dataSourceRef"));
+    }
+}
+
+fn is_same_reference(source: &Value, reference: &Value) -> bool {
+    ["apiGroup", "kind", "name"]
+        .iter()
+        .all(|field| source.get(field) == reference.get(field))
+}
+
+fn validate_data_source_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    require(reference, path, "name", errors);
+    require(reference, path, "kind", errors);
+    let (group, kind) = (text(reference, "apiGroup"), text(reference, "kind"));
+    if group.is_empty() && kind != "PersistentVolumeClaim" {
+        let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+        errors.push(Error::invalid_str(path, kind, detail));
+    }
+    if !group.is_empty() {
+        push_invalid(&path.child("apiGroup"), group, names::dns1123_subdomain(group), errors);
+    }
+}
