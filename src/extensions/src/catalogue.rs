@@ -9,7 +9,7 @@ use trireme_registry::{Entries, Fold, Item, ItemKey, ResourceDefinition};
 use crate::{definition::conditions::is_true, resource::Builder};
 
 /// One definition.
-pub(crate) struct Entry {
+pub(crate) struct CatalogueEntry {
     pub(crate) group: String,
     /// `status.acceptedNames`
     pub(crate) accepted: Object,
@@ -28,7 +28,7 @@ struct MadeFrom {
 }
 
 /// All definitions by name.
-pub(crate) type Catalogue = Entries<Entry>;
+pub(crate) type Catalogue = Entries<CatalogueEntry>;
 
 /// Compiles definitions as they come and change; one whose spec is the same as before keeps its resource.
 pub(crate) struct Compile {
@@ -45,7 +45,7 @@ impl Fold for Compile {
         };
         let before = self.entries.find(&item.key).cloned();
         let accepted = definition.pointer("/status/acceptedNames").and_then(Value::as_object);
-        let mut entry = Entry {
+        let mut entry = CatalogueEntry {
             group: definition["spec"]["group"].as_str().unwrap_or_default().to_owned(),
             accepted: accepted.cloned().unwrap_or_default(),
             resource: None,

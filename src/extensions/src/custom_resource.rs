@@ -16,7 +16,7 @@ use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
 
 use crate::{
     object_schema::VersionSchema,
-    rules::Rules,
+    rules::CompiledRules,
     structural::{
         list_types::validate_list_sets_and_maps,
         metadata::validate_embedded,
@@ -31,8 +31,8 @@ pub(crate) struct CustomVersion {
     /// True if the status is written through `/status` alone.
     pub(crate) has_status: bool,
     pub(crate) scale: Option<ScalePaths>,
-    /// Rules in CEL, if the schema has any.
-    pub(crate) rules: Option<Rules>,
+    /// CompiledRules in CEL, if the schema has any.
+    pub(crate) rules: Option<CompiledRules>,
 }
 
 /// The strategy of one custom resource.

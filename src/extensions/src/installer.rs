@@ -4,7 +4,7 @@
 //! definitions ──View──► catalogue ──difference──► Director: install, replace, remove ──► installed up to revision R
 //! ```
 //! A definition is served as soon as its names are accepted, which is before anybody is told that it is established: the
-//! duty that says so waits for [`Installed`] of all replicas.
+//! duty that says so waits for [`InstalledRevision`] of all replicas.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,9 +20,9 @@ const RENEWAL: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The revision up to which all definitions are served here. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Installed(watch::Receiver<Revision>);
+pub(crate) struct InstalledRevision(watch::Receiver<Revision>);
 
-impl Installed {
+impl InstalledRevision {
     /// The revision; negative before anything is loaded.
     pub(crate) fn revision(&self) -> Revision {
         *self.0.borrow()
@@ -48,7 +48,7 @@ pub(crate) fn start(
     view: View<Catalogue>,
     director: DirectorHandle,
     announcement: Announcement,
-) -> Installed {
+) -> InstalledRevision {
     let (installed, receiver) = watch::channel(-1);
     let installer = Installer {
         view,
@@ -59,7 +59,7 @@ pub(crate) fn start(
         clock: system.clock().clone(),
     };
     let _ = system.tasks().spawn_named("custom-resources", installer.run());
-    Installed(receiver)
+    InstalledRevision(receiver)
 }
 
 impl Installer {
@@ -157,7 +157,7 @@ impl Installer {
 /// Readiness: everything that was defined when the replica started is served.
 pub(crate) struct ServesAll {
     pub(crate) view: View<Catalogue>,
-    pub(crate) installed: Installed,
+    pub(crate) installed: InstalledRevision,
 }
 
 impl Readiness for ServesAll {

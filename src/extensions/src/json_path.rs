@@ -4,10 +4,10 @@ use serde_json::Value;
 
 /// A path, parsed once.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct JsonPath(Vec<Step>);
+pub(crate) struct JsonPath(Vec<PathStep>);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Step {
+enum PathStep {
     Field(String),
     /// From the end if negative.
     Index(i64),
@@ -18,12 +18,12 @@ enum Step {
     /// Everything below.
     Descend,
     /// The items of which this holds.
-    Where(Filter),
+    Where(PathFilter),
 }
 
 /// `@.path op literal`, or `@.path` alone.
 #[derive(Debug, Clone, PartialEq)]
-struct Filter {
+struct PathFilter {
     left: JsonPath,
     condition: Option<(Comparison, Value)>,
 }
@@ -41,7 +41,7 @@ enum Comparison {
 impl JsonPath {
     /// Parses a path such as `.spec.ports[0].name`; `None` if it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut parser = Parser { rest: text.trim() };
+        let mut parser = PathParser { rest: text.trim() };
         let mut steps = Vec::new();
         while !parser.rest.is_empty() {
             parser.step(&mut steps)?;
@@ -63,7 +63,7 @@ impl JsonPath {
     }
 }
 
-impl Step {
+impl PathStep {
     fn of<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
         match (self, value) {
             (Self::Field(name), Value::Object(fields)) => fields.get(name).into_iter().collect(),
@@ -106,7 +106,7 @@ fn descend<'v>(value: &'v Value, all: &mut Vec<&'v Value>) {
     }
 }
 
-impl Filter {
+impl PathFilter {
     fn holds(&self, item: &Value) -> bool {
         let found = self.left.first(item);
         let Some((comparison, literal)) = &self.condition else {
@@ -129,14 +129,14 @@ impl Filter {
     }
 }
 
-struct Parser<'t> {
+struct PathParser<'t> {
     rest: &'t str,
 }
 
-impl<'t> Parser<'t> {
-    fn step(&mut self, steps: &mut Vec<Step>) -> Option<()> {
+impl<'t> PathParser<'t> {
+    fn step(&mut self, steps: &mut Vec<PathStep>) -> Option<()> {
         if let Some(rest) = self.rest.strip_prefix("..") {
-            steps.push(Step::Descend);
+            steps.push(PathStep::Descend);
             self.rest = rest;
             if !rest.starts_with('[') {
                 steps.push(self.name()?);
@@ -156,7 +156,7 @@ impl<'t> Parser<'t> {
     }
 
     /// A name up to the next dot or bracket; a backslash takes the meaning from what follows.
-    fn name(&mut self) -> Option<Step> {
+    fn name(&mut self) -> Option<PathStep> {
         let (mut name, mut end) = (String::new(), self.rest.len());
         let mut characters = self.rest.char_indices();
         while let Some((at, character)) = characters.next() {
@@ -172,30 +172,30 @@ impl<'t> Parser<'t> {
         self.rest = self.rest.get(end..)?;
         match name.as_str() {
             "" => None,
-            "*" => Some(Step::All),
-            _ => Some(Step::Field(name)),
+            "*" => Some(PathStep::All),
+            _ => Some(PathStep::Field(name)),
         }
     }
 
-    fn bracket(&mut self) -> Option<Step> {
+    fn bracket(&mut self) -> Option<PathStep> {
         let inner = self.until_bracket()?;
         if inner == "*" {
-            return Some(Step::All);
+            return Some(PathStep::All);
         }
         if let Some(filter) = inner.strip_prefix("?(").and_then(|rest| rest.strip_suffix(')')) {
-            return Some(Step::Where(filter_of(filter)?));
+            return Some(PathStep::Where(filter_of(filter)?));
         }
         if let Some(name) = quoted(inner) {
-            return Some(Step::Field(name));
+            return Some(PathStep::Field(name));
         }
         if let Some((from, to)) = inner.split_once(':') {
             let number = |text: &str| match text.trim() {
                 "" => Some(None),
                 text => text.parse().ok().map(Some),
             };
-            return Some(Step::Slice(number(from)?, number(to)?));
+            return Some(PathStep::Slice(number(from)?, number(to)?));
         }
-        inner.trim().parse().ok().map(Step::Index)
+        inner.trim().parse().ok().map(PathStep::Index)
     }
 
     /// The text up to the bracket that closes this one.
@@ -228,7 +228,7 @@ fn quoted(text: &str) -> Option<String> {
     Some(inner.replace('\\', ""))
 }
 
-fn filter_of(text: &str) -> Option<Filter> {
+fn filter_of(text: &str) -> Option<PathFilter> {
     const OPERATORS: [(&str, Comparison); 6] = [
         ("==", Comparison::Equal),
         ("!=", Comparison::NotEqual),
@@ -243,7 +243,7 @@ fn filter_of(text: &str) -> Option<Filter> {
     });
     let path = |text: &str| JsonPath::parse(text.trim().strip_prefix('@')?);
     let Some((left, comparison, right)) = found else {
-        return Some(Filter {
+        return Some(PathFilter {
             left: path(text)?,
             condition: None,
         });
@@ -253,7 +253,7 @@ fn filter_of(text: &str) -> Option<Filter> {
         Some(text) => Value::String(text),
         None => serde_json::from_str(right).ok()?,
     };
-    Some(Filter {
+    Some(PathFilter {
         left: path(left)?,
         condition: Some((comparison, literal)),
     })

@@ -36,7 +36,7 @@ use crate::{
     columns::Columns,
     conversion::Unsupported,
     definition::Definitions,
-    installer::{Installed, ServesAll},
+    installer::{InstalledRevision, ServesAll},
     resource::Builder,
     structural::metadata::MetadataType,
 };
@@ -71,7 +71,7 @@ pub struct Extensions {
     definitions: RegistryHandle,
     director: DirectorHandle,
     view: View<Catalogue>,
-    installed: Installed,
+    installed: InstalledRevision,
     others: Option<AnnouncedDefinitions>,
 }
 

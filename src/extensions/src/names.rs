@@ -23,7 +23,7 @@ use trireme_registry::{
 use crate::{
     catalogue::Catalogue,
     definition::conditions::{Condition, is_true, set_condition},
-    installer::Installed,
+    installer::InstalledRevision,
 };
 
 /// The delay before the other replicas are asked again what they serve.
@@ -33,7 +33,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(20);
 pub struct DefinitionNames {
     definitions: OwnObjects,
     view: View<Catalogue>,
-    installed: Installed,
+    installed: InstalledRevision,
     others: Option<AnnouncedDefinitions>,
     /// Names that were accepted here and are not in the view yet.
     just_accepted: Mutex<HashMap<Arc<str>, (String, Object)>>,
@@ -43,7 +43,7 @@ impl DefinitionNames {
     pub(crate) fn new(
         definitions: OwnObjects,
         view: View<Catalogue>,
-        installed: Installed,
+        installed: InstalledRevision,
         others: Option<AnnouncedDefinitions>,
     ) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl DefinitionNames {
     async fn set_established(
         &self,
         definition: &mut Value,
-        verdict: &Verdict,
+        verdict: &NamesVerdict,
         revision: Revision,
         before: &Value,
         now: &str,
@@ -138,7 +138,7 @@ impl DefinitionNames {
     }
 
     /// Decides which of the wanted names a definition gets.
-    fn judge(&self, name: &str, definition: &Value) -> Verdict {
+    fn judge(&self, name: &str, definition: &Value) -> NamesVerdict {
         let group = definition["spec"]["group"].as_str().unwrap_or_default();
         let (resources, kinds) = self.taken_names(group, name);
         let none = Object::new();
@@ -150,7 +150,7 @@ impl DefinitionNames {
             .pointer("/status/acceptedNames")
             .and_then(Value::as_object)
             .unwrap_or(&none);
-        let mut verdict = Verdict {
+        let mut verdict = NamesVerdict {
             accepted: accepted.clone(),
             conflict: None,
         };
@@ -225,12 +225,12 @@ fn texts(list: Option<&Value>) -> Vec<String> {
 }
 
 /// The names that a definition gets, and why not all that it wants.
-struct Verdict {
+struct NamesVerdict {
     accepted: Object,
     conflict: Option<(&'static str, String)>,
 }
 
-impl Verdict {
+impl NamesVerdict {
     fn judge_name(&mut self, field: &str, reason: &'static str, wanted: &Object, taken: &HashSet<String>) {
         let name = wanted.get(field).and_then(Value::as_str).unwrap_or_default();
         let before = self.accepted.get(field).and_then(Value::as_str).unwrap_or_default();

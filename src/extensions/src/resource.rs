@@ -15,7 +15,7 @@ use crate::{
     json_path::JsonPath,
     object_schema::VersionSchema,
     openapi::{DefinitionSource, SourceNames},
-    rules::Rules,
+    rules::CompiledRules,
     structural::metadata::MetadataType,
 };
 
@@ -47,13 +47,13 @@ pub(crate) trait ConverterSource: Send + Sync + 'static {
 }
 
 /// A version as the definition has it.
-struct Version<'v> {
+struct VersionSource<'v> {
     name: &'v str,
     value: &'v Value,
     schema: Arc<VersionSchema>,
 }
 
-impl Version<'_> {
+impl VersionSource<'_> {
     fn flag(&self, name: &str) -> bool {
         self.value.get(name).and_then(Value::as_bool).unwrap_or(false)
     }
@@ -121,7 +121,7 @@ impl Builder {
         if definition.meta().is_terminating() {
             verbs = verbs.without(Verb::Create);
         }
-        let scale = versions.get(stored).and_then(Version::scale);
+        let scale = versions.get(stored).and_then(VersionSource::scale);
         Ok(ResourceDefinition {
             singular: text("/status/acceptedNames/singular").into(),
             short_names: names("shortNames"),
@@ -148,17 +148,17 @@ impl Builder {
     }
 
     /// The versions, those that are served and preferred first.
-    fn versions<'v>(&self, definition: &'v Value) -> Vec<Version<'v>> {
+    fn versions<'v>(&self, definition: &'v Value) -> Vec<VersionSource<'v>> {
         let all = definition.pointer("/spec/versions").and_then(Value::as_array);
         let all = all.into_iter().flatten().map(|value| {
             let schema = value.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-            Version {
+            VersionSource {
                 name: value["name"].as_str().unwrap_or_default(),
                 value,
                 schema: Arc::new(VersionSchema::new(schema, self.metadata.clone())),
             }
         });
-        let mut versions: Vec<Version<'v>> = all.collect();
+        let mut versions: Vec<VersionSource<'v>> = all.collect();
         versions.sort_by_key(|version| (!version.flag("served"), -priority(version.name)));
         versions
     }
@@ -167,7 +167,7 @@ impl Builder {
         &self,
         definition: &Value,
         group: &str,
-        versions: &[Version<'_>],
+        versions: &[VersionSource<'_>],
     ) -> Result<Option<Arc<dyn Converter>>, String> {
         let strategy = definition.pointer("/spec/conversion/strategy").and_then(Value::as_str);
         if strategy != Some("Webhook") || versions.len() < 2 {
@@ -183,8 +183,8 @@ impl Builder {
     fn served(
         &self,
         definition: &Value,
-        version: &Version<'_>,
-        all: &[Version<'_>],
+        version: &VersionSource<'_>,
+        all: &[VersionSource<'_>],
         stored: usize,
         is_converted: bool,
     ) -> ServedVersion {
@@ -212,7 +212,7 @@ impl Builder {
     }
 
     /// Those that any version has.
-    fn subresources(&self, kind: &str, versions: &[Version<'_>]) -> Vec<SubresourceDefinition> {
+    fn subresources(&self, kind: &str, versions: &[VersionSource<'_>]) -> Vec<SubresourceDefinition> {
         let has = |name: &str| versions.iter().any(|version| version.subresource(name).is_some());
         let status = SubresourceDefinition {
             name: "status".into(),
@@ -229,10 +229,10 @@ impl Builder {
     }
 }
 
-fn strategy(group: &str, versions: &[Version<'_>], stored: usize, is_converted: bool) -> CustomResource {
-    let of_version = |version: &Version<'_>| CustomVersion {
+fn strategy(group: &str, versions: &[VersionSource<'_>], stored: usize, is_converted: bool) -> CustomResource {
+    let of_version = |version: &VersionSource<'_>| CustomVersion {
         group_version: GroupVersion::new(group, version.name),
-        rules: Rules::compile(&version.schema.structural),
+        rules: CompiledRules::compile(&version.schema.structural),
         schema: version.schema.clone(),
         has_status: version.subresource("status").is_some(),
         scale: version.scale(),
@@ -245,8 +245,8 @@ fn strategy(group: &str, versions: &[Version<'_>], stored: usize, is_converted: 
 }
 
 /// The fields of all versions, each once.
-fn selectable_fields(versions: &[Version<'_>]) -> SelectableFields {
-    let mut labels: Vec<&str> = versions.iter().flat_map(Version::selectable).collect();
+fn selectable_fields(versions: &[VersionSource<'_>]) -> SelectableFields {
+    let mut labels: Vec<&str> = versions.iter().flat_map(VersionSource::selectable).collect();
     labels.sort_unstable();
     labels.dedup();
     let field = |label: &str| {
@@ -267,7 +267,7 @@ fn selectable_fields(versions: &[Version<'_>]) -> SelectableFields {
 }
 
 /// The warning of a deprecated version: its own, or one that names a newer version.
-fn deprecation(names: &SourceNames, version: &Version<'_>, all: &[Version<'_>]) -> Option<Arc<str>> {
+fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionSource<'_>]) -> Option<Arc<str>> {
     if !version.flag("deprecated") {
         return None;
     }
@@ -275,7 +275,7 @@ fn deprecation(names: &SourceNames, version: &Version<'_>, all: &[Version<'_>]) 
         return Some(own.into());
     }
     let (group, kind) = (&names.group, &names.kind);
-    let is_newer = |other: &&Version<'_>| {
+    let is_newer = |other: &&VersionSource<'_>| {
         other.flag("served") && !other.flag("deprecated") && priority(other.name) > priority(version.name)
     };
     let newer = all.iter().find(is_newer);

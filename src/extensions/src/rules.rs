@@ -10,22 +10,22 @@ use serde_json::Value;
 use trireme_cel::{Activation, Budget, Environment, EvalError, Program, RUNTIME_BUDGET, Value as CelValue};
 use trireme_machinery::{
     field::{Error, ErrorList, ErrorType, Path, shown},
-    schema::{Field, ListType as MergeRule, Patch, Presence, Shape, StringFormat, TypeDef, TypeTable},
+    schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeTable},
 };
 
-use crate::structural::{Additional, JsonType, ListType, RuleText, Structural};
+use crate::structural::{Additional, JsonType, RuleText, Structural};
 
 /// The rules of a schema and of all parts of it.
-pub(crate) struct Rules {
-    own: Vec<Rule>,
+pub(crate) struct CompiledRules {
+    own: Vec<CompiledRule>,
     json_type: &'static str,
-    properties: Vec<(Box<str>, Rules)>,
-    additional: Option<Box<Rules>>,
-    items: Option<Box<Rules>>,
-    list_type: ListType,
+    properties: Vec<(Box<str>, CompiledRules)>,
+    additional: Option<Box<CompiledRules>>,
+    items: Option<Box<CompiledRules>>,
+    list_type: Option<ListType>,
 }
 
-struct Rule {
+struct CompiledRule {
     text: RuleText,
     /// The program, or why there is none.
     program: Result<Program, String>,
@@ -33,7 +33,7 @@ struct Rule {
     uses_old_self: bool,
 }
 
-impl Rules {
+impl CompiledRules {
     /// Compiles the rules of a resource's schema; `None` if it has none.
     pub(crate) fn compile(schema: &Structural) -> Option<Self> {
         schema.has_rules().then(|| Self::of(schema, true)).flatten()
@@ -110,7 +110,7 @@ impl Rules {
 
     /// The item that an item replaces, where lists tell their items apart.
     fn old_item<'o>(&self, item: &Value, old: Option<&'o Value>) -> Option<&'o Value> {
-        let ListType::Map(keys) = &self.list_type else {
+        let Some(ListType::Map(keys)) = &self.list_type else {
             return None;
         };
         let has_same_keys = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
@@ -119,7 +119,7 @@ impl Rules {
 
     fn check_rule(
         &self,
-        rule: &Rule,
+        rule: &CompiledRule,
         new: &Value,
         old: Option<&Value>,
         path: &Path<'_>,
@@ -176,7 +176,7 @@ impl Rules {
         Ok(())
     }
 
-    fn broken(&self, rule: &Rule, value: &Value, path: &Path<'_>, detail: &str) -> Error {
+    fn broken(&self, rule: &CompiledRule, value: &Value, path: &Path<'_>, detail: &str) -> Error {
         let below = &rule.text.field_path;
         let (kind, body) = match rule.text.reason.as_str() {
             "FieldValueForbidden" => (ErrorType::Forbidden, format!("Forbidden: {detail}")),
@@ -205,7 +205,7 @@ fn error_at(kind: ErrorType, path: &Path<'_>, below: &str, body: String) -> Erro
     Error { kind, field, body }
 }
 
-impl Rule {
+impl CompiledRule {
     fn activation<'v>(&self, new: &'v Value, old: Option<&'v Value>) -> Activation<'v> {
         let activation = Activation::new().with_json("self", new);
         if self.text.optional_old_self {
@@ -268,7 +268,7 @@ impl Environments {
     }
 }
 
-fn compile_rules(schema: &Structural, is_root: bool) -> Vec<Rule> {
+fn compile_rules(schema: &Structural, is_root: bool) -> Vec<CompiledRule> {
     if schema.rules.is_empty() {
         return Vec::new();
     }
@@ -277,7 +277,7 @@ fn compile_rules(schema: &Structural, is_root: bool) -> Vec<Rule> {
         let (program, uses_old_self) = environments.compile(&text.rule, text.optional_old_self);
         let message = Some(text.message_expression.trim()).filter(|text| !text.is_empty());
         let message = message.and_then(|message| environments.compile(message, text.optional_old_self).0.ok());
-        Rule {
+        CompiledRule {
             text: text.clone(),
             program,
             message,
@@ -362,7 +362,7 @@ fn shape_of(schema: &Structural, is_resource: bool, name: &str, table: &mut Type
             });
             Shape::List {
                 item: Box::new(item),
-                list_type: MergeRule::Atomic,
+                list_type: ListType::Atomic,
             }
         }
         Some(JsonType::Object) => object_shape(schema, is_resource, name, table),

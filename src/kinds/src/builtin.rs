@@ -378,7 +378,7 @@ mod tests {
             let scales = definition.subresources.iter().filter_map(|part| part.columns.as_ref());
             for column in scales
                 .flat_map(|columns| columns.iter())
-                .chain(definition.columns.iter())
+                .chain(definition.columns_in(definition.storage_version))
             {
                 let description = (column.description)();
                 // Kubernetes looks this one up in the wrong type.

@@ -5,7 +5,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 
 use super::structural::flag;
 use crate::{
-    rules::Rules,
+    rules::CompiledRules,
     structural::{Structural, metadata::validate_embedded, prune::prune_value, values::validate_value},
 };
 
@@ -60,7 +60,7 @@ fn validate_default(schema: &Value, default: &Value, in_metadata: bool, path: &P
     if errors.len() > before {
         return;
     }
-    if let Some(rules) = Rules::compile(&structural) {
+    if let Some(rules) = CompiledRules::compile(&structural) {
         let mut broken = ErrorList::new();
         rules.validate(default, None, &mut broken);
         let below = path.to_string();

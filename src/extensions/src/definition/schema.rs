@@ -67,7 +67,7 @@ pub(super) fn validate_version_schema(schema: &Value, has_status: bool, path: &P
         is_structural = errors.len() == before;
     }
     let before = errors.len();
-    Context::root().validate(schema, &at, errors);
+    SchemaContext::root().validate(schema, &at, errors);
     if is_structural && errors.len() == before {
         validate_rules(schema, true, None, &at, errors);
     }
@@ -108,14 +108,14 @@ fn capital(word: &str) -> String {
 
 /// What holds at a place of a schema because of what stands around it.
 #[derive(Clone, Copy)]
-struct Context {
+struct SchemaContext {
     is_root: bool,
     in_metadata: bool,
     /// Why there can be no default here, if there cannot.
     no_default: Option<&'static str>,
 }
 
-impl Context {
+impl SchemaContext {
     fn root() -> Self {
         Self {
             is_root: true,

@@ -49,7 +49,7 @@ pub(super) fn validate_spec(object: &Value, versions_are_open: bool, errors: &mu
     }
     validate_versions(object, &path, errors);
     validate_names(spec, &path.child("names"), true, errors);
-    let parts = Parts::of(versions(object));
+    let parts = SharedParts::of(versions(object));
     parts.validate_shared(&path, errors);
     validate_conversion(spec, versions_are_open, &path.child("conversion"), errors);
 }
@@ -80,11 +80,11 @@ fn validate_scope(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 }
 
 /// The parts that versions may have alike.
-struct Parts<'v> {
+struct SharedParts<'v> {
     versions: &'v [Value],
 }
 
-impl<'v> Parts<'v> {
+impl<'v> SharedParts<'v> {
     fn of(versions: &'v [Value]) -> Self {
         Self { versions }
     }
@@ -125,7 +125,7 @@ impl<'v> Parts<'v> {
 
 fn validate_versions(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = versions(object);
-    let parts = Parts::of(versions);
+    let parts = SharedParts::of(versions);
     let list = path.child("versions");
     for (index, version) in versions.iter().enumerate() {
         let at = list.index(index);

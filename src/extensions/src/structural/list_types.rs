@@ -6,9 +6,10 @@ use serde_json::Value;
 use trireme_machinery::{
     Object,
     field::{Error, ErrorList, Path},
+    schema::ListType,
 };
 
-use super::{Additional, ListType, Structural};
+use super::{Additional, Structural};
 
 /// Validates all sets and maps in a value.
 pub(crate) fn validate_list_sets_and_maps(value: &Value, schema: &Structural, path: &Path<'_>, errors: &mut ErrorList) {
@@ -27,14 +28,14 @@ pub(crate) fn validate_list_sets_and_maps(value: &Value, schema: &Structural, pa
         }
         Value::Array(items) => {
             match &schema.list_type {
-                ListType::Atomic => {}
-                ListType::Set => {
+                None | Some(ListType::Atomic) => {}
+                Some(ListType::Set) => {
                     for at in repeated(items.iter()) {
                         let item = items.get(at).unwrap_or(&Value::Null);
                         errors.push(Error::duplicate(&path.index(at), item));
                     }
                 }
-                ListType::Map(keys) => validate_list_map(items, keys, path, errors),
+                Some(ListType::Map(keys)) => validate_list_map(items, keys, path, errors),
             }
             if let Some(of_items) = &schema.items {
                 for (index, item) in items.iter().enumerate() {

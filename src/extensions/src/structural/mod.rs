@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 use serde_json::Value;
+use trireme_machinery::schema::ListType;
 
 /// A type of JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,16 +69,6 @@ pub(crate) enum Additional {
     Schema(Box<Structural>),
 }
 
-/// The merge rule of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum ListType {
-    #[default]
-    Atomic,
-    Set,
-    /// A map of items under these keys.
-    Map(Vec<String>),
-}
-
 /// A schema.
 #[derive(Debug, Default)]
 pub(crate) struct Structural {
@@ -95,9 +86,10 @@ pub(crate) struct Structural {
     pub(crate) properties: Vec<(Box<str>, Structural)>,
     pub(crate) additional: Additional,
     pub(crate) items: Option<Box<Structural>>,
-    pub(crate) list_type: ListType,
+    /// The merge rule of a list.
+    pub(crate) list_type: Option<ListType>,
     /// The rules for values, if there are any.
-    pub(crate) checks: Option<Box<Checks>>,
+    pub(crate) checks: Option<Box<ValueValidation>>,
     /// `x-kubernetes-validations`
     pub(crate) rules: Vec<RuleText>,
 }
@@ -115,7 +107,7 @@ pub(crate) struct RuleText {
 
 /// The rules for a value beside its type.
 #[derive(Debug, Default)]
-pub(crate) struct Checks {
+pub(crate) struct ValueValidation {
     pub(crate) format: String,
     pub(crate) maximum: Option<f64>,
     pub(crate) exclusive_maximum: bool,
@@ -181,7 +173,7 @@ impl Structural {
                 .filter(|items| items.is_object())
                 .map(|items| Box::new(Self::parse(items))),
             list_type: list_type(schema),
-            checks: Checks::parse(schema).map(Box::new),
+            checks: ValueValidation::parse(schema).map(Box::new),
             rules: rules(schema),
         }
     }
@@ -248,11 +240,11 @@ fn additional(value: Option<&Value>) -> Additional {
     }
 }
 
-fn list_type(schema: &Value) -> ListType {
+fn list_type(schema: &Value) -> Option<ListType> {
     match schema.get("x-kubernetes-list-type").and_then(Value::as_str) {
-        Some("set") => ListType::Set,
-        Some("map") => ListType::Map(texts(schema.get("x-kubernetes-list-map-keys"))),
-        _ => ListType::Atomic,
+        Some("set") => Some(ListType::Set),
+        Some("map") => Some(ListType::Map(texts(schema.get("x-kubernetes-list-map-keys")))),
+        _ => None,
     }
 }
 
@@ -282,7 +274,7 @@ fn schemas(list: Option<&Value>) -> Vec<Structural> {
     items.map(Structural::parse).collect()
 }
 
-impl Checks {
+impl ValueValidation {
     fn parse(schema: &Value) -> Option<Self> {
         let text = |name: &str| schema.get(name).and_then(Value::as_str).unwrap_or_default();
         let flag = |name: &str| schema.get(name).and_then(Value::as_bool).unwrap_or(false);

@@ -8,9 +8,10 @@ use serde_json::Value;
 use trireme_machinery::{
     Object,
     field::{Error, ErrorList, ErrorType, Path, quote},
+    schema::ListType,
 };
 
-use super::{Additional, Checks, JsonType, ListType, Structural, formats};
+use super::{Additional, JsonType, Structural, ValueValidation, formats};
 
 /// Validates a value; `old` is what it replaces. The errors stand below `prefix`.
 pub(crate) fn validate_value(
@@ -158,7 +159,7 @@ impl Validator<'_> {
     fn check_items(&mut self, items: &[Value], old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
         if let Some(of_items) = &schema.items {
             for (index, item) in items.iter().enumerate() {
-                let old = old_item(item, old, &schema.list_type);
+                let old = old_item(item, old, schema.list_type.as_ref());
                 self.value(item, old, of_items, &path.index(index));
             }
         }
@@ -199,7 +200,7 @@ impl Validator<'_> {
         }
     }
 
-    fn check_enum(&mut self, value: &Value, checks: &Checks, path: &Path<'_>) {
+    fn check_enum(&mut self, value: &Value, checks: &ValueValidation, path: &Path<'_>) {
         let Some(allowed) = &checks.one_among else { return };
         if allowed.iter().any(|known| is_same(known, value)) {
             return;
@@ -216,7 +217,7 @@ impl Validator<'_> {
         self.push(ErrorType::NotSupported, path, body);
     }
 
-    fn check_alternatives(&mut self, value: &Value, old: Option<&Value>, checks: &Checks, path: &Path<'_>) {
+    fn check_alternatives(&mut self, value: &Value, old: Option<&Value>, checks: &ValueValidation, path: &Path<'_>) {
         let errors_of = |schema: &Structural| {
             let mut inner = Validator {
                 prefix: self.prefix,
@@ -318,8 +319,10 @@ fn quoted(path: &Path<'_>) -> String {
 }
 
 /// The item that an item of a list replaces, where that can be known: by the keys of a map.
-fn old_item<'o>(item: &Value, old: Option<&'o Value>, list_type: &ListType) -> Option<&'o Value> {
-    let ListType::Map(keys) = list_type else { return None };
+fn old_item<'o>(item: &Value, old: Option<&'o Value>, list_type: Option<&ListType>) -> Option<&'o Value> {
+    let Some(ListType::Map(keys)) = list_type else {
+        return None;
+    };
     let same_keys = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
     old?.as_array()?.iter().find(same_keys)
 }
