@@ -3,6 +3,7 @@
 pub(crate) mod conditions;
 mod defaults;
 mod field_paths;
+mod rules;
 mod schema;
 mod spec;
 mod structural;
