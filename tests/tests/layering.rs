@@ -230,7 +230,7 @@ fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Crates whose top-level modules still form cycles, and how many modules are in them. The list only shrinks.
-const CYCLIC: &[(&str, usize)] = &[("actors", 8), ("registry", 8), ("auth", 2), ("edge", 9), ("trireme", 6)];
+const CYCLIC: &[(&str, usize)] = &[("auth", 2), ("edge", 9), ("trireme", 6)];
 
 #[test]
 fn modules_form_no_cycles() {

@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 
 use crate::{
-    documents::OpenApiFragment,
+    openapi_fragment::OpenApiFragment,
     selectable::SelectableFields,
     strategy::{SideEffects, Strategy},
     verb::Verbs,

@@ -15,7 +15,7 @@ use trireme_storage::Revision;
 use crate::{
     definition::ResourceDefinition,
     encode,
-    event::EventKind,
+    event_kind::EventKind,
     item::{Item, ItemKey, make_line},
     selectable::{Head, Metadata},
 };

@@ -86,7 +86,7 @@ impl Director {
 
     fn start_stored(&self, definition: Arc<ResourceDefinition>) -> Result<Installed, DirectorError> {
         let parts = &self.parts;
-        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.clone())?;
+        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.reloads())?;
         let reader = Reader::new(
             definition.clone(),
             cache.handle()?,

@@ -7,13 +7,16 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::handle::Installed;
+use super::{
+    handle::Installed,
+    virtual_resource::{ProxyBackend, VirtualResource},
+};
 use crate::{
     definition::{ResourceDefinition, ServedVersion},
-    documents::{Documents, NoSchemas},
+    documents::Documents,
     known_kinds::KnownKinds,
+    openapi_fragment::NoSchemas,
     registry::RegistryHandle,
-    virtual_resource::{ProxyBackend, VirtualResource},
 };
 
 /// The registry that a request for a stored resource goes to.

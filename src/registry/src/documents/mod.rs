@@ -17,9 +17,11 @@ use trireme_machinery::GroupVersion;
 
 pub use discovery::{api_versions, storage_version_hash};
 pub use document::Document;
-pub use openapi::{NoSchemas, OpenApiFragment, SchemaSource};
 
-use crate::definition::{ResourceDefinition, ServedVersion};
+use crate::{
+    definition::{ResourceDefinition, ServedVersion},
+    openapi_fragment::SchemaSource,
+};
 
 /// The documents of a set of resources.
 pub struct Documents {
