@@ -28,7 +28,7 @@ impl IncludeObject {
             "Object" => Ok(Self::Object),
             other => Err(ApiError::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
-                trireme_machinery::field::quote(other)
+                trireme_machinery::go_text::quote(other)
             ))),
         }
     }

@@ -131,7 +131,7 @@ impl Health {
         let unknown: Vec<String> = excluded
             .iter()
             .filter(|name| !self.of(probe).any(|check| check.name == **name))
-            .map(|name| trireme_machinery::field::quote(name))
+            .map(|name| trireme_machinery::go_text::quote(name))
             .collect();
         if !unknown.is_empty() {
             let names = unknown.join(",");

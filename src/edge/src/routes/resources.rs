@@ -131,7 +131,7 @@ fn check_place(exchange: &Exchange, resource: &ResourceDefinition) -> Result<(),
                 text if text.contains('%') => "may not contain '%'".to_owned(),
                 _ => "may not contain control characters".to_owned(),
             };
-            let text = trireme_machinery::field::quote(text);
+            let text = trireme_machinery::go_text::quote(text);
             return Err(ApiError::bad_request(format!(
                 "{what} parameter invalid: {text}: {why}"
             )));

@@ -158,9 +158,9 @@ fn is_path(calls: &[Call], after: Option<&Token>) -> bool {
     }
 }
 
-/// Tells whether `Shape::` stands at a position: the end of a row of a printed struct.
+/// Tells whether `PrintedShape::` stands at a position: the end of a row of a printed struct.
 fn is_shape(tokens: &[(usize, Token)], at: usize) -> bool {
-    matches!(tokens.get(at), Some((_, Token::Word(word))) if word == "Shape")
+    matches!(tokens.get(at), Some((_, Token::Word(word))) if word == "PrintedShape")
 }
 
 fn looks_like_a_pointer(text: &str) -> bool {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{ApiError, field::quote, names, schema};
+use trireme_machinery::{ApiError, go_text::quote, names, schema};
 
 use super::{Writer, decode::BodyDecoder, metadata};
 use crate::{

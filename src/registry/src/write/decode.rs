@@ -6,6 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     field::{Error, Path},
+    go_text::kind_name,
     json, protobuf,
     schema::{self, TypeId, TypeTable},
     yaml,
@@ -158,7 +159,7 @@ impl BodyDecoder<'_> {
                 Value::Null => Ok(self.kind.clone()),
                 other => Err(interpret_error(format!(
                     "json: cannot unmarshal {} into Go value of type {target}",
-                    go_type(other)
+                    kind_name(other)
                 ))),
             };
         };
@@ -167,7 +168,7 @@ impl BodyDecoder<'_> {
             Some(Value::String(text)) => Ok(text.as_str()),
             Some(other) => Err(interpret_error(format!(
                 "json: cannot unmarshal {} into Go struct field .{name} of type string",
-                go_type(other)
+                kind_name(other)
             ))),
         };
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
@@ -300,18 +301,6 @@ pub(crate) fn set_kind(value: &mut Value, kind: &GroupVersionKind) {
     if let Some(fields) = value.as_object_mut() {
         fields.insert("apiVersion".into(), kind.group_version().to_string().into());
         fields.insert("kind".into(), Value::from(&*kind.kind));
-    }
-}
-
-/// What Go's decoder calls a JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind, GroupVersion, GroupVersionKind,
     field::{Error, Path},
+    go_text::go_map,
     patch::{self, JsonPatch},
     schema::{self, TypeId, TypeTable},
 };
@@ -155,11 +156,7 @@ impl Patcher {
             Patch::Json(_) | Patch::Merge(_) => (object.clone(), false),
         };
         move || {
-            if shown.1 {
-                patch::go_map(&shown.0)
-            } else {
-                shown.0.to_string()
-            }
+            if shown.1 { go_map(&shown.0) } else { shown.0.to_string() }
         }
     }
 }
