@@ -241,7 +241,7 @@ fn set_or_remove(object: &mut Value, name: &str, value: Option<&Value>) {
 
 /// Warns of finalizers that may be taken for somebody else's.
 fn finalizer_warnings(name: &str) -> Vec<String> {
-    let quoted = trireme_machinery::field::quote(name);
+    let quoted = trireme_machinery::go_text::quote(name);
     let mut warnings: Vec<String> = names::qualified_name(name)
         .into_iter()
         .map(|text| format!("metadata.finalizers: {quoted}: {text}"))

@@ -277,7 +277,7 @@ impl NamesVerdict {
 }
 
 fn in_use(name: &str) -> String {
-    format!("{} is already in use", trireme_machinery::field::quote(name))
+    format!("{} is already in use", trireme_machinery::go_text::quote(name))
 }
 
 impl Controller for DefinitionNames {

@@ -232,7 +232,7 @@ impl Strategy for Definitions {
         let formats = unrecognized_formats(new).into_iter();
         let added = formats.filter(|format| !before.contains(format));
         added
-            .map(|format| format!("unrecognized format {}", trireme_machinery::field::quote(&format)))
+            .map(|format| format!("unrecognized format {}", trireme_machinery::go_text::quote(&format)))
             .collect()
     }
 

@@ -7,7 +7,8 @@
 use serde_json::Value;
 use trireme_machinery::{
     Object,
-    field::{Error, ErrorList, ErrorType, Path, quote},
+    field::{Error, ErrorList, ErrorType, Path},
+    go_text::quote,
     schema::ListType,
 };
 
