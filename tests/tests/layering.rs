@@ -28,7 +28,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("auth", &["actors", "machinery", "registry"]),
     ("admission", &["actors", "machinery", "registry"]),
     ("audit", &[]),
-    ("extensions", &[]),
+    (
+        "extensions",
+        &["actors", "machinery", "registry", "cel", "cluster", "duties"],
+    ),
     ("aggregation", &["machinery", "registry"]),
     ("duties", &["actors", "machinery", "registry", "cluster"]),
     (

@@ -247,10 +247,15 @@ fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Optio
     if let Some(why) = info.strategy.refuse_field(&info.kind_in(version), field) {
         return Some(why);
     }
-    if info.selectable.iter().any(|selectable| &*selectable.label == field) {
+    let may_name = |label: &str| match &version.selectable_labels {
+        Some(labels) => labels.iter().any(|known| **known == *label),
+        None => true,
+    };
+    let mut fields = info.selectable.iter().map(|selectable| &*selectable.label);
+    if fields.any(|label| label == field && may_name(label)) {
         return None;
     }
-    if info.selectable.is_empty() {
+    if info.selectable.is_empty() && !info.is_custom {
         let field = quote(field);
         return Some(format!(
             "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""

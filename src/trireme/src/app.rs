@@ -83,7 +83,7 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer()).await?;
+        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -108,7 +108,7 @@ impl App {
         let namespaces = FirstObjects::namespaces(&system, &namespaces, group.clone());
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let own = [namespaces.view(), bootstrap_roles.view()];
+        let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
         let views = Views::of(own.into_iter().chain(served.authorization.views()));
         let replicas = Observed::start(
             &system,

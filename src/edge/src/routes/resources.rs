@@ -150,7 +150,10 @@ fn subresource<'d>(
     if name.is_empty() {
         return Ok(None);
     }
-    let known = definition.subresource(name).ok_or_else(status::resource_not_found)?;
+    let known = definition.subresource(name).ok_or_else(|| match definition.is_custom {
+        true => ApiError::not_found(&definition.resource, exchange.info.path_name()),
+        false => status::resource_not_found(),
+    })?;
     Ok(Some((known, known.role)))
 }
 
