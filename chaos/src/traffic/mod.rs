@@ -1,4 +1,4 @@
-//! What real clients do to a group, recorded: requests through the balancer and to each replica, watches that go from
+//! The doings of real clients, recorded: requests through the balancer and to each replica, watches that go from
 //! replica to replica, samples of what the replicas say of themselves.
 //!
 //! ```text
@@ -49,13 +49,13 @@ pub(crate) use watchdog::FENCED;
 const CACHED_CLIENTS: u32 = 2;
 /// Between two steps of a client that asks one replica.
 const DIRECT_PACE: Duration = Duration::from_millis(300);
-/// What slow followers read.
+/// The rate at which slow followers read.
 const SLOW_BYTES_PER_SECOND: u64 = 1_000;
 /// The kernel's buffer of a slow follower.
 const SLOW_BUFFER_BYTES: u32 = 4_096;
-/// How often a namespace or counter is tried to be made.
+/// The most attempts to make a namespace or a counter.
 const SETUP_ATTEMPTS: usize = 50;
-/// What the traffic's objects share their etcd with: prefixes of keys that the servers write of their own accord.
+/// The neighbours of the traffic's objects in etcd: prefixes of keys that the servers write of their own accord.
 pub const INTERNAL: &[&str] = &[
     "/registry/namespaces/",
     "/registry/events/",
@@ -114,7 +114,7 @@ impl Addresses {
     }
 }
 
-/// How much the clients that ask through the balancer do.
+/// The amount of load by the clients that ask through the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// With what a step takes, about 100 requests a second from all: what figures are told for.
