@@ -4,6 +4,7 @@
 //! ```text
 //!  clients ───── 10 or 20, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
 //!  clients ───── one a replica ─────────────────────────► replicas
+//!  candidates ── 3, one election by a Lease ─────────────► balancer
 //!  readers ───── of what is in memory only ────────────► both
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
 //!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
@@ -12,6 +13,7 @@
 //! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
 
 mod cached;
+mod candidate;
 mod client;
 mod desk;
 mod finale;
@@ -59,7 +61,7 @@ const SETUP_ATTEMPTS: usize = 50;
 pub const INTERNAL: &[&str] = &[
     "/registry/namespaces/",
     "/registry/events/",
-    "/registry/leases/",
+    "/registry/leases/kube-system/",
     "/registry/services/",
     "/registry/endpointslices/",
     "/registry/serviceaccounts/",
@@ -191,6 +193,11 @@ impl Traffic {
         for (number, address) in (pace.clients()..).zip(&addresses.replicas) {
             let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
             writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
+        }
+        for number in 0..candidate::CANDIDATES {
+            let name = format!("candidate-{number}");
+            let asker = asker(desk, name, Purpose::Traffic, &addresses.balancer, number);
+            writers.spawn(candidate::stand(asker));
         }
         for (number, address, purpose) in cached_readers(addresses) {
             let asker = asker(desk, format!("{CACHED_READERS}{number}"), purpose, address, number);

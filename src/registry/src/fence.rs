@@ -111,7 +111,11 @@ impl Fences {
                     let key: Arc<str> = key.into();
                     return Ok(Fence(Arc::new(Inner {
                         duty: duty.to_owned(),
-                        at: trireme_storage::Fence { key, mod_revision },
+                        at: trireme_storage::Fence {
+                            key,
+                            mod_revision,
+                            token,
+                        },
                         refused: watch::Sender::new(false),
                     })));
                 }
