@@ -4,7 +4,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     GroupVersion,
-    field::quote,
+    go_text::quote,
     intstr, json, names,
     quantity::Quantity,
     time::{Duration, Time},

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::topology::{ActorKind, Caller, Entry, Verb};
+use crate::topology::{ActorKind, CallKind, Caller, Entry};
 
 /// A use of a handle: the caller, the actor that was called, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ pub struct Edge {
     /// The actor behind the handle.
     pub callee: ActorKind,
     /// Ask or note.
-    pub verb: Verb,
+    pub verb: CallKind,
 }
 
 tokio::task_local! {
@@ -78,7 +78,7 @@ impl Edges {
         declared.unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn record(&self, number: usize, verb: Verb) {
+    pub(crate) fn record(&self, number: usize, verb: CallKind) {
         let Some((caller, used)) = self.used.get(number) else {
             return;
         };
@@ -93,8 +93,8 @@ impl Edges {
                 .insert(edge);
         }
         let flag = match verb {
-            Verb::Ask => &used.ask,
-            Verb::Note => &used.note,
+            CallKind::Ask => &used.ask,
+            CallKind::Note => &used.note,
         };
         if !flag.load(Ordering::Relaxed) {
             flag.store(true, Ordering::Relaxed);
@@ -104,7 +104,7 @@ impl Edges {
     /// The edges that were used.
     pub(crate) fn used(&self) -> impl Iterator<Item = Edge> {
         self.used.iter().flat_map(|(caller, used)| {
-            let verbs = [(Verb::Ask, &used.ask), (Verb::Note, &used.note)];
+            let verbs = [(CallKind::Ask, &used.ask), (CallKind::Note, &used.note)];
             let used = verbs.into_iter().filter(|(_, flag)| flag.load(Ordering::Relaxed));
             used.map(|(verb, _)| self.edge(*caller, verb))
         })
@@ -115,7 +115,7 @@ impl Edges {
         self.misnamed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn edge(&self, caller: Caller, verb: Verb) -> Edge {
+    fn edge(&self, caller: Caller, verb: CallKind) -> Edge {
         Edge {
             caller,
             callee: self.entry.kind,
@@ -125,7 +125,16 @@ impl Edges {
 
     /// The edges that are declared.
     pub(crate) fn declared(&self) -> impl Iterator<Item = Edge> {
-        let asks = self.entry.asked_by.iter().map(|caller| self.edge(*caller, Verb::Ask));
-        asks.chain(self.entry.noted_by.iter().map(|caller| self.edge(*caller, Verb::Note)))
+        let asks = self
+            .entry
+            .asked_by
+            .iter()
+            .map(|caller| self.edge(*caller, CallKind::Ask));
+        asks.chain(
+            self.entry
+                .noted_by
+                .iter()
+                .map(|caller| self.edge(*caller, CallKind::Note)),
+        )
     }
 }

@@ -7,72 +7,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::ArcSwapOption;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::actor::{Actor, Receive};
 use crate::message::{AskError, Message, NoteError, Reply, Ticket};
-use crate::shell::{Envelope, Shell, post, post_stop};
+use crate::shared::Shared;
 use crate::tasks::{TaskHandle, Tasks};
-use crate::topology::{Caller, TopologyError, Verb};
-use crate::vitals::{ActorSnapshot, ActorState, Vitals};
-
-/// What all handles of one actor share; outlives its instances.
-pub(crate) struct Shared<A: Actor> {
-    pub(crate) vitals: Arc<Vitals>,
-    /// The mailbox of the present instance.
-    pub(crate) address: ArcSwapOption<actix::Addr<Shell<A>>>,
-    /// Counts the instances, 1 for the first.
-    pub(crate) lives: watch::Sender<u64>,
-}
-
-impl<A: Actor> Shared<A> {
-    /// Takes a permit without waiting for one.
-    fn admit(&self) -> Result<OwnedSemaphorePermit, NoteError> {
-        match Arc::clone(&self.vitals.permits).try_acquire_owned() {
-            Ok(permit) => Ok(permit),
-            Err(TryAcquireError::Closed) => Err(NoteError::Stopped),
-            Err(TryAcquireError::NoPermits) => {
-                self.vitals.refused();
-                Err(NoteError::Overloaded)
-            }
-        }
-    }
-
-    fn enqueue<M>(&self, message: M, reply: Reply<M::Reply>) -> Result<(), NoteError>
-    where
-        A: Receive<M>,
-        M: Message,
-    {
-        if self.vitals.is_ending() {
-            return Err(NoteError::Stopped);
-        }
-        match (self.vitals.state(), self.address.load().as_deref()) {
-            (ActorState::Running, Some(address)) => {
-                post(address, Envelope::new(message, reply, &self.vitals));
-                Ok(())
-            }
-            _ => Err(NoteError::Restarting),
-        }
-    }
-
-    fn lost(&self, ticket: &Ticket<impl Send>) -> AskError {
-        let taken = ticket.abandon();
-        if self.vitals.is_ending() {
-            AskError::Stopped { taken }
-        } else {
-            AskError::Restarting { taken }
-        }
-    }
-
-    /// Asks the present instance to end after what it has in its mailbox.
-    pub(crate) fn stop(&self) {
-        self.vitals.stopping.cancel();
-        if let Some(address) = self.address.load().as_deref() {
-            post_stop(address);
-        }
-    }
-}
+use crate::topology::{CallKind, Caller, TopologyError};
+use crate::vitals::ActorSnapshot;
 
 /// One of an actor's permits, held for longer than one message: for work that the actor orders but does not do itself.
 /// It is free again when this is dropped.
@@ -162,7 +104,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        self.shared.vitals.edges.record(self.edge, Verb::Ask);
+        self.shared.vitals.edges.record(self.edge, CallKind::Ask);
         let (reply, ticket) = Reply::awaited(None, deadline);
         self.shared.enqueue(message, reply)?;
         self.reply(ticket, deadline).await
@@ -182,7 +124,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
-        self.shared.vitals.edges.record(self.edge, Verb::Note);
+        self.shared.vitals.edges.record(self.edge, CallKind::Note);
         tell(&self.shared, message)
     }
 
@@ -201,7 +143,7 @@ impl<A: Actor> Handle<A> {
         A: Receive<M>,
         M: Message,
     {
-        self.shared.vitals.edges.record(self.edge, Verb::Ask);
+        self.shared.vitals.edges.record(self.edge, CallKind::Ask);
         let permit = self.shared.admit()?;
         let (reply, ticket) = Reply::awaited(Some(permit), deadline);
         self.shared.enqueue(message, reply)?;
@@ -231,7 +173,7 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
-        self.shared.vitals.edges.record(self.edge, Verb::Note);
+        self.shared.vitals.edges.record(self.edge, CallKind::Note);
         tell(&self.shared, message)
     }
 
@@ -242,7 +184,7 @@ impl<A: Actor> Notes<A> {
         A: Receive<M>,
         M: Message<Reply = ()>,
     {
-        self.shared.vitals.edges.record(self.edge, Verb::Note);
+        self.shared.vitals.edges.record(self.edge, CallKind::Note);
         let permits = Arc::clone(&self.shared.vitals.permits);
         let permit = permits.acquire_owned().await.map_err(|_| NoteError::Stopped)?;
         self.shared.enqueue(message, Reply::unawaited(Some(permit)))

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
-use crate::supervise::panic_text;
+use crate::restart::panic_text;
 
 /// The named tasks of one process. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::clock::{Clock, ManualClock};
 use crate::edges::Edge;
 use crate::handle::Owned;
 use crate::message::{Message, Reply};
-use crate::supervise::Fatal;
+use crate::restart::Fatal;
 use crate::system::{ActorSystem, SpawnError};
 use crate::topology::{ActorKind, Caller, Entry, FIVE_A_MINUTE, Placement, Topology};
 

@@ -7,7 +7,7 @@
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use crate::supervise::RestartPolicy;
+use crate::restart::RestartPolicy;
 
 /// The name of a row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,14 +90,14 @@ pub struct Timer {
 
 /// A use of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
+pub enum CallKind {
     /// It waits for a reply.
     Ask,
     /// It does not.
     Note,
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for CallKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ask => "ask",
@@ -169,7 +169,7 @@ pub enum TopologyError {
         /// The actor behind the handle.
         callee: ActorKind,
         /// The use that the table does not declare.
-        verb: Verb,
+        verb: CallKind,
     },
     /// The timer is not in the table.
     #[error("{kind} declares no timer {name}")]
@@ -267,7 +267,7 @@ impl Entry {
         Err(TopologyError::Undeclared {
             caller,
             callee: self.kind,
-            verb: Verb::Ask,
+            verb: CallKind::Ask,
         })
     }
 
@@ -279,7 +279,7 @@ impl Entry {
         Err(TopologyError::Undeclared {
             caller,
             callee: self.kind,
-            verb: Verb::Note,
+            verb: CallKind::Note,
         })
     }
 

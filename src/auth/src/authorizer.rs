@@ -1,6 +1,6 @@
 //! The trait of everything that can say what a user may do, and the words of a refusal.
 
-use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, field::quote};
+use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, go_text::quote};
 use trireme_registry::request::UserInfo;
 
 use crate::authenticator::BoxFuture;

@@ -1,6 +1,6 @@
 //! The rights that exist before anybody has granted one (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`).
 
-use trireme_machinery::field::quote;
+use trireme_machinery::go_text::quote;
 use trireme_registry::request::UserInfo;
 
 use crate::{

@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use trireme_machinery::field::quote;
+use trireme_machinery::go_text::quote;
 use trireme_registry::request::UserInfo;
 
 use crate::{

@@ -8,7 +8,7 @@ use trireme_auth::IssuerDocuments;
 use trireme_http::server::Lifecycle;
 use trireme_registry::{DirectorHandle, documents::Document};
 
-use crate::{config::VersionInfo, profiling::Profiler, replicas::Replicas, routes::health::Health};
+use crate::{config::VersionInfo, health::Health, profiling::Profiler, replicas::Replicas};
 
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;

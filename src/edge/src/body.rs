@@ -5,7 +5,7 @@ pub(crate) mod protobuf;
 use actix_web::{HttpRequest, error::PayloadError, http::header, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use trireme_machinery::{ApiError, Reason, field::quote};
+use trireme_machinery::{ApiError, Reason, go_text::quote};
 
 use crate::{
     api::Api,

@@ -8,7 +8,7 @@ use trireme_flow::Limiter;
 use trireme_http::server::{ConnectionLimits, TlsProvider};
 use trireme_registry::DirectorHandle;
 
-use crate::{profiling::Profiler, replicas::Replicas, routes::health::Health, spans::Spans};
+use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Spans};
 
 /// Settings of the edge.
 #[derive(Clone)]

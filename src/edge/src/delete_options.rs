@@ -3,15 +3,13 @@
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion,
-    field::{Error, ErrorList, Path, quote},
-    json::{self, kind_name},
+    field::{Error, ErrorList, Path},
+    go_text::{kind_name, parse_int, quote},
+    json,
     schema::TypeTable,
     yaml,
 };
-use trireme_registry::{
-    list_options::parse_int,
-    request::{BodyFormat, DeleteOptions, Propagation},
-};
+use trireme_registry::request::{BodyFormat, DeleteOptions, Propagation};
 
 use crate::{
     body::protobuf as protobuf_body,

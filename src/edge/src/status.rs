@@ -136,6 +136,11 @@ pub(crate) fn resource_not_found() -> ApiError {
     ApiError::new(Reason::NotFound, "the server could not find the requested resource").with_details(Default::default())
 }
 
+pub(crate) fn not_implemented(what: &str) -> ApiError {
+    let text = format!("{what} is not implemented by this server yet");
+    ApiError::new(Reason::NotImplemented, text)
+}
+
 #[cfg(test)]
 mod tests {
     use trireme_machinery::GroupResource;

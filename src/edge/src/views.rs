@@ -28,7 +28,7 @@ impl IncludeObject {
             "Object" => Ok(Self::Object),
             other => Err(ApiError::bad_request(format!(
                 "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', 'None', or empty",
-                trireme_machinery::field::quote(other)
+                trireme_machinery::go_text::quote(other)
             ))),
         }
     }
@@ -89,7 +89,7 @@ impl<'a> Tables<'a> {
 
     /// The headings.
     pub(crate) fn columns(&self) -> Value {
-        definitions(&self.info.columns)
+        definitions(self.info.columns_in(self.version))
     }
 
     /// The row of a cached object.
@@ -112,7 +112,7 @@ impl<'a> Tables<'a> {
             IncludeObject::Metadata => partial(self.info, stored, self.meta),
             IncludeObject::Object => served(),
         };
-        let mut row = json!({ "cells": self.cells(&self.info.columns, stored), "object": object });
+        let mut row = json!({ "cells": self.cells(self.info.columns_in(self.version), stored), "object": object });
         if let Some(conditions) = conditions.filter(|conditions| !conditions.is_null()) {
             row["conditions"] = conditions;
         }
@@ -155,7 +155,7 @@ impl<'a> Tables<'a> {
     }
 
     fn is_generic(&self) -> bool {
-        matches!(&*self.info.columns, [_, created] if &*created.name == "Created At")
+        matches!(self.info.columns_in(self.version), [_, created] if &*created.name == "Created At")
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use trireme_machinery::{field::quote, names};
+use trireme_machinery::{go_text::quote, names};
 
 /// An address that later versions will not read, or that is not in its usual form.
 pub(crate) fn of_address(path: &str, ip: &str) -> Option<String> {

@@ -1,10 +1,9 @@
 //! Parts that workloads share: selectors, templates of pods that run for ever, counters, columns.
 
-use std::num::IntErrorKind;
-
 use serde_json::{Map, Value};
 use trireme_machinery::{
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::structs::{PrintedField, PrintedShape},
     intstr, names, schema,
     selector::{compile_label_selector, validate_label_selector},
 };
@@ -13,33 +12,22 @@ use trireme_registry::Column;
 use crate::{
     checks::{NOT_NEGATIVE, push_invalid},
     columns::{self, column, described, wide},
-    internal::{Field, Shape},
     pod_template::{self, Capabilities},
     values::{integer_at, items, text, text_at},
 };
 
 /// `apps.DeploymentStrategy` and `apps.DaemonSetUpdateStrategy`.
-pub(crate) const INTERNAL_STRATEGY: &[Field] = &[
-    ("Type", "type", Shape::Text),
+pub(crate) const INTERNAL_STRATEGY: &[PrintedField] = &[
+    ("Type", "type", PrintedShape::Text),
     (
         "RollingUpdate",
         "rollingUpdate",
-        Shape::Pointer(&[
-            ("MaxUnavailable", "maxUnavailable", Shape::Number),
-            ("MaxSurge", "maxSurge", Shape::Number),
+        PrintedShape::Pointer(&[
+            ("MaxUnavailable", "maxUnavailable", PrintedShape::Number),
+            ("MaxSurge", "maxSurge", PrintedShape::Number),
         ]),
     ),
 ];
-
-/// The error of Go's `strconv.ParseInt` for text that is not a number of 64 bits.
-pub(crate) fn parse_int_error(text: &str) -> Option<String> {
-    let error = text.parse::<i64>().err()?;
-    let why = match error.kind() {
-        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
-    };
-    Some(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
-}
 
 /// A label selector as error texts show it: fields in the order of their declaration.
 pub(crate) fn shown_selector(selector: &Value) -> String {

@@ -7,7 +7,8 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::{
-    field::{self, ErrorList},
+    field::ErrorList,
+    go_text::quote,
     gvk::{GroupKind, GroupResource},
 };
 
@@ -151,7 +152,7 @@ impl ApiError {
 
     /// `pods "x" not found`
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::new(Reason::NotFound, format!("{resource} {} not found", field::quote(name)))
+        Self::new(Reason::NotFound, format!("{resource} {} not found", quote(name)))
             .with_details(resource_details(resource, name))
     }
 
@@ -159,17 +160,14 @@ impl ApiError {
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
         Self::new(
             Reason::AlreadyExists,
-            format!("{resource} {} already exists", field::quote(name)),
+            format!("{resource} {} already exists", quote(name)),
         )
         .with_details(resource_details(resource, name))
     }
 
     /// `Operation cannot be fulfilled on pods "x": …`
     pub fn conflict(resource: &GroupResource, name: &str, why: impl fmt::Display) -> Self {
-        let message = format!(
-            "Operation cannot be fulfilled on {resource} {}: {why}",
-            field::quote(name)
-        );
+        let message = format!("Operation cannot be fulfilled on {resource} {}: {why}", quote(name));
         Self::new(Reason::Conflict, message).with_details(resource_details(resource, name))
     }
 
@@ -184,7 +182,7 @@ impl ApiError {
         let message = if name.is_empty() {
             format!("{resource} is forbidden: {why}")
         } else {
-            format!("{resource} {} is forbidden: {why}", field::quote(name))
+            format!("{resource} {} is forbidden: {why}", quote(name))
         };
         Self::new(Reason::Forbidden, message).with_details(resource_details(resource, name))
     }
@@ -211,11 +209,7 @@ impl ApiError {
                 field: e.field.clone(),
             })
             .collect();
-        Self::new(
-            Reason::Invalid,
-            format!("{kind} {} is invalid: {all}", field::quote(name)),
-        )
-        .with_details(ErrorDetails {
+        Self::new(Reason::Invalid, format!("{kind} {} is invalid: {all}", quote(name))).with_details(ErrorDetails {
             name: name.to_owned(),
             group: kind.group.to_string(),
             kind: kind.kind.to_string(),

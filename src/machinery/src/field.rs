@@ -3,6 +3,7 @@
 //! A [`Path`] is a chain of borrowed links on the stack, so that walking a valid object allocates
 //! nothing; it becomes text only when an error is made.
 
+use crate::go_text::quote;
 use std::fmt;
 
 use serde_json::Value;
@@ -267,30 +268,6 @@ pub fn shown(value: &Value) -> String {
         Value::String(text) => quote(text),
         other => other.to_string(),
     }
-}
-
-/// A string in double quotes with Go's `%q` escapes.
-pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{b}' => out.push_str("\\v"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c.is_control() && c.is_ascii() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod field;
+pub mod go_text;
 pub mod gvk;
 pub mod intstr;
 pub mod json;

@@ -99,7 +99,7 @@ async fn director(system: &ActorSystem, dir: &std::path::Path) -> DirectorHandle
         store_watcher: StoreWatcherOptions::default(),
         admission: Arc::new(Open),
         other_kinds: Arc::new(HashSet::new()),
-        schemas: Arc::new(trireme_registry::documents::NoSchemas),
+        schemas: Arc::new(trireme_registry::NoSchemas),
     };
     registries
         .start(vec![definition(RESOURCES)])

@@ -9,7 +9,7 @@ use trireme_storage::Revision;
 
 use crate::{
     encode::{self, BODY_TO_REVISION},
-    event::{EventKind, LINE_TAIL},
+    event_kind::{EventKind, LINE_TAIL},
 };
 
 /// `namespace/name`, or `name` for cluster-scoped resources; ordered as the store orders its keys.

@@ -14,6 +14,7 @@ mod director;
 pub mod documents;
 pub mod encode;
 mod event;
+mod event_kind;
 mod fence;
 #[cfg(test)]
 mod fixtures;
@@ -21,6 +22,7 @@ pub mod item;
 mod key_locks;
 mod known_kinds;
 pub mod list_options;
+mod openapi_fragment;
 mod own_objects;
 pub mod posted;
 #[cfg(any(test, feature = "testing"))]
@@ -43,26 +45,27 @@ pub mod trace;
 mod verb;
 pub mod versions;
 mod view;
-mod virtual_resource;
 mod watch_cache;
 mod write;
 
 pub use access::{ObjectAccess, ResourceIndex};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
-pub use announced::{AnnouncedAddresses, AnnouncedLoads};
+pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{
-    Column, Conversion, Converter, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind,
+    Column, Conversion, Converter, ObjectSchema, ResourceDefinition, ServedVersion, SubresourceDefinition,
+    SubresourceKind,
 };
 pub use director::{
-    ApiSurface, Backend, DirectorError, DirectorHandle, PublishedSurface, Registries, Resource, ResourceLookup, Route,
-    ServedResource,
+    ApiSurface, Backend, DirectorError, DirectorHandle, ProxyBackend, PublishedSurface, Registries, Resource,
+    ResourceLookup, Route, ServedResource, VirtualCall, VirtualResource,
 };
-pub use documents::{Documents, OpenApiFragment, SchemaSource};
-pub use event::EventKind;
+pub use documents::Documents;
+pub use event_kind::EventKind;
 pub use fence::{Fence, FenceError, Fences};
 pub use item::{Item, ItemKey};
 pub use key_locks::RegistryError;
 pub use known_kinds::KnownKinds;
+pub use openapi_fragment::{NoSchemas, OpenApiFragment, SchemaSource};
 pub use own_objects::{OwnObjects, delete_dependent};
 pub use read_index::ReadIndexHandle;
 pub use reads::{ListPage, Reader, WatchFrame, Watcher};
@@ -73,7 +76,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy};
+pub use trireme_storage::Revision;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
-pub use virtual_resource::{ProxyBackend, VirtualCall, VirtualResource};
 pub use watch_cache::WatchCacheHandle;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use trireme_machinery::{
     ApiError, GroupKind,
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::{parse_int, parse_uint, quote},
     selector::{FieldSelector, LabelSelector},
 };
 use trireme_storage::Revision;
@@ -246,10 +247,15 @@ fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Optio
     if let Some(why) = info.strategy.refuse_field(&info.kind_in(version), field) {
         return Some(why);
     }
-    if info.selectable.iter().any(|selectable| &*selectable.label == field) {
+    let may_name = |label: &str| match &version.selectable_labels {
+        Some(labels) => labels.iter().any(|known| **known == *label),
+        None => true,
+    };
+    let mut fields = info.selectable.iter().map(|selectable| &*selectable.label);
+    if fields.any(|label| label == field && may_name(label)) {
         return None;
     }
-    if info.selectable.is_empty() {
+    if info.selectable.is_empty() && !info.is_custom {
         let field = quote(field);
         return Some(format!(
             "{field} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
@@ -274,30 +280,13 @@ fn truth(text: Option<&str>) -> Option<bool> {
     text.map(|text| text != "0" && !text.eq_ignore_ascii_case("false"))
 }
 
-/// Go's `ParseInt` in base 10, with its words for what is no number.
-pub fn parse_int(text: &str) -> Result<i64, String> {
-    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let fault = |why| format!("strconv.ParseInt: parsing {}: {why}", quote(text));
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(fault("invalid syntax"));
-    }
-    text.parse().map_err(|_| fault("value out of range"))
-}
-
 /// A resource version as the store's revision; `None` for the empty string. What is beyond any revision is cut to the
 /// highest one.
 fn parse_revision(text: &str) -> Result<Option<Revision>, String> {
     if text.is_empty() {
         return Ok(None);
     }
-    let fault = |why| {
-        let shown = quote(text);
-        format!("resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}")
-    };
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(fault("invalid syntax"));
-    }
-    let number: u64 = text.parse().map_err(|_| fault("value out of range"))?;
+    let number = parse_uint(text).map_err(|why| format!("resourceVersion: Invalid value: {}: {why}", quote(text)))?;
     Ok(Some(Revision::try_from(number).unwrap_or(Revision::MAX)))
 }
 

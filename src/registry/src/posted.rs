@@ -46,6 +46,7 @@ impl PostedKind<'_> {
         let decoder = BodyDecoder {
             types: self.types,
             type_id,
+            schema: None,
             kind: self.kind.clone(),
             also: &[],
             known_kinds: self.known_kinds.clone(),

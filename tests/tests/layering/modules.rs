@@ -174,7 +174,7 @@ fn exports(root: &str, modules: &BTreeSet<String>) -> Vec<(String, String)> {
 
 /// A source without comments, texts and its unit tests, which stand last.
 fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut code = String::with_capacity(text.len());
     for line in text.lines() {
         let line = without_strings(line);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::worker::{self, Block, Count, Fail, Io, Panic, Worker};
-use crate::supervise::Budget;
+use crate::restart::Budget;
 use crate::testkit::{TestKit, eventually, run, run_in_real_time};
 use crate::topology::FIVE_A_MINUTE;
 use crate::{ActorState, AskError, Caller, Clock, Handle};

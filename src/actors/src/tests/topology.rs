@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::worker::{self, Worker};
 use crate::testkit::{assert_topology_happened, entry, run};
-use crate::topology::{Entry, TABLE, Timer, Topology, TopologyError, Verb};
+use crate::topology::{CallKind, Entry, TABLE, Timer, Topology, TopologyError};
 use crate::{Actor, ActorKind, Caller, Edge, SpawnError};
 
 const LOW: ActorKind = ActorKind::named("Low");
@@ -203,7 +203,7 @@ fn an_edge_that_was_used_is_remembered() {
         let ask = Edge {
             caller: Caller::Outside,
             callee: Worker::KIND,
-            verb: Verb::Ask,
+            verb: CallKind::Ask,
         };
         assert_eq!(edges, [ask]);
     });

@@ -1,7 +1,7 @@
 //! Conversions between types.
 
 use trireme_machinery::{
-    field::quote,
+    go_text::{parse_error, parse_int, parse_uint},
     time::{Duration, Time},
 };
 
@@ -49,14 +49,10 @@ fn to_bool<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
         [Value::String(text)] => match text.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
-            text => Err(not_parsed("ParseBool", text, "invalid syntax")),
+            text => Err(EvalError::failed(parse_error("ParseBool", text, "invalid syntax"))),
         },
         _ => no_overload("bool", args),
     }
-}
-
-fn not_parsed(function: &str, text: &str, reason: &str) -> EvalError {
-    EvalError::failed(format!("strconv.{function}: parsing {}: {reason}", quote(text)))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "CEL rounds large numbers")]
@@ -67,7 +63,11 @@ fn to_double<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
         [Value::Uint(value)] => Ok(Value::Double(*value as f64)),
         [Value::String(text)] => match text.as_str().parse::<f64>() {
             Ok(value) => Ok(Value::Double(value)),
-            Err(_) => Err(not_parsed("ParseFloat", text.as_str(), "invalid syntax")),
+            Err(_) => Err(EvalError::failed(parse_error(
+                "ParseFloat",
+                text.as_str(),
+                "invalid syntax",
+            ))),
         },
         _ => no_overload("double", args),
     }
@@ -84,10 +84,7 @@ fn to_int<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
         },
         [Value::Duration(value)] => Ok(Value::Int(value.nanos())),
         [Value::Timestamp(value)] => Ok(Value::Int(value.unix_seconds())),
-        [Value::String(text)] => match text.as_str().parse::<i64>() {
-            Ok(value) => Ok(Value::Int(value)),
-            Err(error) => Err(not_parsed("ParseInt", text.as_str(), reason(&error))),
-        },
+        [Value::String(text)] => parse_int(text.as_str()).map(Value::Int).map_err(EvalError::failed),
         _ => no_overload("int", args),
     }
 }
@@ -105,20 +102,8 @@ fn to_uint<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
             true => Ok(Value::Uint(*value as u64)),
             false => Err(UNSIGNED_RANGE),
         },
-        [Value::String(text)] => match text.as_str().parse::<u64>() {
-            Ok(value) if !text.as_str().starts_with('+') => Ok(Value::Uint(value)),
-            Ok(_) => Err(not_parsed("ParseUint", text.as_str(), "invalid syntax")),
-            Err(error) => Err(not_parsed("ParseUint", text.as_str(), reason(&error))),
-        },
+        [Value::String(text)] => parse_uint(text.as_str()).map(Value::Uint).map_err(EvalError::failed),
         _ => no_overload("uint", args),
-    }
-}
-
-fn reason(error: &std::num::ParseIntError) -> &'static str {
-    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-    match error.kind() {
-        PosOverflow | NegOverflow => "value out of range",
-        _ => "invalid syntax",
     }
 }
 

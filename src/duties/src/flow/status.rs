@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_cluster::Duty;
-use trireme_machinery::{ApiError, Reason, field::quote};
+use trireme_machinery::{ApiError, Reason, go_text::quote};
 use trireme_registry::{OwnObjects, RegistryHandle};
 
 use super::catalogue::{CATCH_ALL, EXEMPT};

@@ -7,8 +7,8 @@ use trireme_machinery::ApiError;
 
 use crate::{
     exchange::{Exchange, header_text},
-    routes::not_implemented,
     state::ChainState,
+    status::not_implemented,
 };
 
 /// What all headers of impersonation begin with.

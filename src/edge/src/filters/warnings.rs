@@ -4,7 +4,8 @@ use actix_web::{
     HttpResponse,
     http::header::{HeaderValue, WARNING},
 };
-use trireme_machinery::field::quote;
+
+use trireme_machinery::go_text::quote;
 
 use crate::exchange::Exchange;
 

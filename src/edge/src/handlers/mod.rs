@@ -101,7 +101,7 @@ impl Call {
     fn has_protobuf(&self) -> bool {
         let info = self.route.registry.info();
         let version = info.versions.get(self.route.version);
-        version.is_some_and(|version| protobuf::describes(&info.types, version.type_id))
+        !info.is_custom && version.is_some_and(|version| protobuf::describes(&info.types, version.type_id))
     }
 
     fn warn(&self, warnings: Vec<String>) {

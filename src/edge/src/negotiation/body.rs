@@ -7,6 +7,8 @@ const UNKNOWN_FORMAT: &str = "the body of the request was in an unknown format -
     application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const TEXT_FORMATS_ONLY: &str = "the body of the request was in an unknown format - accepted media types include: \
     application/json, application/yaml";
+const CUSTOM_PATCHES_ONLY: &str = "the body of the request was in an unknown format - accepted media types include: \
+    application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
 /// What a PATCH body is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +39,11 @@ pub(crate) fn body_format(content_type: Option<&str>) -> Result<BodyFormat, ApiE
 /// The refusal of protobuf for an object that has no protobuf form.
 pub(crate) fn no_protobuf() -> ApiError {
     ApiError::new(Reason::UnsupportedMediaType, TEXT_FORMATS_ONLY)
+}
+
+/// The refusal of a patch of a custom resource.
+pub(crate) fn no_such_custom_patch() -> ApiError {
+    ApiError::new(Reason::UnsupportedMediaType, CUSTOM_PATCHES_ONLY)
 }
 
 /// What a patch is.

@@ -6,7 +6,7 @@ use actix_web::{
     HttpResponse,
     http::{StatusCode, header},
 };
-use trireme_machinery::{ApiError, Reason, field::quote};
+use trireme_machinery::{ApiError, Reason, go_text::quote};
 
 use crate::{
     api::Shared,

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::quote,
     names::{self, NameCheck},
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -110,10 +111,7 @@ impl Strategy for ApiServices {
 fn validate_api_service_name(object: &Value, group: &str, version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, required) = (text_at(object, "/metadata/name"), format!("{version}.{group}"));
     if name != required {
-        let detail = format!(
-            "must be `spec.version+\".\"+spec.group`: {}",
-            trireme_machinery::field::quote(&required)
-        );
+        let detail = format!("must be `spec.version+\".\"+spec.group`: {}", quote(&required));
         errors.push(Error::invalid_str(&Path::new("metadata.name"), name, &detail));
     }
     if !group.is_empty() {

@@ -3,6 +3,10 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::{
+        parse_int,
+        structs::{self, PrintedShape},
+    },
     selector::{compile_label_selector, validate_label_selector},
 };
 use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_status_and_metadata};
@@ -10,15 +14,13 @@ use trireme_registry::{Column, Strategy, WriteContext, strategy::keep_all_but_st
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns::{self, column, documented, or_none},
-    internal::{self, Shape},
     kind::Kind,
     pod_template::{self, Capabilities},
     values::{keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent,
-        parse_int_error, shown_selector, template_columns, template_warnings, validate_collision_count,
-        validate_immutable_selector, validate_positive_int_or_percent, validate_restart_policy_always,
-        validate_template_labels,
+        shown_selector, template_columns, template_warnings, validate_collision_count, validate_immutable_selector,
+        validate_positive_int_or_percent, validate_restart_policy_always, validate_template_labels,
     },
 };
 
@@ -99,7 +101,7 @@ impl Strategy for DaemonSets {
 
     fn conversion_fault(&self, object: &Value) -> Option<String> {
         let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
-        parse_int_error(given.as_str()?)
+        parse_int(given.as_str()?).err()
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
@@ -216,7 +218,7 @@ fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &m
             }
         }
         _ => {
-            let shown = internal::compact(Some(strategy), Shape::Struct(INTERNAL_STRATEGY));
+            let shown = structs::compact(Some(strategy), PrintedShape::Struct(INTERNAL_STRATEGY));
             errors.push(not_supported_shown(path, &shown, &["RollingUpdate", "OnDelete"]));
         }
     }

@@ -1,21 +1,26 @@
 //! Deployments (`pkg/registry/apps/deployment`, `pkg/apis/apps/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::{
+        parse_int,
+        structs::{self, PrintedShape},
+    },
+};
 use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::differs_beyond_metadata_and_status};
 
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
     columns,
-    internal::{self, Shape},
     kind::Kind,
     pod_template::Capabilities,
     values::{integer_at, keep_field, remove, struct_mut, text, text_at},
     workload::{
         INTERNAL_STRATEGY, count_column, default_template, int_or_percent, is_not_more_than_100_percent, name_warnings,
-        parse_int_error, ready_column, template_columns, template_warnings, validate_collision_count,
-        validate_counter_bounds, validate_immutable_selector, validate_pod_template_spec_for_replica_set,
-        validate_positive_int_or_percent, validate_selector,
+        ready_column, template_columns, template_warnings, validate_collision_count, validate_counter_bounds,
+        validate_immutable_selector, validate_pod_template_spec_for_replica_set, validate_positive_int_or_percent,
+        validate_selector,
     },
 };
 
@@ -53,9 +58,9 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
             selector,
         ])
         .scale(ScalePaths {
-            spec_replicas: "spec.replicas",
-            status_replicas: "status.replicas",
-            selector: "spec.selector",
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: Some("spec.selector".into()),
         })
 }
 
@@ -82,7 +87,7 @@ impl Strategy for Deployments {
 
     fn conversion_fault(&self, object: &Value) -> Option<String> {
         let given = text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"));
-        let why = parse_int_error(given).filter(|_| !given.is_empty())?;
+        let why = parse_int(given).err().filter(|_| !given.is_empty())?;
         Some(format!(
             "failed to parse annotation[{ROLLBACK_TO}]={given} as int64: {why}"
         ))
@@ -202,7 +207,7 @@ fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut 
             }
         }
         _ => {
-            let shown = internal::compact(Some(strategy), Shape::Struct(INTERNAL_STRATEGY));
+            let shown = structs::compact(Some(strategy), PrintedShape::Struct(INTERNAL_STRATEGY));
             errors.push(not_supported_shown(path, &shown, &["Recreate", "RollingUpdate"]));
         }
     }

@@ -1,6 +1,6 @@
 //! Schedules of cron jobs, in the syntax and with the error texts of `github.com/robfig/cron` (`ParseStandard`).
 
-use trireme_machinery::{field::quote, time::Duration};
+use trireme_machinery::{go_text::atoi, time::Duration};
 
 /// A field of a schedule: its bounds and the names that some numbers have.
 struct Field {
@@ -176,19 +176,7 @@ fn number_or_name(text: &str, field: &Field) -> Result<u64, String> {
 }
 
 fn number(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
-    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let why = if is_number {
-        "value out of range"
-    } else {
-        "invalid syntax"
-    };
-    let number: i64 = text.parse().map_err(|_| {
-        format!(
-            "failed to parse int from {text}: strconv.Atoi: parsing {}: {why}",
-            quote(text)
-        )
-    })?;
+    let number = atoi(text).map_err(|why| format!("failed to parse int from {text}: {why}"))?;
     u64::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
 }
 

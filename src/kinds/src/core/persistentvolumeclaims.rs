@@ -3,6 +3,10 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::{
+        diff,
+        structs::{self, LABEL_SELECTOR, PrintedField, PrintedShape},
+    },
     meta, names,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -10,8 +14,6 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, quantity},
     columns::{self, column, described, documented, wide},
-    diff,
-    internal::{self, Field, LABEL_SELECTOR, Shape},
     kind::Kind,
     resource_names,
     values::{entries, items, keep_field, remove, text, text_at},
@@ -38,34 +40,38 @@ const GROWTH_STATES: [&str; 5] = [
     "NodeResizeInfeasible",
     "NodeResizePending",
 ];
-const REFERENCE: &[Field] = &[
-    ("APIGroup", "apiGroup", Shape::Plain),
-    ("Kind", "kind", Shape::Text),
-    ("Name", "name", Shape::Text),
+const REFERENCE: &[PrintedField] = &[
+    ("APIGroup", "apiGroup", PrintedShape::Plain),
+    ("Kind", "kind", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
 ];
-const TYPED_REFERENCE: &[Field] = &[
-    ("APIGroup", "apiGroup", Shape::Plain),
-    ("Kind", "kind", Shape::Text),
-    ("Name", "name", Shape::Text),
-    ("Namespace", "namespace", Shape::Plain),
+const TYPED_REFERENCE: &[PrintedField] = &[
+    ("APIGroup", "apiGroup", PrintedShape::Plain),
+    ("Kind", "kind", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
+    ("Namespace", "namespace", PrintedShape::Plain),
 ];
-const INTERNAL_SPEC: &[Field] = &[
-    ("AccessModes", "accessModes", Shape::Plain),
-    ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
+const INTERNAL_SPEC: &[PrintedField] = &[
+    ("AccessModes", "accessModes", PrintedShape::Plain),
+    ("Selector", "selector", PrintedShape::Named(LABEL_SELECTOR)),
     (
         "Resources",
         "resources",
-        Shape::Struct(&[
-            ("Limits", "limits", Shape::Plain),
-            ("Requests", "requests", Shape::Plain),
+        PrintedShape::Struct(&[
+            ("Limits", "limits", PrintedShape::Plain),
+            ("Requests", "requests", PrintedShape::Plain),
         ]),
     ),
-    ("VolumeName", "volumeName", Shape::Text),
-    ("StorageClassName", "storageClassName", Shape::Plain),
-    ("VolumeMode", "volumeMode", Shape::Plain),
-    ("DataSource", "dataSource", Shape::Pointer(REFERENCE)),
-    ("DataSourceRef", "dataSourceRef", Shape::Pointer(TYPED_REFERENCE)),
-    ("VolumeAttributesClassName", "volumeAttributesClassName", Shape::Plain),
+    ("VolumeName", "volumeName", PrintedShape::Text),
+    ("StorageClassName", "storageClassName", PrintedShape::Plain),
+    ("VolumeMode", "volumeMode", PrintedShape::Plain),
+    ("DataSource", "dataSource", PrintedShape::Pointer(REFERENCE)),
+    ("DataSourceRef", "dataSourceRef", PrintedShape::Pointer(TYPED_REFERENCE)),
+    (
+        "VolumeAttributesClassName",
+        "volumeAttributesClassName",
+        PrintedShape::Plain,
+    ),
 ];
 
 /// The kind's parts.
@@ -264,7 +270,7 @@ fn validate_persistent_volume_claim_spec_update(new: &Value, old: &Value, errors
         }
         keep_field(&mut new_spec, &old_spec, "volumeAttributesClassName");
     }
-    let of = |spec: &Value| internal::lines(Some(spec), Shape::Struct(INTERNAL_SPEC));
+    let of = |spec: &Value| structs::lines(Some(spec), PrintedShape::Struct(INTERNAL_SPEC));
     let (new_lines, old_lines) = (of(&new_spec), of(&old_spec));
     if new_lines != old_lines {
         let detail = format!("{IMMUTABLE}\n{}", diff::unified(&old_lines, &new_lines));

@@ -1,6 +1,6 @@
 //! Names of proxied objects: `name`, `name:port` or `scheme:name:port`.
 
-use trireme_machinery::{ApiError, field::quote};
+use trireme_machinery::{ApiError, go_text::quote};
 
 /// A name with the port that is asked for, which may be empty.
 pub(crate) struct Address<'a> {

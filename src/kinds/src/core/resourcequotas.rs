@@ -1,12 +1,14 @@
 //! ResourceQuotas (`pkg/registry/core/resourcequota`, `pkg/apis/core/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
+};
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::{
     columns::{self, column, described},
-    internal::{self, Field, Shape},
     kind::Kind,
     resource_names::{is_standard_for_quotas, validate_resource_quantity_value, validate_resource_quota_resource_name},
     values::{entries, items, keep_field, text},
@@ -32,13 +34,13 @@ const POD_RESOURCES: [&str; 7] = [
     "limits.memory",
 ];
 /// `core.ScopeSelector`.
-const SCOPE_SELECTOR: &[Field] = &[(
+const SCOPE_SELECTOR: &[PrintedField] = &[(
     "MatchExpressions",
     "matchExpressions",
-    Shape::List(&[
-        ("ScopeName", "scopeName", Shape::Text),
-        ("Operator", "operator", Shape::Text),
-        ("Values", "values", Shape::Plain),
+    PrintedShape::List(&[
+        ("ScopeName", "scopeName", PrintedShape::Text),
+        ("Operator", "operator", PrintedShape::Text),
+        ("Values", "values", PrintedShape::Plain),
     ]),
 )];
 
@@ -193,7 +195,7 @@ fn validate_scoped_resource_selector_requirement(
         errors.push(Error::invalid_str(&path.child("scopeName"), scope, "unsupported scope"));
     }
     for _ in entries(spec, "hard").filter(|(resource, _)| !fits(scope, resource)) {
-        let shown = internal::compact(Some(selector), Shape::Pointer(SCOPE_SELECTOR));
+        let shown = structs::compact(Some(selector), PrintedShape::Pointer(SCOPE_SELECTOR));
         errors.push(Error::invalid_shown(
             path,
             shown,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -11,7 +12,6 @@ use super::{rules, validate_status_conditions};
 use crate::{
     checks::{not_supported_value, number, push_invalid},
     columns::{self, column, described, documented},
-    internal::{self, Field, Shape},
     kind::Kind,
     values::{items, keep_field, keep_metadata, text, text_at},
 };
@@ -20,52 +20,55 @@ const SPEC: &str = "io.k8s.api.flowcontrol.v1.FlowSchemaSpec";
 const LEVEL: &str = "io.k8s.api.flowcontrol.v1.PriorityLevelConfigurationReference";
 const MAX_PRECEDENCE: i64 = 10_000;
 
-const NAME: &[Field] = &[("Name", "name", Shape::Text)];
-const SUBJECT: &[Field] = &[
-    ("Kind", "kind", Shape::Text),
-    ("User", "user", Shape::Pointer(NAME)),
-    ("Group", "group", Shape::Pointer(NAME)),
+const NAME: &[PrintedField] = &[("Name", "name", PrintedShape::Text)];
+const SUBJECT: &[PrintedField] = &[
+    ("Kind", "kind", PrintedShape::Text),
+    ("User", "user", PrintedShape::Pointer(NAME)),
+    ("Group", "group", PrintedShape::Pointer(NAME)),
     (
         "ServiceAccount",
         "serviceAccount",
-        Shape::Pointer(&[("Namespace", "namespace", Shape::Text), ("Name", "name", Shape::Text)]),
+        PrintedShape::Pointer(&[
+            ("Namespace", "namespace", PrintedShape::Text),
+            ("Name", "name", PrintedShape::Text),
+        ]),
     ),
 ];
-const RULE: &[Field] = &[
-    ("Subjects", "subjects", Shape::List(SUBJECT)),
+const RULE: &[PrintedField] = &[
+    ("Subjects", "subjects", PrintedShape::List(SUBJECT)),
     (
         "ResourceRules",
         "resourceRules",
-        Shape::List(&[
-            ("Verbs", "verbs", Shape::Plain),
-            ("APIGroups", "apiGroups", Shape::Plain),
-            ("Resources", "resources", Shape::Plain),
-            ("ClusterScope", "clusterScope", Shape::Bool),
-            ("Namespaces", "namespaces", Shape::Plain),
+        PrintedShape::List(&[
+            ("Verbs", "verbs", PrintedShape::Plain),
+            ("APIGroups", "apiGroups", PrintedShape::Plain),
+            ("Resources", "resources", PrintedShape::Plain),
+            ("ClusterScope", "clusterScope", PrintedShape::Bool),
+            ("Namespaces", "namespaces", PrintedShape::Plain),
         ]),
     ),
     (
         "NonResourceRules",
         "nonResourceRules",
-        Shape::List(&[
-            ("Verbs", "verbs", Shape::Plain),
-            ("NonResourceURLs", "nonResourceURLs", Shape::Plain),
+        PrintedShape::List(&[
+            ("Verbs", "verbs", PrintedShape::Plain),
+            ("NonResourceURLs", "nonResourceURLs", PrintedShape::Plain),
         ]),
     ),
 ];
-const INTERNAL_SPEC: &[Field] = &[
+const INTERNAL_SPEC: &[PrintedField] = &[
     (
         "PriorityLevelConfiguration",
         "priorityLevelConfiguration",
-        Shape::Struct(NAME),
+        PrintedShape::Struct(NAME),
     ),
-    ("MatchingPrecedence", "matchingPrecedence", Shape::Number),
+    ("MatchingPrecedence", "matchingPrecedence", PrintedShape::Number),
     (
         "DistinguisherMethod",
         "distinguisherMethod",
-        Shape::Pointer(&[("Type", "type", Shape::Text)]),
+        PrintedShape::Pointer(&[("Type", "type", PrintedShape::Text)]),
     ),
-    ("Rules", "rules", Shape::List(RULE)),
+    ("Rules", "rules", PrintedShape::List(RULE)),
 ];
 
 /// The kind's parts.
@@ -132,7 +135,7 @@ impl Strategy for FlowSchemas {
         let spec = object.get("spec").unwrap_or(&Value::Null);
         let name = text_at(object, "/metadata/name");
         validate_flow_schema_spec(name, spec, &path, &mut errors);
-        let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
+        let shown = |spec: &Value| structs::compact(Some(spec), PrintedShape::Struct(INTERNAL_SPEC));
         if fixed_spec(name).is_some_and(|fixed| shown(&fixed) != shown(spec)) {
             let detail = format!("spec of '{name}' must equal the fixed value");
             errors.push(Error::invalid_shown(&path, shown(spec), &detail));

@@ -1,14 +1,16 @@
 //! PriorityLevelConfigurations (`pkg/registry/flowcontrol/prioritylevelconfiguration`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use super::validate_status_conditions;
 use crate::{
     checks::number,
     columns::{self, column, documented},
-    internal::{self, Field, Shape},
     kind::Kind,
     values::{keep_field, keep_metadata, remove, text, text_at},
 };
@@ -20,39 +22,47 @@ const MAX_QUEUES: i64 = 10_000_000;
 /// The random bits that there are for dealing a hand of queues.
 const MAX_ENTROPY_BITS: f64 = 60.0;
 
-const INTERNAL_SPEC: &[Field] = &[
-    ("Type", "type", Shape::Text),
+const INTERNAL_SPEC: &[PrintedField] = &[
+    ("Type", "type", PrintedShape::Text),
     (
         "Limited",
         "limited",
-        Shape::Pointer(&[
-            ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Number),
+        PrintedShape::Pointer(&[
+            (
+                "NominalConcurrencyShares",
+                "nominalConcurrencyShares",
+                PrintedShape::Number,
+            ),
             (
                 "LimitResponse",
                 "limitResponse",
-                Shape::Struct(&[
-                    ("Type", "type", Shape::Text),
+                PrintedShape::Struct(&[
+                    ("Type", "type", PrintedShape::Text),
                     (
                         "Queuing",
                         "queuing",
-                        Shape::Pointer(&[
-                            ("Queues", "queues", Shape::Number),
-                            ("HandSize", "handSize", Shape::Number),
-                            ("QueueLengthLimit", "queueLengthLimit", Shape::Number),
+                        PrintedShape::Pointer(&[
+                            ("Queues", "queues", PrintedShape::Number),
+                            ("HandSize", "handSize", PrintedShape::Number),
+                            ("QueueLengthLimit", "queueLengthLimit", PrintedShape::Number),
                         ]),
                     ),
                 ]),
             ),
-            ("LendablePercent", "lendablePercent", Shape::Plain),
-            ("BorrowingLimitPercent", "borrowingLimitPercent", Shape::Plain),
+            ("LendablePercent", "lendablePercent", PrintedShape::Plain),
+            ("BorrowingLimitPercent", "borrowingLimitPercent", PrintedShape::Plain),
         ]),
     ),
     (
         "Exempt",
         "exempt",
-        Shape::Pointer(&[
-            ("NominalConcurrencyShares", "nominalConcurrencyShares", Shape::Plain),
-            ("LendablePercent", "lendablePercent", Shape::Plain),
+        PrintedShape::Pointer(&[
+            (
+                "NominalConcurrencyShares",
+                "nominalConcurrencyShares",
+                PrintedShape::Plain,
+            ),
+            ("LendablePercent", "lendablePercent", PrintedShape::Plain),
         ]),
     ),
 ];
@@ -145,7 +155,7 @@ impl Strategy for PriorityLevels {
 
 /// The levels that must be as they are.
 fn validate_if_mandatory_priority_level_configuration_object(name: &str, spec: &Value, errors: &mut ErrorList) {
-    let shown = |spec: &Value| internal::compact(Some(spec), Shape::Struct(INTERNAL_SPEC));
+    let shown = |spec: &Value| structs::compact(Some(spec), PrintedShape::Struct(INTERNAL_SPEC));
     let (fixed, but) = match name {
         "exempt" => (json!({ "type": "Exempt" }), " except the 'spec.exempt' field"),
         "catch-all" => {

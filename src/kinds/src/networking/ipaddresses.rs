@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names::{self, NameCheck},
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -10,17 +11,16 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, require},
     columns::{self, column, documented},
-    internal::{self, Field, Shape},
     kind::Kind,
     values::text,
 };
 
 const SPEC: &str = "io.k8s.api.networking.v1.IPAddressSpec";
-const PARENT: &[Field] = &[
-    ("Group", "group", Shape::Text),
-    ("Resource", "resource", Shape::Text),
-    ("Namespace", "namespace", Shape::Text),
-    ("Name", "name", Shape::Text),
+const PARENT: &[PrintedField] = &[
+    ("Group", "group", PrintedShape::Text),
+    ("Resource", "resource", PrintedShape::Text),
+    ("Namespace", "namespace", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
 ];
 
 /// The kind's parts.
@@ -94,7 +94,7 @@ impl Strategy for IpAddresses {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         let (new, old) = (new.pointer("/spec/parentRef"), old.pointer("/spec/parentRef"));
-        let shown = |parent| internal::compact(parent, Shape::Pointer(PARENT));
+        let shown = |parent| structs::compact(parent, PrintedShape::Pointer(PARENT));
         if shown(new) != shown(old) {
             errors.push(Error::invalid_shown(
                 &Path::new("spec.parentRef"),

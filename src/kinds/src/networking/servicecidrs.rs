@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     meta, names,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -10,13 +11,12 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::push_invalid,
     columns::{self, column, documented},
-    internal::{self, Field, Shape},
     kind::Kind,
     values::{items, keep_field, keep_metadata},
 };
 
 const SPEC: &str = "io.k8s.api.networking.v1.ServiceCIDRSpec";
-const INTERNAL_SPEC: &[Field] = &[("CIDRs", "cidrs", Shape::Plain)];
+const INTERNAL_SPEC: &[PrintedField] = &[("CIDRs", "cidrs", PrintedShape::Plain)];
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -49,7 +49,7 @@ impl Strategy for ServiceCidrs {
             return vec![Error::required(&path, "at least one CIDR required")];
         }
         if blocks.len() > 2 {
-            let shown = internal::compact(object.get("spec"), Shape::Struct(INTERNAL_SPEC));
+            let shown = structs::compact(object.get("spec"), PrintedShape::Struct(INTERNAL_SPEC));
             return vec![Error::invalid_shown(&path, shown, "may only hold up to 2 values")];
         }
         let mut errors = ErrorList::new();

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names,
     selector::validate_labels,
 };
@@ -11,18 +12,17 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, require, validate_immutable_fields},
     columns::{self, column, described},
-    internal::{self, Field, Shape},
     kind::Kind,
     pod_template::{node_label_advice, validate_overhead, validate_tolerations},
     values::{entries, items, text},
 };
 
-const TOLERATION: &[Field] = &[
-    ("Key", "key", Shape::Text),
-    ("Operator", "operator", Shape::Text),
-    ("Value", "value", Shape::Text),
-    ("Effect", "effect", Shape::Text),
-    ("TolerationSeconds", "tolerationSeconds", Shape::Plain),
+const TOLERATION: &[PrintedField] = &[
+    ("Key", "key", PrintedShape::Text),
+    ("Operator", "operator", PrintedShape::Text),
+    ("Value", "value", PrintedShape::Text),
+    ("Effect", "effect", PrintedShape::Text),
+    ("TolerationSeconds", "tolerationSeconds", PrintedShape::Plain),
 ];
 
 /// The kind's parts.
@@ -89,7 +89,7 @@ fn validate_scheduling(scheduling: &Value, path: &Path<'_>, errors: &mut ErrorLi
     let tolerations = items(scheduling, "tolerations");
     for (index, toleration) in tolerations.iter().enumerate() {
         if tolerations.iter().take(index).any(|earlier| earlier == toleration) {
-            let shown = internal::compact(Some(toleration), Shape::Struct(TOLERATION));
+            let shown = structs::compact(Some(toleration), PrintedShape::Struct(TOLERATION));
             errors.push(Error::duplicate_shown(&tolerations_path.index(index), shown));
         }
     }

@@ -64,7 +64,7 @@ pub(crate) fn validate_pod_specific_annotations(
         if !matches!(profile, "" | "runtime/default" | "unconfined") && !profile.starts_with(LOCALHOST) {
             let detail = format!(
                 "invalid AppArmor profile name: {}",
-                trireme_machinery::field::quote(profile)
+                trireme_machinery::go_text::quote(profile)
             );
             errors.push(Error::invalid_str(&path.key(key), profile, &detail));
         }

@@ -5,8 +5,9 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
+use trireme_machinery::go_text::structs::Printed;
+
 use super::layout_table::LAYOUT;
-use crate::internal::Node;
 
 struct Struct {
     /// Absent fields are left out.
@@ -152,13 +153,13 @@ fn lift_metadata(template: &mut Value) {
     }
 }
 
-fn shown(struct_name: &str, value: &Value) -> Node {
+fn shown(struct_name: &str, value: &Value) -> Printed {
     let mut fields = Vec::new();
     push_fields(struct_name, value, &mut fields);
-    Node::Object(fields)
+    Printed::Object(fields)
 }
 
-fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Node)>) {
+fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Printed)>) {
     let Some(layout) = STRUCTS.get(struct_name) else { return };
     for field in &layout.fields {
         if let Shape::Embedded(name) = field.shape {
@@ -173,19 +174,19 @@ fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Node)>) 
     }
 }
 
-fn shown_field(shape: &Shape, given: Option<&Value>) -> Node {
+fn shown_field(shape: &Shape, given: Option<&Value>) -> Printed {
     let zero = match (shape, given) {
         (Shape::Struct(name), given) => return shown(name, given.unwrap_or(&Value::Null)),
         (Shape::OptionalStruct(name), Some(value)) => return shown(name, value),
         (Shape::List(name), Some(Value::Array(list))) => {
-            return Node::List(list.iter().map(|item| shown(name, item)).collect());
+            return Printed::List(list.iter().map(|item| shown(name, item)).collect());
         }
-        (_, Some(value)) => return Node::plain(value),
+        (_, Some(value)) => return Printed::plain(value),
         (Shape::Text, None) => "\"\"",
         (Shape::Number, None) => "0",
         (Shape::Bool, None) => "false",
         (Shape::Quantity, None) => "\"0\"",
         (_, None) => "null",
     };
-    Node::Plain(zero.to_owned())
+    Printed::Plain(zero.to_owned())
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use trireme_machinery::field::quote;
+
+use trireme_machinery::go_text::quote;
 
 use crate::values::{items, text};
 

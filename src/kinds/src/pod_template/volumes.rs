@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 use trireme_machinery::{
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     names,
 };
 

@@ -3,10 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use trireme_machinery::{
-    field::{Path, quote},
-    names,
-};
+use trireme_machinery::{field::Path, go_text::quote, names};
 
 use super::{
     annotations,

@@ -1,25 +1,31 @@
 //! PodDisruptionBudgets (`pkg/registry/policy/poddisruptionbudget`, `pkg/apis/policy/validation`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, LABEL_SELECTOR, PrintedField, PrintedShape},
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     checks::{validate_nonnegative_fields, validate_optional_label_selector},
     columns::{self, column, described},
     conditions::validate_conditions,
-    internal::{self, Field, LABEL_SELECTOR, Shape},
     kind::Kind,
     values::{integer_at, keep_field},
     workload::{is_not_more_than_100_percent, validate_positive_int_or_percent},
 };
 
 /// `policy.PodDisruptionBudgetSpec`.
-const SPEC: &[Field] = &[
-    ("MinAvailable", "minAvailable", Shape::Plain),
-    ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
-    ("MaxUnavailable", "maxUnavailable", Shape::Plain),
-    ("UnhealthyPodEvictionPolicy", "unhealthyPodEvictionPolicy", Shape::Plain),
+const SPEC: &[PrintedField] = &[
+    ("MinAvailable", "minAvailable", PrintedShape::Plain),
+    ("Selector", "selector", PrintedShape::Named(LABEL_SELECTOR)),
+    ("MaxUnavailable", "maxUnavailable", PrintedShape::Plain),
+    (
+        "UnhealthyPodEvictionPolicy",
+        "unhealthyPodEvictionPolicy",
+        PrintedShape::Plain,
+    ),
 ];
 
 /// The kind's parts.
@@ -62,7 +68,7 @@ impl Strategy for Budgets {
         let none = Value::Null;
         let spec = object.get("spec").unwrap_or(&none);
         if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
-            let shown = internal::compact(Some(spec), Shape::Struct(SPEC));
+            let shown = structs::compact(Some(spec), PrintedShape::Struct(SPEC));
             errors.push(Error::invalid_shown(
                 &path,
                 shown,

@@ -5,6 +5,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names::{self, NameCheck},
 };
 use trireme_registry::{Column, Strategy, WriteContext};
@@ -12,7 +13,6 @@ use trireme_registry::{Column, Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, require},
     columns::{self, column, described, wide},
-    internal::{self, Field, Shape},
     kind::Kind,
     values::{items, text, text_at},
 };
@@ -20,10 +20,10 @@ use crate::{
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLE_OF_BINDING: &str = "RoleRef can reference a Role in the current namespace or a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.";
 const ROLE_OF_CLUSTER_BINDING: &str = "RoleRef can only reference a ClusterRole in the global namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.";
-const ROLE_REF: &[Field] = &[
-    ("APIGroup", "apiGroup", Shape::Text),
-    ("Kind", "kind", Shape::Text),
-    ("Name", "name", Shape::Text),
+const ROLE_REF: &[PrintedField] = &[
+    ("APIGroup", "apiGroup", PrintedShape::Text),
+    ("Kind", "kind", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
 ];
 
 /// RoleBindings: who may do what in a namespace.
@@ -130,7 +130,7 @@ impl Strategy for Bindings {
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(context, new);
         if new.get("roleRef") != old.get("roleRef") {
-            let shown = internal::compact(new.get("roleRef"), Shape::Struct(ROLE_REF));
+            let shown = structs::compact(new.get("roleRef"), PrintedShape::Struct(ROLE_REF));
             errors.push(Error::invalid_shown(
                 &Path::new("roleRef"),
                 shown,

@@ -5,6 +5,7 @@ use std::{collections::HashSet, fmt};
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedShape},
     names::parse_cidr_sloppy,
 };
 
@@ -19,7 +20,6 @@ use super::{
 use crate::{
     checks::require,
     conditions::validate_conditions,
-    internal::{self, Shape},
     pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
     values::{items, text},
@@ -89,7 +89,7 @@ pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) ->
     let at = path.child("allocation");
     match (allocation, old_status.get("allocation")) {
         (Some(allocation), Some(before)) if allocation != before => {
-            let shown = internal::compact(Some(allocation), Shape::Pointer(ALLOCATION));
+            let shown = structs::compact(Some(allocation), PrintedShape::Pointer(ALLOCATION));
             errors.push(Error::invalid_shown(&at, shown, "field is immutable"));
         }
         (Some(allocation), None) => {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedShape},
     names,
 };
 
@@ -14,7 +15,6 @@ use super::{
 };
 use crate::{
     checks::{push_invalid, require},
-    internal::{self, Shape},
     pod_template::validate_node_selector,
     values::{entries, is_true_at, items, text},
 };
@@ -30,15 +30,15 @@ const MAX_CONSUMED_COUNTERS: usize = 32;
 const ONE_OF: &str = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
 
 /// `resource.DeviceAttribute`.
-const ATTRIBUTE: Shape = Shape::Struct(&[
-    ("IntValue", "int", Shape::Plain),
-    ("BoolValue", "bool", Shape::Plain),
-    ("StringValue", "string", Shape::Plain),
-    ("VersionValue", "version", Shape::Plain),
-    ("BoolValues", "bools", Shape::Plain),
-    ("IntValues", "ints", Shape::Plain),
-    ("StringValues", "strings", Shape::Plain),
-    ("VersionValues", "versions", Shape::Plain),
+const ATTRIBUTE: PrintedShape = PrintedShape::Struct(&[
+    ("IntValue", "int", PrintedShape::Plain),
+    ("BoolValue", "bool", PrintedShape::Plain),
+    ("StringValue", "string", PrintedShape::Plain),
+    ("VersionValue", "version", PrintedShape::Plain),
+    ("BoolValues", "bools", PrintedShape::Plain),
+    ("IntValues", "ints", PrintedShape::Plain),
+    ("StringValues", "strings", PrintedShape::Plain),
+    ("VersionValues", "versions", PrintedShape::Plain),
 ]);
 
 /// Validates the devices of a slice's `spec`; what is as it was in the `old` one is not held against newer rules.
@@ -140,7 +140,7 @@ fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut Er
         0 => errors.push(Error::invalid_str(path, "", detail)),
         1 => {}
         _ => {
-            let shown = internal::compact(Some(attribute), ATTRIBUTE);
+            let shown = structs::compact(Some(attribute), ATTRIBUTE);
             errors.push(Error::invalid_shown(path, shown, detail));
         }
     }

@@ -1,7 +1,8 @@
 //! Names of drivers' things: pools, attributes, shares.
 
 use trireme_machinery::{
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     names,
 };
 

@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedShape},
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
@@ -13,7 +16,6 @@ use super::{
 };
 use crate::{
     columns::{self, column, described},
-    internal::{self, Shape},
     kind::Kind,
     values::{items, keep_field, keep_metadata, remove},
 };
@@ -71,7 +73,7 @@ impl Strategy for ResourceClaims {
         if spec == old.get("spec") {
             return ErrorList::new();
         }
-        let shown = internal::compact(spec, Shape::Struct(CLAIM_SPEC));
+        let shown = structs::compact(spec, PrintedShape::Struct(CLAIM_SPEC));
         vec![Error::invalid_shown(&Path::new("spec"), shown, "field is immutable")]
     }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     meta::validate_annotations,
     selector::validate_labels,
 };
@@ -12,11 +13,7 @@ use super::{
     claim::{default_spec, validate_resource_claim_spec},
     shapes::CLAIM_SPEC,
 };
-use crate::{
-    columns,
-    internal::{self, Field, Shape},
-    kind::Kind,
-};
+use crate::{columns, kind::Kind};
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
@@ -73,29 +70,33 @@ fn validate_template_object_meta(spec: &Value, path: &Path<'_>, errors: &mut Err
 }
 
 /// The fields of `metav1.ObjectMeta` in Go's order.
-const METADATA: &[Field] = &[
-    ("name", "name", Shape::Plain),
-    ("generateName", "generateName", Shape::Plain),
-    ("namespace", "namespace", Shape::Plain),
-    ("selfLink", "selfLink", Shape::Plain),
-    ("uid", "uid", Shape::Plain),
-    ("resourceVersion", "resourceVersion", Shape::Plain),
-    ("generation", "generation", Shape::Plain),
-    ("creationTimestamp", "creationTimestamp", Shape::Plain),
-    ("deletionTimestamp", "deletionTimestamp", Shape::Plain),
-    ("deletionGracePeriodSeconds", "deletionGracePeriodSeconds", Shape::Plain),
-    ("labels", "labels", Shape::Plain),
-    ("annotations", "annotations", Shape::Plain),
-    ("ownerReferences", "ownerReferences", Shape::Plain),
-    ("finalizers", "finalizers", Shape::Plain),
-    ("managedFields", "managedFields", Shape::Plain),
+const METADATA: &[PrintedField] = &[
+    ("name", "name", PrintedShape::Plain),
+    ("generateName", "generateName", PrintedShape::Plain),
+    ("namespace", "namespace", PrintedShape::Plain),
+    ("selfLink", "selfLink", PrintedShape::Plain),
+    ("uid", "uid", PrintedShape::Plain),
+    ("resourceVersion", "resourceVersion", PrintedShape::Plain),
+    ("generation", "generation", PrintedShape::Plain),
+    ("creationTimestamp", "creationTimestamp", PrintedShape::Plain),
+    ("deletionTimestamp", "deletionTimestamp", PrintedShape::Plain),
+    (
+        "deletionGracePeriodSeconds",
+        "deletionGracePeriodSeconds",
+        PrintedShape::Plain,
+    ),
+    ("labels", "labels", PrintedShape::Plain),
+    ("annotations", "annotations", PrintedShape::Plain),
+    ("ownerReferences", "ownerReferences", PrintedShape::Plain),
+    ("finalizers", "finalizers", PrintedShape::Plain),
+    ("managedFields", "managedFields", PrintedShape::Plain),
 ];
 
 /// `resource.ResourceClaimTemplateSpec`: the metadata's fields stand in the struct itself.
 fn shown(spec: &Value) -> String {
     let metadata = spec.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    let metadata = internal::compact(Some(&metadata), Shape::Named(METADATA));
-    let inner = internal::compact(spec.get("spec"), Shape::Struct(CLAIM_SPEC));
+    let metadata = structs::compact(Some(&metadata), PrintedShape::Named(METADATA));
+    let inner = structs::compact(spec.get("spec"), PrintedShape::Struct(CLAIM_SPEC));
     let head = metadata.strip_suffix('}').unwrap_or_default();
     let comma = if head == "{" { "" } else { "," };
     format!("{head}{comma}\"Spec\":{inner}}}")

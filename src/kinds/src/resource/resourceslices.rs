@@ -5,6 +5,7 @@ use serde_json::Value;
 use trireme_machinery::{
     GroupVersionKind,
     field::{Error, ErrorList, Path},
+    go_text::structs,
     time,
 };
 use trireme_registry::{SelectableField, Strategy, WriteContext};
@@ -18,7 +19,6 @@ use super::{
 use crate::{
     checks::{number, push_invalid, require, validate_immutable_fields},
     columns::{self, column, documented},
-    internal,
     kind::{Kind, selectable},
     pod_template::validate_csi_driver_name,
     pod_template::validate_node_selector,
@@ -215,7 +215,7 @@ fn validate_slice_nodes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 fn validate_slice_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_node_selector(selector, path, errors);
     if items(selector, "nodeSelectorTerms").len() != 1 {
-        let shown = internal::compact(selector.get("nodeSelectorTerms"), NODE_SELECTOR_TERMS);
+        let shown = structs::compact(selector.get("nodeSelectorTerms"), NODE_SELECTOR_TERMS);
         let detail = "must have exactly one node selector term";
         errors.push(Error::invalid_shown(&path.child("nodeSelectorTerms"), shown, detail));
     }

@@ -1,53 +1,53 @@
 //! Claims as messages show them: Kubernetes' internal structs.
 
-use crate::internal::{Field, Shape};
+use trireme_machinery::go_text::structs::{PrintedField, PrintedShape};
 
-const SELECTORS: Shape = Shape::List(&[(
+const SELECTORS: PrintedShape = PrintedShape::List(&[(
     "CEL",
     "cel",
-    Shape::Pointer(&[("Expression", "expression", Shape::Text)]),
+    PrintedShape::Pointer(&[("Expression", "expression", PrintedShape::Text)]),
 )]);
-const TOLERATIONS: Shape = Shape::List(&[
-    ("Key", "key", Shape::Text),
-    ("Operator", "operator", Shape::Text),
-    ("Value", "value", Shape::Text),
-    ("Effect", "effect", Shape::Text),
-    ("TolerationSeconds", "tolerationSeconds", Shape::Plain),
+const TOLERATIONS: PrintedShape = PrintedShape::List(&[
+    ("Key", "key", PrintedShape::Text),
+    ("Operator", "operator", PrintedShape::Text),
+    ("Value", "value", PrintedShape::Text),
+    ("Effect", "effect", PrintedShape::Text),
+    ("TolerationSeconds", "tolerationSeconds", PrintedShape::Plain),
 ]);
-const CAPACITY: Shape = Shape::Pointer(&[("Requests", "requests", Shape::Plain)]);
-const EXACTLY: Shape = Shape::Pointer(&[
-    ("DeviceClassName", "deviceClassName", Shape::Text),
+const CAPACITY: PrintedShape = PrintedShape::Pointer(&[("Requests", "requests", PrintedShape::Plain)]);
+const EXACTLY: PrintedShape = PrintedShape::Pointer(&[
+    ("DeviceClassName", "deviceClassName", PrintedShape::Text),
     ("Selectors", "selectors", SELECTORS),
-    ("AllocationMode", "allocationMode", Shape::Text),
-    ("Count", "count", Shape::Number),
-    ("AdminAccess", "adminAccess", Shape::Plain),
+    ("AllocationMode", "allocationMode", PrintedShape::Text),
+    ("Count", "count", PrintedShape::Number),
+    ("AdminAccess", "adminAccess", PrintedShape::Plain),
     ("Tolerations", "tolerations", TOLERATIONS),
     ("Capacity", "capacity", CAPACITY),
 ]);
-const FIRST_AVAILABLE: Shape = Shape::List(&[
-    ("Name", "name", Shape::Text),
-    ("DeviceClassName", "deviceClassName", Shape::Text),
+const FIRST_AVAILABLE: PrintedShape = PrintedShape::List(&[
+    ("Name", "name", PrintedShape::Text),
+    ("DeviceClassName", "deviceClassName", PrintedShape::Text),
     ("Selectors", "selectors", SELECTORS),
-    ("AllocationMode", "allocationMode", Shape::Text),
-    ("Count", "count", Shape::Number),
+    ("AllocationMode", "allocationMode", PrintedShape::Text),
+    ("Count", "count", PrintedShape::Number),
     ("Tolerations", "tolerations", TOLERATIONS),
     ("Capacity", "capacity", CAPACITY),
 ]);
-const OPAQUE: Shape = Shape::Pointer(&[
-    ("Driver", "driver", Shape::Text),
-    ("Parameters", "parameters", Shape::Plain),
+const OPAQUE: PrintedShape = PrintedShape::Pointer(&[
+    ("Driver", "driver", PrintedShape::Text),
+    ("Parameters", "parameters", PrintedShape::Plain),
 ]);
 
 /// `resource.ResourceClaimSpec`.
-pub(super) const CLAIM_SPEC: &[Field] = &[(
+pub(super) const CLAIM_SPEC: &[PrintedField] = &[(
     "Devices",
     "devices",
-    Shape::Struct(&[
+    PrintedShape::Struct(&[
         (
             "Requests",
             "requests",
-            Shape::List(&[
-                ("Name", "name", Shape::Text),
+            PrintedShape::List(&[
+                ("Name", "name", PrintedShape::Text),
                 ("Exactly", "exactly", EXACTLY),
                 ("FirstAvailable", "firstAvailable", FIRST_AVAILABLE),
             ]),
@@ -55,60 +55,67 @@ pub(super) const CLAIM_SPEC: &[Field] = &[(
         (
             "Constraints",
             "constraints",
-            Shape::List(&[
-                ("Requests", "requests", Shape::Plain),
-                ("MatchAttribute", "matchAttribute", Shape::Plain),
-                ("DistinctAttribute", "distinctAttribute", Shape::Plain),
+            PrintedShape::List(&[
+                ("Requests", "requests", PrintedShape::Plain),
+                ("MatchAttribute", "matchAttribute", PrintedShape::Plain),
+                ("DistinctAttribute", "distinctAttribute", PrintedShape::Plain),
             ]),
         ),
         (
             "Config",
             "config",
-            Shape::List(&[("Requests", "requests", Shape::Plain), ("Opaque", "opaque", OPAQUE)]),
+            PrintedShape::List(&[
+                ("Requests", "requests", PrintedShape::Plain),
+                ("Opaque", "opaque", OPAQUE),
+            ]),
         ),
     ]),
 )];
 
-const REQUIREMENTS: Shape = Shape::List(&[
-    ("Key", "key", Shape::Text),
-    ("Operator", "operator", Shape::Text),
-    ("Values", "values", Shape::Plain),
+const REQUIREMENTS: PrintedShape = PrintedShape::List(&[
+    ("Key", "key", PrintedShape::Text),
+    ("Operator", "operator", PrintedShape::Text),
+    ("Values", "values", PrintedShape::Plain),
 ]);
 
 /// `core.NodeSelectorTerm`s.
-pub(super) const NODE_SELECTOR_TERMS: Shape = Shape::List(&[
+pub(super) const NODE_SELECTOR_TERMS: PrintedShape = PrintedShape::List(&[
     ("MatchExpressions", "matchExpressions", REQUIREMENTS),
     ("MatchFields", "matchFields", REQUIREMENTS),
 ]);
 
 /// `resource.AllocationResult`.
-pub(super) const ALLOCATION: &[Field] = &[
+pub(super) const ALLOCATION: &[PrintedField] = &[
     (
         "Devices",
         "devices",
-        Shape::Struct(&[
+        PrintedShape::Struct(&[
             (
                 "Results",
                 "results",
-                Shape::List(&[
-                    ("Request", "request", Shape::Text),
-                    ("Driver", "driver", Shape::Text),
-                    ("Pool", "pool", Shape::Text),
-                    ("Device", "device", Shape::Text),
-                    ("AdminAccess", "adminAccess", Shape::Plain),
+                PrintedShape::List(&[
+                    ("Request", "request", PrintedShape::Text),
+                    ("Driver", "driver", PrintedShape::Text),
+                    ("Pool", "pool", PrintedShape::Text),
+                    ("Device", "device", PrintedShape::Text),
+                    ("AdminAccess", "adminAccess", PrintedShape::Plain),
                     ("Tolerations", "tolerations", TOLERATIONS),
-                    ("BindingConditions", "bindingConditions", Shape::Plain),
-                    ("BindingFailureConditions", "bindingFailureConditions", Shape::Plain),
-                    ("ShareID", "shareID", Shape::Plain),
-                    ("ConsumedCapacity", "consumedCapacity", Shape::Plain),
+                    ("BindingConditions", "bindingConditions", PrintedShape::Plain),
+                    (
+                        "BindingFailureConditions",
+                        "bindingFailureConditions",
+                        PrintedShape::Plain,
+                    ),
+                    ("ShareID", "shareID", PrintedShape::Plain),
+                    ("ConsumedCapacity", "consumedCapacity", PrintedShape::Plain),
                 ]),
             ),
             (
                 "Config",
                 "config",
-                Shape::List(&[
-                    ("Source", "source", Shape::Text),
-                    ("Requests", "requests", Shape::Plain),
+                PrintedShape::List(&[
+                    ("Source", "source", PrintedShape::Text),
+                    ("Requests", "requests", PrintedShape::Plain),
                     ("Opaque", "opaque", OPAQUE),
                 ]),
             ),
@@ -117,7 +124,7 @@ pub(super) const ALLOCATION: &[Field] = &[
     (
         "NodeSelector",
         "nodeSelector",
-        Shape::Pointer(&[("NodeSelectorTerms", "nodeSelectorTerms", NODE_SELECTOR_TERMS)]),
+        PrintedShape::Pointer(&[("NodeSelectorTerms", "nodeSelectorTerms", NODE_SELECTOR_TERMS)]),
     ),
-    ("AllocationTimestamp", "allocationTimestamp", Shape::Plain),
+    ("AllocationTimestamp", "allocationTimestamp", PrintedShape::Plain),
 ];

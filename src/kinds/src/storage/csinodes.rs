@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
 use trireme_registry::{Strategy, WriteContext};
@@ -10,21 +11,20 @@ use trireme_registry::{Strategy, WriteContext};
 use crate::{
     checks::{push_invalid, validate_nonnegative_field},
     columns::{self, column, described},
-    internal::{self, Field, Shape},
     kind::Kind,
     pod_template::validate_csi_driver_name,
     values::{items, text},
 };
 
 const MAX_NODE_ID: usize = 256;
-const DRIVER: &[Field] = &[
-    ("Name", "name", Shape::Text),
-    ("NodeID", "nodeID", Shape::Text),
-    ("TopologyKeys", "topologyKeys", Shape::Plain),
+const DRIVER: &[PrintedField] = &[
+    ("Name", "name", PrintedShape::Text),
+    ("NodeID", "nodeID", PrintedShape::Text),
+    ("TopologyKeys", "topologyKeys", PrintedShape::Plain),
     (
         "Allocatable",
         "allocatable",
-        Shape::Pointer(&[("Count", "count", Shape::Plain)]),
+        PrintedShape::Pointer(&[("Count", "count", PrintedShape::Plain)]),
     ),
 ];
 
@@ -61,7 +61,7 @@ impl Strategy for CsiNodes {
                 .iter()
                 .find(|driver| text(driver, "name") == text(old_driver, "name"));
             if let Some(driver) = same.filter(|driver| without_count(driver) != without_count(old_driver)) {
-                let shown = internal::compact(Some(&without_count(driver)), Shape::Struct(DRIVER));
+                let shown = structs::compact(Some(&without_count(driver)), PrintedShape::Struct(DRIVER));
                 errors.push(Error::invalid_shown(
                     &Path::new("spec.drivers"),
                     shown,

@@ -1,14 +1,16 @@
 //! VolumeAttachments (`pkg/registry/storage/volumeattachment`).
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
+};
 use trireme_registry::{Column, Strategy, WriteContext};
 
 use crate::{
     checks::{number, require, validate_class_name},
     columns::{self, column, documented},
     core::persistentvolumes::{SOURCE_FIELDS, validate_inline},
-    internal::{self, Field, Shape},
     kind::Kind,
     pod_template::validate_csi_driver_name,
     values::{entries, is_true_at, keep_field, keep_metadata, text, text_at},
@@ -21,17 +23,21 @@ const MAX_METADATA_BYTES: usize = 256 * 1024;
 const MAX_MESSAGE_BYTES: usize = 1024;
 const ONE_SOURCE: &str = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
 
-const INTERNAL_SPEC: &[Field] = &[
-    ("Attacher", "attacher", Shape::Text),
+const INTERNAL_SPEC: &[PrintedField] = &[
+    ("Attacher", "attacher", PrintedShape::Text),
     (
         "Source",
         "source",
-        Shape::Struct(&[
-            ("PersistentVolumeName", "persistentVolumeName", Shape::Plain),
-            ("InlineVolumeSpec", "inlineVolumeSpec", Shape::Pointer(SOURCE_FIELDS)),
+        PrintedShape::Struct(&[
+            ("PersistentVolumeName", "persistentVolumeName", PrintedShape::Plain),
+            (
+                "InlineVolumeSpec",
+                "inlineVolumeSpec",
+                PrintedShape::Pointer(SOURCE_FIELDS),
+            ),
         ]),
     ),
-    ("NodeName", "nodeName", Shape::Text),
+    ("NodeName", "nodeName", PrintedShape::Text),
 ];
 
 /// The kind's parts.
@@ -79,7 +85,7 @@ impl Strategy for VolumeAttachments {
         let mut errors = validate_volume_attachment(new);
         errors.extend(validate_volume_attachment(new));
         if new.get("spec") != old.get("spec") {
-            let shown = internal::compact(new.get("spec"), Shape::Struct(INTERNAL_SPEC));
+            let shown = structs::compact(new.get("spec"), PrintedShape::Struct(INTERNAL_SPEC));
             errors.push(Error::invalid_shown(&Path::new("spec"), shown, "field is immutable"));
         }
         errors

@@ -272,7 +272,7 @@ pub(super) fn unexpected(byte: u8, place: &'static str) -> JsonError {
         b'\'' => r"'\''".to_owned(),
         b'"' => "'\"'".to_owned(),
         _ => {
-            let quoted = crate::field::quote(char::from(byte).encode_utf8(&mut [0; 4]));
+            let quoted = crate::go_text::quote(char::from(byte).encode_utf8(&mut [0; 4]));
             format!("'{}'", quoted.trim_matches('"'))
         }
     };

@@ -7,7 +7,8 @@ use std::io::Write as _;
 
 use serde_json::{Number, Value};
 
-use super::{go_float, text};
+use super::text;
+use crate::go_text::go_float;
 
 /// Encodes a value as compact JSON.
 pub fn encode(value: &Value) -> Vec<u8> {

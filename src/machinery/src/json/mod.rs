@@ -14,7 +14,7 @@ mod text;
 use serde_json::Value;
 
 pub use encode::{encode, encode_into, encode_str};
-pub(crate) use number::{double, go_float, number};
+pub(crate) use number::{double, number};
 pub use strict::{StrictError, strict_errors};
 
 /// The depth to which objects and lists may nest. Kubernetes allows 10,000; no real object comes near this, and every
@@ -67,18 +67,6 @@ pub(crate) fn depth(value: &Value) -> usize {
         _ => return 0,
     };
     1 + deepest.unwrap_or(0)
-}
-
-/// The kind of a value as Go's error texts name it: `cannot unmarshal string into …`.
-pub fn kind_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use serde_json::{Number, Value};
 
+use crate::go_text::go_float;
+
 use super::{JsonError, decode::unexpected};
 
 /// The number of bytes the number at the start of the input has, and whether it is written as an integer.
@@ -69,19 +71,4 @@ pub(crate) fn number(value: f64) -> Option<Value> {
     let digits = go_float(value);
     let is_integer = !digits.contains(['.', 'e']);
     parse(&digits, is_integer).ok()
-}
-
-/// A finite double as `encoding/json` prints it: without a fraction if it has none, with an exponent only if it is
-/// very large or small.
-pub(crate) fn go_float(value: f64) -> String {
-    let magnitude = value.abs();
-    if magnitude != 0.0 && !(1e-6..1e21).contains(&magnitude) {
-        // Rust prints 1e21 where Go prints 1e+21.
-        let text = format!("{value:e}");
-        return match text.split_once('e') {
-            Some((mantissa, exponent)) if !exponent.starts_with('-') => format!("{mantissa}e+{exponent}"),
-            _ => text,
-        };
-    }
-    format!("{value}")
 }

@@ -3,7 +3,8 @@
 use super::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN, Meta, OwnerReference};
 use crate::{
     Object,
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     names::{self, NameCheck},
     selector::validate_labels,
 };

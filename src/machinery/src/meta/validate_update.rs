@@ -8,7 +8,8 @@ use super::{
     validate::{validate_annotations, validate_builtin_finalizers, validate_managed_fields, validate_owner_references},
 };
 use crate::{
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     selector::validate_labels,
 };
 

@@ -3,9 +3,8 @@
 //! *Sloppy* is what old objects may hold: octets with leading zeros (read as decimal), IPv4-mapped IPv6.
 //! What is written anew must be strict; newer fields must also be in canonical form.
 
+use crate::go_text::quote;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
-use crate::field::quote;
 
 const INVALID_IP: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const INVALID_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::PatchError;
 use crate::{
     Object,
+    go_text::kind_name,
     json::{self, Decoded},
 };
 
@@ -34,7 +35,7 @@ fn decode_document(body: &[u8]) -> Result<Option<Decoded>, String> {
         Value::Null => Ok(None),
         other => Err(format!(
             "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
-            json::kind_name(other)
+            kind_name(other)
         )),
     }
 }

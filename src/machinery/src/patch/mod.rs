@@ -3,12 +3,10 @@
 //! The registry calls these with the object in the version that the request names, decodes the result against the
 //! schema and goes on as with an update.
 
-mod go_text;
 mod json_patch;
 mod merge;
 pub mod strategic;
 
-pub use go_text::go_map;
 pub use json_patch::{JsonPatch, MAX_COPIED_BYTES, MAX_OPERATIONS};
 pub use merge::{decode_merge_patch, decode_strategic_merge_patch, merge_patch};
 

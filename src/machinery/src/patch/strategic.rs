@@ -14,12 +14,10 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::{
-    PatchError,
-    go_text::{go_map, go_type},
-};
+use super::PatchError;
 use crate::{
     Object,
+    go_text::{go_map, go_type},
     schema::{Patch, Shape, TypeId, TypeTable},
 };
 

@@ -11,7 +11,7 @@ use super::{
     types::{Shape, StringFormat},
 };
 use crate::{
-    json,
+    go_text::{converted_name, kind_name, number_name},
     quantity::{Quantity, QuantityError},
     time,
 };
@@ -71,7 +71,8 @@ fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &D
     match shape {
         // These parse themselves, and Go stops at the first that fails.
         Shape::String(StringFormat::Time | StringFormat::MicroTime | StringFormat::Duration) => {
-            let error = decoder.mismatch_within(kind(value).to_owned(), &Shape::String(StringFormat::Plain), place);
+            let error =
+                decoder.mismatch_within(kind_name(value).to_owned(), &Shape::String(StringFormat::Plain), place);
             decoder.stop(error);
         }
         _ => {
@@ -84,20 +85,14 @@ fn wrong_type(decoder: &mut Decoder<'_>, shape: &Shape, value: &Value, place: &D
 /// Go's decoder's name for the value that it found in the place of this shape.
 pub(super) fn found(value: &Value, shape: &Shape) -> String {
     match (shape, value) {
-        (Shape::Int32 | Shape::Int64, Value::Number(number)) => shown(number),
-        _ => kind(value).to_owned(),
+        (Shape::Int32 | Shape::Int64, Value::Number(number)) => number_name(number),
+        _ => kind_name(value).to_owned(),
     }
 }
 
 /// The error of Go's converter of trees for a value in the place of this shape.
 pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
-    let found = match value {
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::Array(_) => "slice",
-        Value::Object(_) => "map",
-        other => kind(other),
-    };
+    let found = converted_name(value);
     let wanted = match shape {
         Shape::Struct(_) => return format!("cannot restore struct from: {found}"),
         Shape::Map { .. } => return format!("cannot restore map from {found}"),
@@ -110,26 +105,6 @@ pub(super) fn restored(value: &Value, shape: &Shape, go_type: &str) -> String {
             format!("cannot convert {found} to {go_type}")
         }
         _ => format!("unrecognized type: {wanted}"),
-    }
-}
-
-/// Go's decoder's name for the type of a JSON value.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-/// A number that does not fit, as the client wrote it; of one too long to be kept as it was, its value is shown.
-fn shown(number: &Number) -> String {
-    match number.as_f64().filter(|float| number.is_f64() && float.abs() >= 1e16) {
-        Some(float) => format!("number {}", json::go_float(float)),
-        None => format!("number {number}"),
     }
 }
 
@@ -149,8 +124,8 @@ fn not_int_or_string(value: &Value) -> Option<String> {
     match value {
         Value::String(_) => None,
         Value::Number(number) if fits_i32(number) => None,
-        Value::Number(number) => Some(shown(number)),
-        other => Some(kind(other).to_owned()),
+        Value::Number(number) => Some(number_name(number)),
+        other => Some(kind_name(other).to_owned()),
     }
 }
 
@@ -180,11 +155,11 @@ fn byte_list(decoder: &mut Decoder<'_>, value: &mut Value, place: &DecodePath<'_
             (Some(Ok(byte)), _) => bytes.push(byte),
             (_, Value::Null) => bytes.push(0),
             (_, Value::Number(number)) => {
-                let error = decoder.no_byte(shown(number), place);
+                let error = decoder.no_byte(number_name(number), place);
                 decoder.note(error);
             }
             (_, other) => {
-                let error = decoder.no_byte(kind(other).to_owned(), place);
+                let error = decoder.no_byte(kind_name(other).to_owned(), place);
                 decoder.note(error);
             }
         }

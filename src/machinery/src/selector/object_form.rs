@@ -5,7 +5,8 @@ use serde_json::Value;
 use super::{LabelSelector, Operator, Requirement, SelectorError};
 use crate::{
     Object,
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     names,
 };
 

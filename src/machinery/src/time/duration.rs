@@ -1,8 +1,7 @@
 //! Durations in Go's notation: `1h0m0s`, `1.5s`, `300ms`.
 
+use crate::go_text::quote;
 use std::fmt;
-
-use crate::field::quote;
 
 /// A length of time in nanoseconds, as Go's `time.Duration`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

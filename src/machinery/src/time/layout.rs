@@ -1,7 +1,8 @@
 //! Parsing of times with the two layouts that Kubernetes uses, with the errors in the words of Go's `time.Parse`.
 
+use crate::go_text::quote;
+
 use super::{SECONDS_A_DAY, Time, WRITABLE_SECONDS, days_in, days_of};
-use crate::field::quote;
 
 /// Why a text is no time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,7 @@ use super::{
     scalar::{Scalar, resolve},
     writer::{STEP, Writer},
 };
-use crate::{Object, json};
+use crate::{Object, go_text::go_float};
 
 /// Keys longer than this are written as `? key`.
 const SIMPLE_KEY_MAX_BYTES: usize = 128;
@@ -78,7 +78,7 @@ impl Emitter {
             Value::Bool(flag) => self.writer.word(if *flag { "true" } else { "false" }),
             Value::Number(number) => {
                 let text = match number.as_f64() {
-                    Some(float) if number.is_f64() => json::go_float(float),
+                    Some(float) if number.is_f64() => go_float(float),
                     _ => number.to_string(),
                 };
                 self.writer.word(&text);

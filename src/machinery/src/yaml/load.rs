@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Object,
-    field::quote,
+    go_text::{go_float, quote},
     json::{self, Decoded, MAX_DEPTH, MAX_DUPLICATES},
 };
 
@@ -237,7 +237,7 @@ fn key_of(node: Node) -> Result<Pending, YamlError> {
         Some(Scalar::Bool(flag)) => (flag.to_string(), flag.to_string()),
         Some(Scalar::Integer(number)) => (number.to_string(), number.to_string()),
         Some(Scalar::Float(number)) => {
-            let key = json::go_float(number);
+            let key = go_float(number);
             (key.clone(), key)
         }
         Some(Scalar::Null) => return Err(malformed(format!("line {line}: null is not a key"))),

@@ -86,7 +86,7 @@ impl Director {
 
     fn start_stored(&self, definition: Arc<ResourceDefinition>) -> Result<Installed, DirectorError> {
         let parts = &self.parts;
-        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.clone())?;
+        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.reloads())?;
         let reader = Reader::new(
             definition.clone(),
             cache.handle()?,
@@ -185,6 +185,16 @@ fn keeps_items(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
         && (before.stored().group_version == now.stored().group_version
             || before.converter.is_some() && now.converter.is_some())
         && before.selectable.is_same_layout(&now.selectable)
+        && restores_alike(before, now)
+}
+
+/// Reports whether objects that were stored under other schemas show alike.
+fn restores_alike(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
+    let fingerprint = |definition: &ResourceDefinition| {
+        let schema = definition.stored().schema.as_ref();
+        schema.map(|schema| schema.fingerprint().to_owned())
+    };
+    fingerprint(before) == fingerprint(now)
 }
 
 /// Has the caches of these resources filled by their definitions.

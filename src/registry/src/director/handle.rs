@@ -12,17 +12,18 @@ use super::{
     logic::{ApiSurface, Backend},
     messages::Change,
     published::PublishedSurface,
+    virtual_resource::{ProxyBackend, VirtualResource},
 };
 use crate::{
     admission::Admission,
     definition::ResourceDefinition,
-    documents::{Documents, SchemaSource},
+    documents::Documents,
     key_locks::RegistryError,
     known_kinds::KnownKinds,
+    openapi_fragment::SchemaSource,
     read_index::ReadIndexHandle,
     registry::RegistryHandle,
     store_watcher::{StoreWatcherHandle, StoreWatcherOptions},
-    virtual_resource::{ProxyBackend, VirtualResource},
     watch_cache::OwnedWatchCache,
 };
 

@@ -7,13 +7,16 @@ use std::{
 
 use trireme_machinery::{GroupResource, GroupVersion};
 
-use super::handle::Installed;
-use crate::{
-    definition::ResourceDefinition,
-    documents::{Documents, NoSchemas},
-    known_kinds::KnownKinds,
-    registry::RegistryHandle,
+use super::{
+    handle::Installed,
     virtual_resource::{ProxyBackend, VirtualResource},
+};
+use crate::{
+    definition::{ResourceDefinition, ServedVersion},
+    documents::Documents,
+    known_kinds::KnownKinds,
+    openapi_fragment::NoSchemas,
+    registry::RegistryHandle,
 };
 
 /// The registry that a request for a stored resource goes to.
@@ -183,7 +186,8 @@ fn routes(installed: &BTreeMap<GroupResource, Arc<Installed>>) -> HashMap<Arc<st
     for one in installed.values() {
         let definition = &one.definition;
         let of_plural = routes.entry(definition.resource.resource.clone()).or_default();
-        for (version, served) in definition.versions.iter().enumerate() {
+        let served = |(_, version): &(usize, &ServedVersion)| version.is_served;
+        for (version, served) in definition.versions.iter().enumerate().filter(served) {
             of_plural.push(RouteEntry {
                 group_version: served.group_version.clone(),
                 installed: one.clone(),

@@ -12,7 +12,9 @@ mod messages;
 mod published;
 #[cfg(test)]
 mod tests;
+mod virtual_resource;
 
 pub use handle::{DirectorError, DirectorHandle, Registries, Resource};
 pub use logic::{ApiSurface, Backend, Route, ServedResource};
 pub use published::{PublishedSurface, ResourceLookup};
+pub use virtual_resource::{ProxyBackend, VirtualCall, VirtualResource};

@@ -13,8 +13,8 @@ use super::{ApiSurface, DirectorError, DirectorHandle, PublishedSurface, Registr
 use crate::{
     admission::{Admission, Attributes},
     definition::ResourceDefinition,
-    documents::NoSchemas,
     fixtures::{configmaps, get, list, nodes, open_store, put, target, watch, widgets},
+    openapi_fragment::NoSchemas,
     request::{DeleteOptions, DeleteRequest, Freshness, WatchStart},
     store_watcher::StoreWatcherOptions,
 };

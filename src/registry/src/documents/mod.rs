@@ -17,9 +17,11 @@ use trireme_machinery::GroupVersion;
 
 pub use discovery::{api_versions, storage_version_hash};
 pub use document::Document;
-pub use openapi::{NoSchemas, OpenApiFragment, SchemaSource};
 
-use crate::definition::{ResourceDefinition, ServedVersion};
+use crate::{
+    definition::{ResourceDefinition, ServedVersion},
+    openapi_fragment::SchemaSource,
+};
 
 /// The documents of a set of resources.
 pub struct Documents {
@@ -79,7 +81,8 @@ impl Documents {
     ) -> Self {
         let mut resources: BTreeMap<GroupVersion, Vec<VersionedResource>> = BTreeMap::new();
         for definition in &definitions {
-            for (version, served) in definition.versions.iter().enumerate() {
+            let served = |(_, version): &(usize, &ServedVersion)| version.is_served;
+            for (version, served) in definition.versions.iter().enumerate().filter(served) {
                 let of_version = resources.entry(served.group_version.clone()).or_default();
                 of_version.push(VersionedResource {
                     definition: definition.clone(),

@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use trireme_machinery::{
     ApiError,
-    field::quote,
-    json::{decode, kind_name},
+    go_text::{kind_name, quote},
+    json::decode,
 };
 use trireme_storage::Revision;
 

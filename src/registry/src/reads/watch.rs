@@ -25,7 +25,8 @@ use trireme_storage::Revision;
 use super::{FRESH_WITHIN, errors, filter::Filter, freshness::Progress};
 use crate::{
     definition::ResourceDefinition,
-    event::{Event, EventKind},
+    event::Event,
+    event_kind::EventKind,
     item::{Item, ItemKey},
     request::{WatchRequest, WatchStart},
     watch_cache::{Snapshot, Subscription, WatchCacheHandle},

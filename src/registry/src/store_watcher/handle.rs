@@ -16,7 +16,10 @@ use super::{
     actor::{StoreWatcher, Wanted},
     messages::{Register, Reload, Unregister},
 };
-use crate::{definition::ResourceDefinition, watch_cache::Feed};
+use crate::{
+    definition::ResourceDefinition,
+    watch_cache::{self, Feed},
+};
 
 /// What to follow.
 #[derive(Clone)]
@@ -136,6 +139,15 @@ impl StoreWatcherHandle {
     /// Has a cache loaded again that lost its state; for that cache.
     pub(crate) async fn reload(&self, prefix: Arc<str>) -> Result<(), AskError> {
         self.cache_handle.ask(Reload(prefix)).await
+    }
+
+    /// The same as a function, for caches to keep.
+    pub(crate) fn reloads(&self) -> watch_cache::ReloadFn {
+        let this = self.clone();
+        Arc::new(move |prefix| {
+            let this = this.clone();
+            Box::pin(async move { this.reload(prefix).await })
+        })
     }
 
     /// Leaves a cache alone; for the director.

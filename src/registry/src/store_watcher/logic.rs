@@ -6,7 +6,7 @@ use trireme_storage::{Event as StoreEvent, KeyValue, Revision};
 
 use crate::{
     definition::ResourceDefinition,
-    event::EventKind,
+    event_kind::EventKind,
     item::Item,
     stored::{self, ItemError},
     watch_cache::{Change, Index},

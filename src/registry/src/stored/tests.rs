@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::{
     encode,
-    event::EventKind,
+    event_kind::EventKind,
     fixtures::{configmaps, item, nodes, object, pods, widgets},
     item::Item,
     versions,

@@ -9,7 +9,7 @@ use std::{ops::Bound, sync::Arc};
 use tokio::sync::watch;
 use trireme_storage::Revision;
 
-use crate::{event::EventKind, item::Item, reads::Reader, watch_cache::Snapshot};
+use crate::{event_kind::EventKind, item::Item, reads::Reader, watch_cache::Snapshot};
 
 /// The news of a resource.
 #[derive(Debug)]

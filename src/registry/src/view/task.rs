@@ -17,7 +17,7 @@ use super::{
     published::Published,
 };
 use crate::{
-    event::EventKind,
+    event_kind::EventKind,
     item::{Item, ItemKey},
     reads::Reader,
 };

@@ -6,18 +6,18 @@ use metrics::Gauge;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
-    handle::Published,
+    handle::{Published, ReloadFn},
     logic::State,
     messages::{Apply, CloseTopics, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
     topics::{Topic, Topics},
 };
-use crate::{definition::ResourceDefinition, store_watcher::StoreWatcherHandle};
+use crate::definition::ResourceDefinition;
 
 /// Owns the objects and the event log of one resource.
 pub(super) struct WatchCache {
     info: Arc<ResourceDefinition>,
     published: Arc<Published>,
-    store_watcher: StoreWatcherHandle,
+    reload: ReloadFn,
     state: State,
     topics: Topics,
     /// Who came before the first load.
@@ -45,11 +45,7 @@ impl Meters {
 }
 
 impl WatchCache {
-    pub(super) fn new(
-        info: Arc<ResourceDefinition>,
-        published: Arc<Published>,
-        store_watcher: StoreWatcherHandle,
-    ) -> Self {
+    pub(super) fn new(info: Arc<ResourceDefinition>, published: Arc<Published>, reload: ReloadFn) -> Self {
         Self {
             state: State::after(&published.snapshot()),
             topics: Topics::new(&info),
@@ -57,7 +53,7 @@ impl WatchCache {
             early: Some(Vec::new()),
             info,
             published,
-            store_watcher,
+            reload,
         }
     }
 
@@ -86,8 +82,8 @@ impl Actor for WatchCache {
             // The first instance is loaded when it is registered at the store watcher.
             return;
         }
-        let (store_watcher, prefix) = (self.store_watcher.clone(), self.info.storage_prefix.clone());
-        let asking = async move { store_watcher.reload(prefix).await.map_err(|error| error.to_string()) };
+        let reload = (self.reload)(self.info.storage_prefix.clone());
+        let asking = async move { reload.await.map_err(|error| error.to_string()) };
         turn.detach(asking, |outcome| {
             ReloadAsked(outcome.map_err(|lost| lost.to_string()).and_then(|asked| asked))
         });

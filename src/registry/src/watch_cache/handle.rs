@@ -9,6 +9,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use trireme_actors::{
     ActorKind, ActorSystem, AskError, Caller, Handle, NoteError, Notes, Owned, SpawnError, TaskHandle,
@@ -23,7 +24,7 @@ use super::{
     messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
     topics::Topic,
 };
-use crate::{definition::ResourceDefinition, store_watcher::StoreWatcherHandle};
+use crate::definition::ResourceDefinition;
 
 /// The timer by which history is looked through although nothing happens.
 const TRIM: &str = "watch-cache-trim";
@@ -74,6 +75,9 @@ impl Published {
     }
 }
 
+/// Asks the store watcher to load the cache with a storage prefix again, as it lost its state.
+pub(crate) type ReloadFn = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Result<(), AskError>> + Send + Sync>;
+
 /// One resource's cache. Cheap to clone.
 #[derive(Clone)]
 pub struct WatchCacheHandle {
@@ -97,11 +101,11 @@ impl OwnedWatchCache {
     pub(crate) fn spawn(
         system: &ActorSystem,
         info: &Arc<ResourceDefinition>,
-        store_watcher: StoreWatcherHandle,
+        reload: ReloadFn,
     ) -> Result<Self, SpawnError> {
         let published = Arc::new(Published::new());
         let (made_of, shown) = (info.clone(), published.clone());
-        let make = move || WatchCache::new(made_of.clone(), shown.clone(), store_watcher.clone());
+        let make = move || WatchCache::new(made_of.clone(), shown.clone(), reload.clone());
         let name = info.resource.to_string();
         let owned = system.spawn(name, make)?;
         let trimming = owned

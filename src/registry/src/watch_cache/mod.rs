@@ -22,7 +22,7 @@ mod topics;
 
 pub(crate) use fingerprint::Fingerprint;
 pub use handle::WatchCacheHandle;
-pub(crate) use handle::{Feed, OwnedWatchCache};
+pub(crate) use handle::{Feed, OwnedWatchCache, ReloadFn};
 pub(crate) use index::{FieldValue, Index, KeyRange, Wanted};
 pub(crate) use logic::{Change, Snapshot};
 pub(crate) use messages::Subscription;

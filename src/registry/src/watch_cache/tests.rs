@@ -11,7 +11,8 @@ use super::{
     topics::{Topic, Topics},
 };
 use crate::{
-    event::{Event, EventKind},
+    event::Event,
+    event_kind::EventKind,
     fixtures::{configmaps, epoch, item, pods},
     item::Item,
 };

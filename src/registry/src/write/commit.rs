@@ -13,8 +13,8 @@ use trireme_storage::{Compare, KeyValue, PutOptions, StorageError, WriteOutcome}
 
 use super::Writer;
 use crate::{
-    admission::WriteRequest, encode, event::EventKind, fence::Fence, item::Item, store_error, strategy::Reservation,
-    trace::TraceStep,
+    admission::WriteRequest, encode, event_kind::EventKind, fence::Fence, item::Item, store_error,
+    strategy::Reservation, trace::TraceStep,
 };
 
 /// The outcome of a compare-and-put.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use trireme_machinery::{ApiError, field::quote, names, schema};
+use trireme_machinery::{ApiError, go_text::quote, names, schema};
 
 use super::{Writer, decode::BodyDecoder, metadata};
 use crate::{
@@ -35,6 +35,7 @@ impl Writer {
         let decoder = BodyDecoder {
             types: &self.info.types,
             type_id,
+            schema: None,
             kind: of.kind.clone(),
             also: &of.also,
             known_kinds: self.known_kinds.load_full(),

@@ -4,12 +4,16 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError, GroupVersion, GroupVersionKind, json, protobuf,
+    ApiError, GroupVersion, GroupVersionKind,
+    field::{Error, Path},
+    go_text::kind_name,
+    json, protobuf,
     schema::{self, TypeId, TypeTable},
     yaml,
 };
 
 use crate::{
+    definition::ObjectSchema,
     known_kinds::KnownKinds,
     request::{Body, BodyFormat, FieldValidation},
 };
@@ -18,6 +22,8 @@ use crate::{
 pub(crate) struct BodyDecoder<'a> {
     pub(crate) types: &'a TypeTable,
     pub(crate) type_id: TypeId,
+    /// In place of the type, for custom resources.
+    pub(crate) schema: Option<&'a dyn ObjectSchema>,
     pub(crate) kind: GroupVersionKind,
     /// What is taken for it.
     pub(crate) also: &'a [GroupVersionKind],
@@ -91,10 +97,13 @@ impl BodyDecoder<'_> {
             .map_err(|why| self.unrecognized(&why, &body.bytes))?;
         let given = self.taken_for(given);
         self.check_version(&given)?;
-        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        self.check_kind(&given, &value)?;
         set_kind(&mut value, &self.kind);
-        let checked =
-            schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
+        let checked = match self.schema {
+            Some(schema) => schema.decode(value),
+            None => schema::decode(self.types, self.type_id, value),
+        };
+        let checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
         match validation {
             FieldValidation::Ignore => Ok(Decoded {
                 object: checked.value,
@@ -130,7 +139,7 @@ impl BodyDecoder<'_> {
             .with_kind(kind.unwrap_or(&self.kind.kind));
         let given = self.taken_for(given);
         self.check_version(&given)?;
-        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        self.check_kind(&given, &Value::Null)?;
         let mut value = protobuf::decode(self.types, self.type_id, envelope.raw)
             .map_err(|error| self.unfit(&given, &error.to_string()))?;
         set_kind(&mut value, &self.kind);
@@ -150,7 +159,7 @@ impl BodyDecoder<'_> {
                 Value::Null => Ok(self.kind.clone()),
                 other => Err(interpret_error(format!(
                     "json: cannot unmarshal {} into Go value of type {target}",
-                    go_type(other)
+                    kind_name(other)
                 ))),
             };
         };
@@ -159,7 +168,7 @@ impl BodyDecoder<'_> {
             Some(Value::String(text)) => Ok(text.as_str()),
             Some(other) => Err(interpret_error(format!(
                 "json: cannot unmarshal {} into Go struct field .{name} of type string",
-                go_type(other)
+                kind_name(other)
             ))),
         };
         let (api_version, kind) = (text("apiVersion")?, text("kind")?);
@@ -180,7 +189,12 @@ impl BodyDecoder<'_> {
 
     /// A kind that is known by this name in another version can be read, but not here.
     fn check_version(&self, given: &GroupVersionKind) -> Result<(), ApiError> {
-        if *given == self.kind || given.kind != self.kind.kind || !self.known_kinds.contains(given) {
+        let is_other = if self.schema.is_some() {
+            given.group_version() != self.kind.group_version()
+        } else {
+            *given != self.kind && given.kind == self.kind.kind && self.known_kinds.contains(given)
+        };
+        if !is_other {
             return Ok(());
         }
         Err(ApiError::bad_request(format!(
@@ -190,8 +204,11 @@ impl BodyDecoder<'_> {
         )))
     }
 
-    fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {
-        check_kind(given, &self.kind, &self.known_kinds)
+    fn check_kind(&self, given: &GroupVersionKind, value: &Value) -> Result<(), ApiError> {
+        if self.schema.is_some() {
+            return check_custom_kind(given, &self.kind, value);
+        }
+        check_kind(given, &self.kind, &self.known_kinds).map_err(|why| self.unfit(given, &why))
     }
 
     /// The error of a body that cannot be what it was sent as.
@@ -209,6 +226,25 @@ impl BodyDecoder<'_> {
             summary(body)
         ))
     }
+}
+
+/// Refuses a custom resource that says it is of another kind, as its validation does.
+pub(super) fn check_custom_kind(
+    given: &GroupVersionKind,
+    wanted: &GroupVersionKind,
+    value: &Value,
+) -> Result<(), ApiError> {
+    if given.kind == wanted.kind {
+        return Ok(());
+    }
+    let detail = format!("must be {}", wanted.kind);
+    let errors = vec![Error::invalid_str(&Path::new("kind"), &given.kind, &detail)];
+    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    Err(ApiError::invalid(
+        &given.group_kind(),
+        name.unwrap_or_default(),
+        &errors,
+    ))
 }
 
 /// Whether an object that says it is of kind `given` can be had as one of kind `wanted`.
@@ -265,18 +301,6 @@ pub(crate) fn set_kind(value: &mut Value, kind: &GroupVersionKind) {
     if let Some(fields) = value.as_object_mut() {
         fields.insert("apiVersion".into(), kind.group_version().to_string().into());
         fields.insert("kind".into(), Value::from(&*kind.kind));
-    }
-}
-
-/// What Go's decoder calls a JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind, Reason,
     field::{Error, Path},
+    go_text::parse_uint,
 };
 
 use super::{
@@ -205,9 +206,7 @@ impl Writer {
         let given = metadata::text(object, "resourceVersion");
         let revision = match given {
             "" => 0,
-            text => text
-                .parse::<u64>()
-                .map_err(|_| ApiError::bad_request(format!("strconv.ParseUint: parsing \"{text}\": invalid syntax")))?,
+            text => parse_uint(text).map_err(ApiError::bad_request)?,
         };
         if revision == 0 {
             if self.info.strategy.allow_unconditional_update() {

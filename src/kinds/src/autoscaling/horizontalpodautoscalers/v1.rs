@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
+use trireme_machinery::go_text::structs::{self, PrintedField, PrintedShape};
 use trireme_registry::Conversion;
 
 use crate::{
-    internal::{self, Field, Shape},
     values::{items, remove, struct_mut, text},
     workload::shown_selector,
 };
@@ -17,24 +17,28 @@ const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 /// `autoscaling.HPAScalingRules`.
-const RULES: &[Field] = &[
-    ("StabilizationWindowSeconds", "stabilizationWindowSeconds", Shape::Plain),
-    ("SelectPolicy", "selectPolicy", Shape::Plain),
+const RULES: &[PrintedField] = &[
+    (
+        "StabilizationWindowSeconds",
+        "stabilizationWindowSeconds",
+        PrintedShape::Plain,
+    ),
+    ("SelectPolicy", "selectPolicy", PrintedShape::Plain),
     (
         "Policies",
         "policies",
-        Shape::List(&[
-            ("Type", "type", Shape::Text),
-            ("Value", "value", Shape::Number),
-            ("PeriodSeconds", "periodSeconds", Shape::Number),
+        PrintedShape::List(&[
+            ("Type", "type", PrintedShape::Text),
+            ("Value", "value", PrintedShape::Number),
+            ("PeriodSeconds", "periodSeconds", PrintedShape::Number),
         ]),
     ),
-    ("Tolerance", "tolerance", Shape::Plain),
+    ("Tolerance", "tolerance", PrintedShape::Plain),
 ];
 /// `autoscaling.HorizontalPodAutoscalerBehavior`.
-const BEHAVIOR_SHAPE: &[Field] = &[
-    ("ScaleUp", "scaleUp", Shape::Pointer(RULES)),
-    ("ScaleDown", "scaleDown", Shape::Pointer(RULES)),
+const BEHAVIOR_SHAPE: &[PrintedField] = &[
+    ("ScaleUp", "scaleUp", PrintedShape::Pointer(RULES)),
+    ("ScaleDown", "scaleDown", PrintedShape::Pointer(RULES)),
 ];
 
 /// The names that the numbers of a metric have in the annotations of version 1: those wanted, those measured.
@@ -117,7 +121,7 @@ impl Conversion for V1 {
         if let Some(behavior) = spec.remove("behavior") {
             saved.insert(
                 BEHAVIOR.into(),
-                internal::compact(Some(&behavior), Shape::Struct(BEHAVIOR_SHAPE)).into(),
+                structs::compact(Some(&behavior), PrintedShape::Struct(BEHAVIOR_SHAPE)).into(),
             );
         }
         let status = struct_mut(object, "status");
@@ -330,7 +334,7 @@ fn shown_conditions(conditions: &Value) -> String {
     format!("[{}]", shown.collect::<Vec<_>>().join(","))
 }
 
-/// Field names of a struct without JSON names as the served types have them; nulls are left out.
+/// PrintedField names of a struct without JSON names as the served types have them; nulls are left out.
 fn uncapitalized(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -3,13 +3,13 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
 
 use super::indexes;
 use crate::{
     checks::{number, push_invalid, validate_nonnegative_field},
-    internal::{self, Field, Shape},
     values::{items, text},
 };
 
@@ -22,35 +22,38 @@ const OPERATORS: [&str; 2] = ["In", "NotIn"];
 const STATUSES: [&str; 3] = ["False", "True", "Unknown"];
 
 /// `batch.PodFailurePolicy`.
-pub(super) const FAILURE_POLICY: &[Field] = &[(
+pub(super) const FAILURE_POLICY: &[PrintedField] = &[(
     "Rules",
     "rules",
-    Shape::List(&[
-        ("Action", "action", Shape::Text),
+    PrintedShape::List(&[
+        ("Action", "action", PrintedShape::Text),
         (
             "OnExitCodes",
             "onExitCodes",
-            Shape::Pointer(&[
-                ("ContainerName", "containerName", Shape::Plain),
-                ("Operator", "operator", Shape::Text),
-                ("Values", "values", Shape::Plain),
+            PrintedShape::Pointer(&[
+                ("ContainerName", "containerName", PrintedShape::Plain),
+                ("Operator", "operator", PrintedShape::Text),
+                ("Values", "values", PrintedShape::Plain),
             ]),
         ),
         (
             "OnPodConditions",
             "onPodConditions",
-            Shape::List(&[("Type", "type", Shape::Text), ("Status", "status", Shape::Text)]),
+            PrintedShape::List(&[
+                ("Type", "type", PrintedShape::Text),
+                ("Status", "status", PrintedShape::Text),
+            ]),
         ),
     ]),
 )];
 
 /// `batch.SuccessPolicy`.
-pub(super) const SUCCESS_POLICY: &[Field] = &[(
+pub(super) const SUCCESS_POLICY: &[PrintedField] = &[(
     "Rules",
     "rules",
-    Shape::List(&[
-        ("SucceededIndexes", "succeededIndexes", Shape::Plain),
-        ("SucceededCount", "succeededCount", Shape::Plain),
+    PrintedShape::List(&[
+        ("SucceededIndexes", "succeededIndexes", PrintedShape::Plain),
+        ("SucceededCount", "succeededCount", PrintedShape::Plain),
     ]),
 )];
 
@@ -65,7 +68,7 @@ pub(super) fn validate_job_policies(spec: &Value, path: &Path<'_>, errors: &mut 
         if text(spec, "completionMode") == "Indexed" {
             validate_success_policy(spec, policy, &at.child("rules"), errors);
         } else {
-            let shown = internal::compact(Some(policy), Shape::Struct(SUCCESS_POLICY));
+            let shown = structs::compact(Some(policy), PrintedShape::Struct(SUCCESS_POLICY));
             errors.push(Error::invalid_shown(&at, shown, "requires indexed completion mode"));
         }
     }

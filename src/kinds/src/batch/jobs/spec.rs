@@ -3,6 +3,7 @@
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedShape},
     names,
 };
 
@@ -11,7 +12,6 @@ use crate::{
     checks::{
         not_supported_value, number, push_invalid, validate_nonnegative_fields, validate_optional_label_selector,
     },
-    internal::{self, Shape},
     pod_template::{self, Capabilities, layout},
     values::{items, keep_field, remove, struct_mut, text, text_at},
     workload::{shown_selector, validate_template_labels},
@@ -202,12 +202,12 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_o
     }
     push(errors, "completionMode", &Value::to_string);
     push(errors, "podFailurePolicy", &|policy| {
-        internal::compact(Some(policy), Shape::Pointer(FAILURE_POLICY))
+        structs::compact(Some(policy), PrintedShape::Pointer(FAILURE_POLICY))
     });
     push(errors, "backoffLimitPerIndex", &Value::to_string);
     push(errors, "managedBy", &Value::to_string);
     push(errors, "successPolicy", &|policy| {
-        internal::compact(Some(policy), Shape::Pointer(SUCCESS_POLICY))
+        structs::compact(Some(policy), PrintedShape::Pointer(SUCCESS_POLICY))
     });
 }
 

@@ -2,19 +2,21 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::structs::{self, PrintedField, PrintedShape},
+};
 
 use super::indexes;
 use crate::{
     checks::number,
     checks::validate_nonnegative_fields,
-    internal::{self, Field, Shape},
     values::{items, text, text_at},
 };
 
-const UNCOUNTED: &[Field] = &[
-    ("Succeeded", "succeeded", Shape::Plain),
-    ("Failed", "failed", Shape::Plain),
+const UNCOUNTED: &[PrintedField] = &[
+    ("Succeeded", "succeeded", PrintedShape::Plain),
+    ("Failed", "failed", PrintedShape::Plain),
 ];
 
 /// A status with what its job wants.
@@ -199,7 +201,7 @@ fn validate_finished_job(changes: Changes<'_>, path: &Path<'_>, errors: &mut Err
     let is_left = |pods: &&Value| !items(pods, "failed").is_empty() || !items(pods, "succeeded").is_empty();
     let may_tell = changes.finished() || changes.field("uncountedTerminatedPods");
     if let Some(pods) = uncounted.filter(is_left).filter(|_| may_tell) {
-        let shown = internal::compact(Some(pods), Shape::Pointer(UNCOUNTED));
+        let shown = structs::compact(Some(pods), PrintedShape::Pointer(UNCOUNTED));
         errors.push(Error::invalid_shown(
             &path.child("uncountedTerminatedPods"),
             shown,

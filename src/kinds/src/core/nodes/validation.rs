@@ -4,7 +4,8 @@ use std::{cmp::Ordering, collections::BTreeSet};
 
 use serde_json::Value;
 use trireme_machinery::{
-    field::{Error, ErrorList, ErrorType, Path, quote},
+    field::{Error, ErrorList, ErrorType, Path},
+    go_text::quote,
     json, names,
 };
 

@@ -1,85 +1,91 @@
 //! Volumes as messages show them: Kubernetes' internal structs.
 
-use crate::internal::{Field, Shape};
+use trireme_machinery::go_text::structs::{PrintedField, PrintedShape};
 
-const TERMS: &[Field] = &[
-    ("MatchExpressions", "matchExpressions", Shape::List(REQUIREMENT)),
-    ("MatchFields", "matchFields", Shape::List(REQUIREMENT)),
+const TERMS: &[PrintedField] = &[
+    ("MatchExpressions", "matchExpressions", PrintedShape::List(REQUIREMENT)),
+    ("MatchFields", "matchFields", PrintedShape::List(REQUIREMENT)),
 ];
-const REQUIREMENT: &[Field] = &[
-    ("Key", "key", Shape::Text),
-    ("Operator", "operator", Shape::Text),
-    ("Values", "values", Shape::Plain),
+const REQUIREMENT: &[PrintedField] = &[
+    ("Key", "key", PrintedShape::Text),
+    ("Operator", "operator", PrintedShape::Text),
+    ("Values", "values", PrintedShape::Plain),
 ];
 /// `core.VolumeNodeAffinity`.
-pub(super) const NODE_AFFINITY: &[Field] = &[(
+pub(super) const NODE_AFFINITY: &[PrintedField] = &[(
     "Required",
     "required",
-    Shape::Pointer(&[("NodeSelectorTerms", "nodeSelectorTerms", Shape::List(TERMS))]),
+    PrintedShape::Pointer(&[("NodeSelectorTerms", "nodeSelectorTerms", PrintedShape::List(TERMS))]),
 )];
 
-const SECRET: &[Field] = &[("Name", "name", Shape::Text), ("Namespace", "namespace", Shape::Text)];
-const OBJECT: &[Field] = &[
-    ("Kind", "kind", Shape::Text),
-    ("Namespace", "namespace", Shape::Text),
-    ("Name", "name", Shape::Text),
-    ("UID", "uid", Shape::Text),
-    ("APIVersion", "apiVersion", Shape::Text),
-    ("ResourceVersion", "resourceVersion", Shape::Text),
-    ("FieldPath", "fieldPath", Shape::Text),
+const SECRET: &[PrintedField] = &[
+    ("Name", "name", PrintedShape::Text),
+    ("Namespace", "namespace", PrintedShape::Text),
 ];
-const FS_TYPE: Field = ("FSType", "fsType", Shape::Text);
-const READ_ONLY: Field = ("ReadOnly", "readOnly", Shape::Bool);
-const PARTITION: Field = ("Partition", "partition", Shape::Number);
-const VOLUME_ID: Field = ("VolumeID", "volumeID", Shape::Text);
-const SECRET_REF: Field = ("SecretRef", "secretRef", Shape::Pointer(SECRET));
+const OBJECT: &[PrintedField] = &[
+    ("Kind", "kind", PrintedShape::Text),
+    ("Namespace", "namespace", PrintedShape::Text),
+    ("Name", "name", PrintedShape::Text),
+    ("UID", "uid", PrintedShape::Text),
+    ("APIVersion", "apiVersion", PrintedShape::Text),
+    ("ResourceVersion", "resourceVersion", PrintedShape::Text),
+    ("FieldPath", "fieldPath", PrintedShape::Text),
+];
+const FS_TYPE: PrintedField = ("FSType", "fsType", PrintedShape::Text);
+const READ_ONLY: PrintedField = ("ReadOnly", "readOnly", PrintedShape::Bool);
+const PARTITION: PrintedField = ("Partition", "partition", PrintedShape::Number);
+const VOLUME_ID: PrintedField = ("VolumeID", "volumeID", PrintedShape::Text);
+const SECRET_REF: PrintedField = ("SecretRef", "secretRef", PrintedShape::Pointer(SECRET));
 
 /// `core.PersistentVolumeSource`.
-pub(crate) const SOURCE: &[Field] = &[
+pub(crate) const SOURCE: &[PrintedField] = &[
     (
         "GCEPersistentDisk",
         "gcePersistentDisk",
-        Shape::Pointer(&[("PDName", "pdName", Shape::Text), FS_TYPE, PARTITION, READ_ONLY]),
+        PrintedShape::Pointer(&[("PDName", "pdName", PrintedShape::Text), FS_TYPE, PARTITION, READ_ONLY]),
     ),
     (
         "AWSElasticBlockStore",
         "awsElasticBlockStore",
-        Shape::Pointer(&[VOLUME_ID, FS_TYPE, PARTITION, READ_ONLY]),
+        PrintedShape::Pointer(&[VOLUME_ID, FS_TYPE, PARTITION, READ_ONLY]),
     ),
     (
         "HostPath",
         "hostPath",
-        Shape::Pointer(&[("Path", "path", Shape::Text), ("Type", "type", Shape::Plain)]),
+        PrintedShape::Pointer(&[
+            ("Path", "path", PrintedShape::Text),
+            ("Type", "type", PrintedShape::Plain),
+        ]),
     ),
     (
         "Glusterfs",
         "glusterfs",
-        Shape::Pointer(&[
-            ("EndpointsName", "endpoints", Shape::Text),
-            ("Path", "path", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("EndpointsName", "endpoints", PrintedShape::Text),
+            ("Path", "path", PrintedShape::Text),
             READ_ONLY,
-            ("EndpointsNamespace", "endpointsNamespace", Shape::Plain),
+            ("EndpointsNamespace", "endpointsNamespace", PrintedShape::Plain),
         ]),
     ),
     (
         "NFS",
         "nfs",
-        Shape::Pointer(&[
-            ("Server", "server", Shape::Text),
-            ("Path", "path", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Server", "server", PrintedShape::Text),
+            ("Path", "path", PrintedShape::Text),
             READ_ONLY,
         ]),
     ),
     (
         "RBD",
         "rbd",
-        Shape::Pointer(&[
-            ("CephMonitors", "monitors", Shape::Plain),
-            ("RBDImage", "image", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("CephMonitors", "monitors", PrintedShape::Plain),
+            ("RBDImage", "image", PrintedShape::Text),
             FS_TYPE,
-            ("RBDPool", "pool", Shape::Text),
-            ("RadosUser", "user", Shape::Text),
-            ("Keyring", "keyring", Shape::Text),
+            ("RBDPool", "pool", PrintedShape::Text),
+            ("RadosUser", "user", PrintedShape::Text),
+            ("Keyring", "keyring", PrintedShape::Text),
             SECRET_REF,
             READ_ONLY,
         ]),
@@ -87,56 +93,56 @@ pub(crate) const SOURCE: &[Field] = &[
     (
         "Quobyte",
         "quobyte",
-        Shape::Pointer(&[
-            ("Registry", "registry", Shape::Text),
-            ("Volume", "volume", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Registry", "registry", PrintedShape::Text),
+            ("Volume", "volume", PrintedShape::Text),
             READ_ONLY,
-            ("User", "user", Shape::Text),
-            ("Group", "group", Shape::Text),
-            ("Tenant", "tenant", Shape::Text),
+            ("User", "user", PrintedShape::Text),
+            ("Group", "group", PrintedShape::Text),
+            ("Tenant", "tenant", PrintedShape::Text),
         ]),
     ),
     (
         "ISCSI",
         "iscsi",
-        Shape::Pointer(&[
-            ("TargetPortal", "targetPortal", Shape::Text),
-            ("IQN", "iqn", Shape::Text),
-            ("Lun", "lun", Shape::Number),
-            ("ISCSIInterface", "iscsiInterface", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("TargetPortal", "targetPortal", PrintedShape::Text),
+            ("IQN", "iqn", PrintedShape::Text),
+            ("Lun", "lun", PrintedShape::Number),
+            ("ISCSIInterface", "iscsiInterface", PrintedShape::Text),
             FS_TYPE,
             READ_ONLY,
-            ("Portals", "portals", Shape::Plain),
-            ("DiscoveryCHAPAuth", "chapAuthDiscovery", Shape::Bool),
-            ("SessionCHAPAuth", "chapAuthSession", Shape::Bool),
+            ("Portals", "portals", PrintedShape::Plain),
+            ("DiscoveryCHAPAuth", "chapAuthDiscovery", PrintedShape::Bool),
+            ("SessionCHAPAuth", "chapAuthSession", PrintedShape::Bool),
             SECRET_REF,
-            ("InitiatorName", "initiatorName", Shape::Plain),
+            ("InitiatorName", "initiatorName", PrintedShape::Plain),
         ]),
     ),
     (
         "FlexVolume",
         "flexVolume",
-        Shape::Pointer(&[
-            ("Driver", "driver", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Driver", "driver", PrintedShape::Text),
             FS_TYPE,
             SECRET_REF,
             READ_ONLY,
-            ("Options", "options", Shape::Plain),
+            ("Options", "options", PrintedShape::Plain),
         ]),
     ),
     (
         "Cinder",
         "cinder",
-        Shape::Pointer(&[VOLUME_ID, FS_TYPE, READ_ONLY, SECRET_REF]),
+        PrintedShape::Pointer(&[VOLUME_ID, FS_TYPE, READ_ONLY, SECRET_REF]),
     ),
     (
         "CephFS",
         "cephfs",
-        Shape::Pointer(&[
-            ("Monitors", "monitors", Shape::Plain),
-            ("Path", "path", Shape::Text),
-            ("User", "user", Shape::Text),
-            ("SecretFile", "secretFile", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Monitors", "monitors", PrintedShape::Plain),
+            ("Path", "path", PrintedShape::Text),
+            ("User", "user", PrintedShape::Text),
+            ("SecretFile", "secretFile", PrintedShape::Text),
             SECRET_REF,
             READ_ONLY,
         ]),
@@ -144,76 +150,76 @@ pub(crate) const SOURCE: &[Field] = &[
     (
         "FC",
         "fc",
-        Shape::Pointer(&[
-            ("TargetWWNs", "targetWWNs", Shape::Plain),
-            ("Lun", "lun", Shape::Plain),
+        PrintedShape::Pointer(&[
+            ("TargetWWNs", "targetWWNs", PrintedShape::Plain),
+            ("Lun", "lun", PrintedShape::Plain),
             FS_TYPE,
             READ_ONLY,
-            ("WWIDs", "wwids", Shape::Plain),
+            ("WWIDs", "wwids", PrintedShape::Plain),
         ]),
     ),
     (
         "Flocker",
         "flocker",
-        Shape::Pointer(&[
-            ("DatasetName", "datasetName", Shape::Text),
-            ("DatasetUUID", "datasetUUID", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("DatasetName", "datasetName", PrintedShape::Text),
+            ("DatasetUUID", "datasetUUID", PrintedShape::Text),
         ]),
     ),
     (
         "AzureFile",
         "azureFile",
-        Shape::Pointer(&[
-            ("SecretName", "secretName", Shape::Text),
-            ("ShareName", "shareName", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("SecretName", "secretName", PrintedShape::Text),
+            ("ShareName", "shareName", PrintedShape::Text),
             READ_ONLY,
-            ("SecretNamespace", "secretNamespace", Shape::Plain),
+            ("SecretNamespace", "secretNamespace", PrintedShape::Plain),
         ]),
     ),
     (
         "VsphereVolume",
         "vsphereVolume",
-        Shape::Pointer(&[
-            ("VolumePath", "volumePath", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("VolumePath", "volumePath", PrintedShape::Text),
             FS_TYPE,
-            ("StoragePolicyName", "storagePolicyName", Shape::Text),
-            ("StoragePolicyID", "storagePolicyID", Shape::Text),
+            ("StoragePolicyName", "storagePolicyName", PrintedShape::Text),
+            ("StoragePolicyID", "storagePolicyID", PrintedShape::Text),
         ]),
     ),
     (
         "AzureDisk",
         "azureDisk",
-        Shape::Pointer(&[
-            ("DiskName", "diskName", Shape::Text),
-            ("DataDiskURI", "diskURI", Shape::Text),
-            ("CachingMode", "cachingMode", Shape::Plain),
-            ("FSType", "fsType", Shape::Plain),
-            ("ReadOnly", "readOnly", Shape::Plain),
-            ("Kind", "kind", Shape::Plain),
+        PrintedShape::Pointer(&[
+            ("DiskName", "diskName", PrintedShape::Text),
+            ("DataDiskURI", "diskURI", PrintedShape::Text),
+            ("CachingMode", "cachingMode", PrintedShape::Plain),
+            ("FSType", "fsType", PrintedShape::Plain),
+            ("ReadOnly", "readOnly", PrintedShape::Plain),
+            ("Kind", "kind", PrintedShape::Plain),
         ]),
     ),
     (
         "PhotonPersistentDisk",
         "photonPersistentDisk",
-        Shape::Pointer(&[("PdID", "pdID", Shape::Text), FS_TYPE]),
+        PrintedShape::Pointer(&[("PdID", "pdID", PrintedShape::Text), FS_TYPE]),
     ),
     (
         "PortworxVolume",
         "portworxVolume",
-        Shape::Pointer(&[VOLUME_ID, FS_TYPE, READ_ONLY]),
+        PrintedShape::Pointer(&[VOLUME_ID, FS_TYPE, READ_ONLY]),
     ),
     (
         "ScaleIO",
         "scaleIO",
-        Shape::Pointer(&[
-            ("Gateway", "gateway", Shape::Text),
-            ("System", "system", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Gateway", "gateway", PrintedShape::Text),
+            ("System", "system", PrintedShape::Text),
             SECRET_REF,
-            ("SSLEnabled", "sslEnabled", Shape::Bool),
-            ("ProtectionDomain", "protectionDomain", Shape::Text),
-            ("StoragePool", "storagePool", Shape::Text),
-            ("StorageMode", "storageMode", Shape::Text),
-            ("VolumeName", "volumeName", Shape::Text),
+            ("SSLEnabled", "sslEnabled", PrintedShape::Bool),
+            ("ProtectionDomain", "protectionDomain", PrintedShape::Text),
+            ("StoragePool", "storagePool", PrintedShape::Text),
+            ("StorageMode", "storageMode", PrintedShape::Text),
+            ("VolumeName", "volumeName", PrintedShape::Text),
             FS_TYPE,
             READ_ONLY,
         ]),
@@ -221,41 +227,56 @@ pub(crate) const SOURCE: &[Field] = &[
     (
         "Local",
         "local",
-        Shape::Pointer(&[("Path", "path", Shape::Text), ("FSType", "fsType", Shape::Plain)]),
+        PrintedShape::Pointer(&[
+            ("Path", "path", PrintedShape::Text),
+            ("FSType", "fsType", PrintedShape::Plain),
+        ]),
     ),
     (
         "StorageOS",
         "storageos",
-        Shape::Pointer(&[
-            ("VolumeName", "volumeName", Shape::Text),
-            ("VolumeNamespace", "volumeNamespace", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("VolumeName", "volumeName", PrintedShape::Text),
+            ("VolumeNamespace", "volumeNamespace", PrintedShape::Text),
             FS_TYPE,
             READ_ONLY,
-            ("SecretRef", "secretRef", Shape::Pointer(OBJECT)),
+            ("SecretRef", "secretRef", PrintedShape::Pointer(OBJECT)),
         ]),
     ),
     (
         "CSI",
         "csi",
-        Shape::Pointer(&[
-            ("Driver", "driver", Shape::Text),
-            ("VolumeHandle", "volumeHandle", Shape::Text),
+        PrintedShape::Pointer(&[
+            ("Driver", "driver", PrintedShape::Text),
+            ("VolumeHandle", "volumeHandle", PrintedShape::Text),
             READ_ONLY,
             FS_TYPE,
-            ("VolumeAttributes", "volumeAttributes", Shape::Plain),
+            ("VolumeAttributes", "volumeAttributes", PrintedShape::Plain),
             (
                 "ControllerPublishSecretRef",
                 "controllerPublishSecretRef",
-                Shape::Pointer(SECRET),
+                PrintedShape::Pointer(SECRET),
             ),
-            ("NodeStageSecretRef", "nodeStageSecretRef", Shape::Pointer(SECRET)),
-            ("NodePublishSecretRef", "nodePublishSecretRef", Shape::Pointer(SECRET)),
+            (
+                "NodeStageSecretRef",
+                "nodeStageSecretRef",
+                PrintedShape::Pointer(SECRET),
+            ),
+            (
+                "NodePublishSecretRef",
+                "nodePublishSecretRef",
+                PrintedShape::Pointer(SECRET),
+            ),
             (
                 "ControllerExpandSecretRef",
                 "controllerExpandSecretRef",
-                Shape::Pointer(SECRET),
+                PrintedShape::Pointer(SECRET),
             ),
-            ("NodeExpandSecretRef", "nodeExpandSecretRef", Shape::Pointer(SECRET)),
+            (
+                "NodeExpandSecretRef",
+                "nodeExpandSecretRef",
+                PrintedShape::Pointer(SECRET),
+            ),
         ]),
     ),
 ];

@@ -9,14 +9,16 @@ mod tests;
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::{
+        diff,
+        structs::{self, PrintedShape},
+    },
     meta,
 };
 use trireme_registry::{Strategy, WriteContext};
 
 use crate::{
     columns::{self, column, described, documented, wide},
-    diff,
-    internal::{self, Shape},
     kind::Kind,
     values::{entries, items, keep_field, remove, set_default, struct_mut, text, text_at},
     volumes::{self, access_modes_text, class_of},
@@ -217,7 +219,7 @@ fn validate_persistent_volume_source_update(new: &Value, old: &Value, errors: &m
     {
         remove(csi, "controllerExpandSecretRef");
     }
-    let of = |spec: &Value| internal::lines(Some(spec), Shape::Struct(SOURCE));
+    let of = |spec: &Value| structs::lines(Some(spec), PrintedShape::Struct(SOURCE));
     let (new_lines, old_lines) = (of(&new_spec), of(&old_spec));
     if new_lines != old_lines {
         let difference = diff::unified(&old_lines, &new_lines);
@@ -249,7 +251,7 @@ fn validate_pv_node_affinity(new: &Value, old: &Value, errors: &mut ErrorList) {
     }
     let renamed = new_affinity.map(|new_affinity| with_new_labels(old_affinity, new_affinity));
     if renamed.as_ref() != new_affinity || new_affinity.is_none() {
-        let shown = internal::compact(new_affinity, Shape::Pointer(NODE_AFFINITY));
+        let shown = structs::compact(new_affinity, PrintedShape::Pointer(NODE_AFFINITY));
         let detail = "field is immutable, except for updating from beta label to GA";
         errors.push(Error::invalid_shown(&Path::new("nodeAffinity"), shown, detail));
     }

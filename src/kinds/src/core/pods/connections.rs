@@ -7,7 +7,8 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind,
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::{parse_int, quote},
 };
 use trireme_registry::subresource::{Connect, ConnectCall, Destination};
 
@@ -127,8 +128,7 @@ fn check_log_options(call: &ConnectCall) -> Result<(), ApiError> {
         let Some(given) = call.option(name) else {
             return Ok(None);
         };
-        let parsed = given.parse::<i64>().map(Some);
-        parsed.map_err(|_| ApiError::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(given))))
+        parse_int(given).map(Some).map_err(ApiError::bad_request)
     };
     let since_seconds = number("sinceSeconds")?;
     let since_time = call.option("sinceTime").filter(|given| !matches!(*given, "" | "null"));

@@ -1,12 +1,14 @@
 //! `/ephemeralcontainers` and `/resize`: what can be changed of a pod that an update may not change.
 
 use serde_json::{Value, json};
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    go_text::diff,
+};
 use trireme_registry::{WriteContext, subresource::Update};
 
 use super::{qos, validate_pod, without_empty};
 use crate::{
-    diff,
     pod_template::{
         Capabilities,
         annotations::{self, WHOLE_POD},

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
+    go_text::diff,
     names,
 };
 
 use super::without_empty;
 use crate::{
-    diff,
     pod_template::{layout, validate_container_only_for_pod, validate_tolerations},
     values::{entries, integer_at, items, keep_field, text},
 };

@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use trireme_machinery::{
     ApiError, GroupKind, GroupResource, GroupVersion,
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     time::Time,
 };
 use trireme_registry::{

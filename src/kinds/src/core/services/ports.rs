@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use trireme_machinery::{
-    field::{Error, ErrorList, Path, quote},
+    field::{Error, ErrorList, Path},
+    go_text::quote,
     names,
 };
 use trireme_registry::allocate::{AllocateError, PortRange};

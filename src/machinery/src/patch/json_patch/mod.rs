@@ -7,7 +7,7 @@ mod pointer;
 use serde_json::Value;
 
 use super::{PatchError, PatchErrorKind};
-use crate::{Object, json};
+use crate::{Object, go_text::kind_name, json};
 
 /// The number of operations one patch may have.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -79,7 +79,7 @@ fn undecodable(why: &str) -> PatchError {
 }
 
 fn mistyped(value: &Value, place: &str, go_type: &str) -> PatchError {
-    let kind = json::kind_name(value);
+    let kind = kind_name(value);
     undecodable(&format!(
         "json: cannot unmarshal {kind} into Go {place} of type {go_type}"
     ))

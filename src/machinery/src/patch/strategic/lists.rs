@@ -5,11 +5,7 @@ use std::mem;
 use serde_json::Value;
 
 use super::{DIRECTIVE, Known, Merger, PatchError, order, unknown_directive};
-use crate::{
-    Object,
-    patch::{PatchErrorKind, go_map},
-    schema::Shape,
-};
+use crate::{Object, go_text::go_map, patch::PatchErrorKind, schema::Shape};
 
 impl<'t> Merger<'t> {
     /// A list of the patch where the original has one too.

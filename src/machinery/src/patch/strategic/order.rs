@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{DIRECTIVE, Merger, PatchError, SET_ORDER, as_new, directive_target, wrong_type};
-use crate::{Object, patch::go_map, schema::Shape};
+use crate::{Object, go_text::go_map, schema::Shape};
 
 impl<'t> Merger<'t> {
     /// Merges and orders the lists that `$setElementOrder` names, and takes them out of the patch.

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 use trireme_machinery::{Object, schema::TypeTable};
 
 use super::{
-    SchemaSource,
     operations::{self, Operation, Path, capital, tag_of_group},
     parameters::Parameter,
     schemas,
 };
-use crate::documents::VersionedResource;
+use crate::{documents::VersionedResource, openapi_fragment::SchemaSource};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";
 const JSON: &str = "application/json";

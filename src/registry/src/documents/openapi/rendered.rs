@@ -10,12 +10,13 @@ use sha2::{Digest as _, Sha512};
 use trireme_machinery::{GroupVersion, Object};
 
 use super::{
-    SchemaSource, protobuf,
+    protobuf,
     render::{self, Subject},
 };
 use crate::{
     definition::ResourceDefinition,
     documents::{Document, Documents, VersionEntry, VersionedResource, document::hex},
+    openapi_fragment::SchemaSource,
 };
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1";

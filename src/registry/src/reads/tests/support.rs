@@ -6,7 +6,7 @@ use trireme_machinery::selector::LabelSelector;
 use trireme_storage::{Event as StoreEvent, Revision, Storage};
 
 use crate::{
-    event::EventKind,
+    event_kind::EventKind,
     reads::{Reader, WatchFrame, Watcher},
     request::{Freshness, WatchRequest, WatchStart},
 };

@@ -10,7 +10,7 @@ use trireme_machinery::{Reason, selector::FieldSelector};
 
 use super::support::{STATE, Told, events, labelled, open, told, truth, until_error};
 use crate::{
-    event::EventKind,
+    event_kind::EventKind,
     fixtures::{ReadSide, configmaps, pods, put, watch},
     reads::WatchFrame,
     request::{Freshness, WatchStart},

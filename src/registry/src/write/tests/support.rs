@@ -157,9 +157,9 @@ pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -
     let version = ServedVersion::new(GroupVersion::new("example.com", "v1"), TYPES.1, "test.Thing");
     ResourceDefinition {
         scale: Some(ScalePaths {
-            spec_replicas: "spec.replicas",
-            status_replicas: "status.replicas",
-            selector: "spec.selector",
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: Some("spec.selector".into()),
         }),
         side_effects,
         ..ResourceDefinition::new(

@@ -1,14 +1,15 @@
 //! Values as Kubernetes' internal types print them in messages: Go's field names, every field written.
 //!
 //! Most messages show a value as clients wrote it. Some show the server's own struct, which has no JSON names; for
-//! those a kind describes the struct with [`Shape`].
+//! those a kind describes the struct with [`PrintedShape`].
 
 use serde_json::Value;
-use trireme_machinery::Object;
+
+use crate::Object;
 
 /// The form in which a value is printed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shape {
+pub enum PrintedShape {
     /// Text, empty if it is absent.
     Text,
     /// A number, 0 if it is absent.
@@ -18,47 +19,47 @@ pub(crate) enum Shape {
     /// As it stands, or null: pointers to plain values, lists and maps of them.
     Plain,
     /// A struct that is always there.
-    Struct(&'static [Field]),
+    Struct(&'static [PrintedField]),
     /// A pointer to a struct: null if it is absent.
-    Pointer(&'static [Field]),
+    Pointer(&'static [PrintedField]),
     /// A list of structs: null if it is absent.
-    List(&'static [Field]),
+    List(&'static [PrintedField]),
     /// A pointer to a struct that has JSON names and leaves out what is absent, such as a label selector.
-    Named(&'static [Field]),
+    Named(&'static [PrintedField]),
     /// A list of structs of the same sort.
-    NamedList(&'static [Field]),
+    NamedList(&'static [PrintedField]),
 }
 
 /// A field: Go's name, the JSON name, how it is printed.
-pub(crate) type Field = (&'static str, &'static str, Shape);
+pub type PrintedField = (&'static str, &'static str, PrintedShape);
 
 /// `metav1.LabelSelector`.
-pub(crate) const LABEL_SELECTOR: &[Field] = &[
-    ("matchLabels", "matchLabels", Shape::Plain),
+pub const LABEL_SELECTOR: &[PrintedField] = &[
+    ("matchLabels", "matchLabels", PrintedShape::Plain),
     (
         "matchExpressions",
         "matchExpressions",
-        Shape::NamedList(&[
-            ("key", "key", Shape::Text),
-            ("operator", "operator", Shape::Text),
-            ("values", "values", Shape::Plain),
+        PrintedShape::NamedList(&[
+            ("key", "key", PrintedShape::Text),
+            ("operator", "operator", PrintedShape::Text),
+            ("values", "values", PrintedShape::Plain),
         ]),
     ),
 ];
 
 /// A value whose fields have an order, ready to be printed.
-pub(crate) enum Node {
+pub enum Printed {
     /// JSON that is printed as it stands.
     Plain(String),
     /// Fields in their order.
-    Object(Vec<(String, Node)>),
+    Object(Vec<(String, Printed)>),
     /// Items in their order.
-    List(Vec<Node>),
+    List(Vec<Printed>),
 }
 
-impl Node {
+impl Printed {
     /// The value as it stands, its fields in their order.
-    pub(crate) fn plain(value: &Value) -> Self {
+    pub fn plain(value: &Value) -> Self {
         match value {
             Value::Array(items) => Self::List(items.iter().map(Self::plain).collect()),
             Value::Object(object) => {
@@ -70,14 +71,14 @@ impl Node {
     }
 
     /// All of it on one line.
-    pub(crate) fn compact(&self) -> String {
+    pub fn compact(&self) -> String {
         let mut out = String::new();
         write_compact(self, &mut out);
         out
     }
 
     /// A line for each value, each level indented by one blank.
-    pub(crate) fn indented(&self) -> String {
+    pub fn indented(&self) -> String {
         let mut out = String::new();
         write_indented(self, 0, &mut out);
         out
@@ -85,41 +86,41 @@ impl Node {
 }
 
 /// The struct on one line, as `Invalid value: {…}` shows it; an absent one is `null`.
-pub(crate) fn compact(value: Option<&Value>, shape: Shape) -> String {
+pub fn compact(value: Option<&Value>, shape: PrintedShape) -> String {
     node(value, shape).compact()
 }
 
 /// The struct as lines indented by one blank, which differences are shown of.
-pub(crate) fn lines(value: Option<&Value>, shape: Shape) -> Vec<String> {
+pub fn lines(value: Option<&Value>, shape: PrintedShape) -> Vec<String> {
     node(value, shape).indented().lines().map(str::to_owned).collect()
 }
 
-fn node(value: Option<&Value>, shape: Shape) -> Node {
+fn node(value: Option<&Value>, shape: PrintedShape) -> Printed {
     let value = value.filter(|value| !value.is_null());
     match (shape, value) {
-        (Shape::Struct(fields), value) => all_fields(value.and_then(Value::as_object), fields),
-        (Shape::Pointer(fields), Some(value)) => all_fields(value.as_object(), fields),
-        (Shape::List(fields), Some(Value::Array(items))) => {
-            Node::List(items.iter().map(|item| all_fields(item.as_object(), fields)).collect())
+        (PrintedShape::Struct(fields), value) => all_fields(value.and_then(Value::as_object), fields),
+        (PrintedShape::Pointer(fields), Some(value)) => all_fields(value.as_object(), fields),
+        (PrintedShape::List(fields), Some(Value::Array(items))) => {
+            Printed::List(items.iter().map(|item| all_fields(item.as_object(), fields)).collect())
         }
-        (Shape::Named(fields), Some(value)) => named_fields(value.as_object(), fields),
-        (Shape::NamedList(fields), Some(Value::Array(items))) => Node::List(
+        (PrintedShape::Named(fields), Some(value)) => named_fields(value.as_object(), fields),
+        (PrintedShape::NamedList(fields), Some(Value::Array(items))) => Printed::List(
             items
                 .iter()
                 .map(|item| named_fields(item.as_object(), fields))
                 .collect(),
         ),
-        (_, Some(value)) => Node::plain(value),
-        (Shape::Text, None) => Node::Plain("\"\"".to_owned()),
-        (Shape::Number, None) => Node::Plain("0".to_owned()),
-        (Shape::Bool, None) => Node::Plain("false".to_owned()),
-        (_, None) => Node::Plain("null".to_owned()),
+        (_, Some(value)) => Printed::plain(value),
+        (PrintedShape::Text, None) => Printed::Plain("\"\"".to_owned()),
+        (PrintedShape::Number, None) => Printed::Plain("0".to_owned()),
+        (PrintedShape::Bool, None) => Printed::Plain("false".to_owned()),
+        (_, None) => Printed::Plain("null".to_owned()),
     }
 }
 
-fn all_fields(object: Option<&Object>, fields: &[Field]) -> Node {
+fn all_fields(object: Option<&Object>, fields: &[PrintedField]) -> Printed {
     let get = |name: &str| object.and_then(|object| object.get(name));
-    Node::Object(
+    Printed::Object(
         fields
             .iter()
             .map(|(go, json, shape)| ((*go).to_owned(), node(get(json), *shape)))
@@ -127,12 +128,12 @@ fn all_fields(object: Option<&Object>, fields: &[Field]) -> Node {
     )
 }
 
-fn named_fields(object: Option<&Object>, fields: &[Field]) -> Node {
+fn named_fields(object: Option<&Object>, fields: &[PrintedField]) -> Printed {
     let get = |name: &str| object.and_then(|object| object.get(name));
     let present = fields
         .iter()
         .filter_map(|(go, json, shape)| Some(((*go).to_owned(), node(Some(get(json)?), *shape))));
-    Node::Object(present.collect())
+    Printed::Object(present.collect())
 }
 
 /// Go's encoder escapes what could end a script in HTML, and the ends of lines that JavaScript knows beside JSON's.
@@ -148,10 +149,10 @@ fn key(name: &str) -> String {
     escaped(&Value::from(name).to_string())
 }
 
-fn write_compact(node: &Node, out: &mut String) {
+fn write_compact(node: &Printed, out: &mut String) {
     match node {
-        Node::Plain(text) => out.push_str(text),
-        Node::Object(fields) => {
+        Printed::Plain(text) => out.push_str(text),
+        Printed::Object(fields) => {
             out.push('{');
             for (index, (name, value)) in fields.iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
@@ -161,7 +162,7 @@ fn write_compact(node: &Node, out: &mut String) {
             }
             out.push('}');
         }
-        Node::List(items) => {
+        Printed::List(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 out.push_str(if index > 0 { "," } else { "" });
@@ -172,7 +173,7 @@ fn write_compact(node: &Node, out: &mut String) {
     }
 }
 
-fn write_indented(node: &Node, depth: usize, out: &mut String) {
+fn write_indented(node: &Printed, depth: usize, out: &mut String) {
     let begin_line = |out: &mut String, index: usize| {
         out.push_str(if index > 0 { ",\n" } else { "\n" });
         out.push_str(&" ".repeat(depth + 1));
@@ -183,10 +184,10 @@ fn write_indented(node: &Node, depth: usize, out: &mut String) {
         out.push(close);
     };
     match node {
-        Node::Plain(text) => out.push_str(text),
-        Node::Object(fields) if fields.is_empty() => out.push_str("{}"),
-        Node::List(items) if items.is_empty() => out.push_str("[]"),
-        Node::Object(fields) => {
+        Printed::Plain(text) => out.push_str(text),
+        Printed::Object(fields) if fields.is_empty() => out.push_str("{}"),
+        Printed::List(items) if items.is_empty() => out.push_str("[]"),
+        Printed::Object(fields) => {
             out.push('{');
             for (index, (name, value)) in fields.iter().enumerate() {
                 begin_line(out, index);
@@ -196,7 +197,7 @@ fn write_indented(node: &Node, depth: usize, out: &mut String) {
             }
             end(out, '}');
         }
-        Node::List(items) => {
+        Printed::List(items) => {
             out.push('[');
             for (index, item) in items.iter().enumerate() {
                 begin_line(out, index);
@@ -213,19 +214,22 @@ mod tests {
 
     use super::*;
 
-    const REFERENCE: &[Field] = &[("Group", "group", Shape::Text), ("Count", "count", Shape::Number)];
-    const SPEC: &[Field] = &[
-        ("Selector", "selector", Shape::Named(LABEL_SELECTOR)),
-        ("Reference", "reference", Shape::Pointer(REFERENCE)),
-        ("Names", "names", Shape::Plain),
+    const REFERENCE: &[PrintedField] = &[
+        ("Group", "group", PrintedShape::Text),
+        ("Count", "count", PrintedShape::Number),
+    ];
+    const SPEC: &[PrintedField] = &[
+        ("Selector", "selector", PrintedShape::Named(LABEL_SELECTOR)),
+        ("Reference", "reference", PrintedShape::Pointer(REFERENCE)),
+        ("Names", "names", PrintedShape::Plain),
     ];
 
     #[test]
     fn absent_fields_print_as_go_prints_their_zero() {
         let object = json!({ "reference": { "group": "a<b" }, "selector": { "matchLabels": { "a": "b" } } });
         let text = r#"{"Selector":{"matchLabels":{"a":"b"}},"Reference":{"Group":"a\u003cb","Count":0},"Names":null}"#;
-        assert_eq!(compact(Some(&object), Shape::Struct(SPEC)), text);
-        assert_eq!(compact(None, Shape::Pointer(REFERENCE)), "null");
+        assert_eq!(compact(Some(&object), PrintedShape::Struct(SPEC)), text);
+        assert_eq!(compact(None, PrintedShape::Pointer(REFERENCE)), "null");
     }
 
     #[test]
@@ -241,6 +245,6 @@ mod tests {
             " ]",
             "}",
         ];
-        assert_eq!(lines(Some(&object), Shape::Struct(SPEC)), expected);
+        assert_eq!(lines(Some(&object), PrintedShape::Struct(SPEC)), expected);
     }
 }

@@ -4,6 +4,8 @@
 //! or [`Turn::offload`] (computing), and comes back as a message in a turn of its own. Between two turns the state
 //! stands still.
 
+mod shell;
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,10 +19,11 @@ use tracing::Instrument as _;
 use crate::clock::Clock;
 use crate::edges::detached_by;
 use crate::message::{Message, Reply};
-use crate::shell::{Envelope, Shell, post};
-use crate::supervise::panic_text;
+use crate::restart::panic_text;
 use crate::topology::ActorKind;
 use crate::vitals::Vitals;
+
+pub(crate) use shell::{Envelope, ExitGuard, Shell, post, post_stop};
 
 /// The state of an actor. It is made by a factory on its arbiter and never leaves it, so it need not be `Send`.
 pub trait Actor: Sized + Unpin + 'static {

@@ -17,14 +17,14 @@ struct Block {
 
 /// A stretch of lines of the old text and what stands for it in the new one.
 #[derive(Debug, Clone)]
-struct Step {
+struct Stretch {
     same: bool,
     old: Range<usize>,
     new: Range<usize>,
 }
 
 /// The unified difference, each line ended by a line break; empty if the texts are equal.
-pub(crate) fn unified(old: &[String], new: &[String]) -> String {
+pub fn unified(old: &[String], new: &[String]) -> String {
     let mut out = String::new();
     for hunk in hunks(steps(old, new)) {
         let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
@@ -60,7 +60,7 @@ fn range_text(range: Range<usize>) -> String {
 }
 
 /// Groups the steps into hunks that have no more than the context around them.
-fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
+fn hunks(mut steps: Vec<Stretch>) -> Vec<Vec<Stretch>> {
     if steps.iter().all(|step| step.same) {
         return Vec::new();
     }
@@ -75,7 +75,7 @@ fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
     let mut hunks = vec![Vec::new()];
     for mut step in steps {
         if step.same && step.old.len() > 2 * CONTEXT {
-            let head = Step {
+            let head = Stretch {
                 same: true,
                 old: step.old.start..step.old.start + CONTEXT,
                 new: step.new.start..step.new.start + CONTEXT,
@@ -89,7 +89,7 @@ fn hunks(mut steps: Vec<Step>) -> Vec<Vec<Step>> {
     hunks
 }
 
-fn steps(old: &[String], new: &[String]) -> Vec<Step> {
+fn steps(old: &[String], new: &[String]) -> Vec<Stretch> {
     let mut blocks = Vec::new();
     let places = places(new);
     collect_blocks(old, new, &places, 0..old.len(), 0..new.len(), &mut blocks);
@@ -99,10 +99,10 @@ fn steps(old: &[String], new: &[String]) -> Vec<Step> {
         len: 0,
     });
     let (mut at_old, mut at_new) = (0, 0);
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<Stretch> = Vec::new();
     for block in blocks {
         if at_old < block.old || at_new < block.new {
-            steps.push(Step {
+            steps.push(Stretch {
                 same: false,
                 old: at_old..block.old,
                 new: at_new..block.new,
@@ -117,10 +117,10 @@ fn steps(old: &[String], new: &[String]) -> Vec<Step> {
 }
 
 /// Adjacent blocks are one.
-fn push_same(steps: &mut Vec<Step>, block: Block) {
+fn push_same(steps: &mut Vec<Stretch>, block: Block) {
     match steps.last_mut().filter(|step| step.same) {
         Some(step) => (step.old.end, step.new.end) = (block.old + block.len, block.new + block.len),
-        None => steps.push(Step {
+        None => steps.push(Stretch {
             same: true,
             old: block.old..block.old + block.len,
             new: block.new..block.new + block.len,

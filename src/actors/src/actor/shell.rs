@@ -11,10 +11,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 use tracing::Span;
 
-use crate::actor::{Actor, Life, Receive, Turn};
+use super::{Actor, Life, Receive, Turn};
 use crate::edges::in_turn_of;
 use crate::message::{Message, Reply};
-use crate::supervise::panic_text;
+use crate::restart::panic_text;
 use crate::vitals::{Queued, Vitals};
 
 /// How many turns an actor takes before its neighbours on the arbiter get theirs: actix drains a mailbox without ever

@@ -6,9 +6,9 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::ApiError;
 
+use super::ApiSurface;
 use crate::{
     definition::ResourceDefinition,
-    director::ApiSurface,
     request::{CreateRequest, Selection, Target},
     subresource::SubresourceCreated,
 };

@@ -1,8 +1,8 @@
-//! Values as Go's `%v` prints them, for messages that quote a patch.
+//! Values that came from JSON, and the names of their types.
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use crate::json::go_float;
+use super::go_float;
 
 /// `map[a:1 b:[x y]]`: maps sorted by key, nothing quoted.
 pub fn go_map(value: &Value) -> String {
@@ -21,6 +21,37 @@ pub(crate) fn go_type(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+/// The kind of a value as Go's error texts name it: `cannot unmarshal string into …`.
+pub fn kind_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The kind of a value as apimachinery's converter of unstructured objects names it.
+pub fn converted_name(value: &Value) -> &'static str {
+    match value {
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+        other => kind_name(other),
+    }
+}
+
+/// A number that does not fit, as the client wrote it; of one too long to be kept as it was, its value is shown.
+pub fn number_name(number: &Number) -> String {
+    match number.as_f64().filter(|float| number.is_f64() && float.abs() >= 1e16) {
+        Some(float) => format!("number {}", go_float(float)),
+        None => format!("number {number}"),
     }
 }
 

@@ -1,0 +1,53 @@
+//! Text as Go and the libraries of kube-apiserver print it: the only home of such text.
+//!
+//! Messages of kube-apiserver quote values, name types and pass on errors of Go's standard library. Clients show these
+//! messages, and tests of others compare them, so they are part of the API in practice.
+//!
+//! | here | imitates |
+//! | --- | --- |
+//! | [`quote`] | `%q` |
+//! | [`go_map`] | `%v` of decoded JSON |
+//! | [`kind_name`], [`number_name`] | the values that `encoding/json` could not put into a field |
+//! | [`converted_name`] | the same of apimachinery's converter of unstructured objects |
+//! | [`parse_int`], [`parse_uint`], [`atoi`], [`parse_error`] | `strconv` and its errors |
+//! | [`structs`] | structs of Go's internal types as JSON |
+//! | [`diff`] | `k8s.io/apimachinery/pkg/util/diff` |
+//!
+//! Limits: `%q` escapes control characters but not other characters that Go does not call printable; `%v` knows values that
+//! came from JSON only; a struct prints the fields that its kind describes. The names of the types behind fields are data of
+//! the [`schema`](crate::schema), and formats that are read back (durations, times, quantities) belong to their types. The
+//! module knows no kinds and depends on nothing else of this crate but its values.
+
+pub mod diff;
+mod numbers;
+pub mod structs;
+mod values;
+
+pub(crate) use numbers::go_float;
+pub use numbers::{atoi, parse_error, parse_int, parse_uint};
+pub(crate) use values::go_type;
+pub use values::{converted_name, go_map, kind_name, number_name};
+
+/// A string in double quotes with Go's `%q` escapes.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c.is_control() && c.is_ascii() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
