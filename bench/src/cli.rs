@@ -39,7 +39,7 @@ enum Command {
         /// The example `floor` of trireme-http
         #[arg(long)]
         floor_binary: PathBuf,
-        /// Layer that serves connections: the server's own, or actix-web's
+        /// The layer that serves connections: the server's own, or actix-web's
         #[arg(long, value_enum, default_value = "hyper")]
         through: Through,
         #[command(flatten)]

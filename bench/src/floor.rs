@@ -22,9 +22,9 @@ use crate::sizes::Sizes;
 use crate::target::{Credentials, Target, Wire, read};
 use crate::workloads::Read;
 
-/// The time limit of the example's start.
+/// The time that the example may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// The sizes of one object of 6.7 KB and of a list of 10,000 of them, for a floor without a server to compare with.
+/// Bytes of one object and of a list of 10,000 of them, for a floor without a server to compare with.
 const OBJECT_BYTES: usize = 6_700;
 const LIST_BYTES: usize = 66_800_000;
 

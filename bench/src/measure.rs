@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// The state that the callers share.
+/// State that the callers share.
 struct Shared {
     limit: Limit,
     begin: Instant,

@@ -1,4 +1,4 @@
-//! The report: one row a workload as Markdown, and all of it as JSON.
+//! The printed report: one row a workload as Markdown, and all of it as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     /// `h2` or `http/1.1`.
     pub(crate) protocol: &'static str,
-    /// The number of measured operations, and the time that they took.
+    /// The number of measured operations.
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) ops_per_s: f64,
@@ -31,7 +31,7 @@ pub(crate) struct Row {
     pub(crate) rss_mib: Option<f64>,
     /// CPU time of the load generator per operation.
     pub(crate) client_cpu_us_per_op: f64,
-    /// The same of a bare handler for the same bytes over the same TLS stack.
+    /// CPU time of a bare handler for the same bytes over the same TLS stack.
     pub(crate) floor_cpu_us_per_op: Option<f64>,
     /// Other counts, such as conflicts or gaps.
     pub(crate) counts: BTreeMap<&'static str, f64>,

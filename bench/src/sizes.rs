@@ -1,4 +1,4 @@
-//! The amounts of a run: enough for a steady figure, for a first look, or for a test that only wants every row.
+//! Amounts of work: enough for a steady figure, for a first look, or for a test that only wants every row.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// The three sizes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Size {
-    /// The size of the figures in docs/performance.md; `all` takes up to 12 minutes
+    /// The size that the figures in docs/performance.md are taken with; `all` takes up to 12 minutes
     Full,
     /// A first look; `all` takes up to 2 minutes
     Quick,
@@ -15,7 +15,7 @@ pub(crate) enum Size {
     Tiny,
 }
 
-/// The amounts of a size.
+/// The amounts that a size stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes {
     /// Not measured, before each window.
@@ -43,7 +43,7 @@ pub(crate) struct Sizes {
 }
 
 impl Size {
-    /// The amounts that it stands for.
+    /// Its amounts.
     pub(crate) fn sizes(self) -> Sizes {
         match self {
             Self::Full => Sizes {

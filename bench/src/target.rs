@@ -67,7 +67,7 @@ pub(crate) struct Target {
     pub(crate) pid: Option<u32>,
 }
 
-/// The CA to trust and the certificate to show, in PEM.
+/// The trusted CA and the client's identity, in PEM.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     /// The CA of the server's certificate.
@@ -79,7 +79,7 @@ pub(crate) struct Credentials {
 }
 
 impl TargetArgs {
-    /// Returns true if a running server was described at all.
+    /// Reports whether a running server was described at all.
     pub(crate) fn is_given(&self) -> bool {
         self.url.is_some() || self.kubeconfig.is_some()
     }

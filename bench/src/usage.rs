@@ -1,4 +1,4 @@
-//! The CPU time and memory of a process, as the kernel counts them in `/proc`.
+//! CPU time and memory of a process, as the kernel counts them in `/proc`.
 
 use std::fs;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The memory of a watch while nothing happens.
+//! The memory of watches while nothing happens.
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use trireme_http::client::StatusCode;

@@ -29,7 +29,7 @@ use crate::sizes::Sizes;
 use crate::target::Target;
 use crate::usage;
 
-/// The workloads that can be run by name.
+/// Workloads by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
     /// Config maps of 1 KiB and realistic pods, 16 at once
@@ -74,9 +74,9 @@ pub(crate) struct Read {
 pub(crate) struct Bench {
     /// The server.
     pub(crate) target: Target,
-    /// Durations and amounts.
+    /// The amounts of work.
     pub(crate) sizes: Sizes,
-    /// The figures so far.
+    /// The report so far.
     pub(crate) report: Report,
     /// The answers that were read, for the floor.
     pub(crate) reads: Vec<Read>,

@@ -22,10 +22,10 @@ use crate::sizes::Sizes;
 
 /// Config maps that are changed in turn.
 const WATCHED: u64 = 10;
-/// The most events that watchers may be behind, on average, before the writer waits: what is measured is the cost of
+/// The number of events that watchers may be behind, on average, before the writer waits: what is measured is the cost of
 /// delivery, not the length of a queue.
 const MOST_BEHIND: u64 = 20;
-/// The time limit for all writes to reach every watcher.
+/// The time that all writes may take to reach every watcher.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The object whose creation tells every watcher that it has seen all.
 const END: &str = "watched-end";

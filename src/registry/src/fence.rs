@@ -39,7 +39,7 @@ impl Fence {
         let _ = self.0.refused.subscribe().wait_for(|refused| *refused).await;
     }
 
-    /// What the store compares.
+    /// The comparison that the store makes.
     pub(crate) fn at(&self) -> trireme_storage::Fence {
         self.0.at.clone()
     }
