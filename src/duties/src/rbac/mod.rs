@@ -61,9 +61,9 @@ impl RbacRegistries {
 }
 
 /// The objects of the policy by kind and key.
-type Catalogue = HashMap<(PolicyKind, ItemKey), PolicyObject>;
+type PolicyCatalogue = HashMap<(PolicyKind, ItemKey), PolicyObject>;
 
-fn catalogue() -> Catalogue {
+fn catalogue() -> PolicyCatalogue {
     let objects = policy::objects().into_iter();
     objects
         .map(|object| ((object.kind, object.key().into()), object))
@@ -79,7 +79,7 @@ pub struct BootstrapRole {
 
 /// The duty.
 pub struct BootstrapRoles {
-    catalogue: Catalogue,
+    catalogue: PolicyCatalogue,
     registries: RbacRegistries,
 }
 
@@ -191,7 +191,7 @@ impl BootstrapProgress {
     /// Starts to count.
     pub fn follow(system: &ActorSystem, registries: &RbacRegistries) -> View<Self> {
         let sources = registries.in_order().map(|registry| registry.reader().clone());
-        let catalogue: Arc<Catalogue> = Arc::new(catalogue());
+        let catalogue: Arc<PolicyCatalogue> = Arc::new(catalogue());
         View::start(system, "bootstrap-roles", sources, move || Counted {
             catalogue: Arc::clone(&catalogue),
             there: HashSet::new(),
@@ -205,7 +205,7 @@ impl BootstrapProgress {
 }
 
 struct Counted {
-    catalogue: Arc<Catalogue>,
+    catalogue: Arc<PolicyCatalogue>,
     there: HashSet<(PolicyKind, ItemKey)>,
 }
 
