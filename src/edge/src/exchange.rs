@@ -60,11 +60,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-<<<<<<< HEAD
     /// The user who asks, or in whose name he does. Nobody, before the request is authenticated.
-=======
-    /// The user; an empty one before the request is authenticated.
->>>>>>> main
     pub(crate) fn user(&self) -> UserInfo {
         self.acting_user().cloned().unwrap_or_default()
     }

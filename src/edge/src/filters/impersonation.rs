@@ -11,11 +11,6 @@ use trireme_registry::request::UserInfo;
 use super::authorization;
 use crate::{exchange::Exchange, query, state::ChainState};
 
-<<<<<<< HEAD
-=======
-/// The common start of all headers of impersonation.
-const PREFIX: &str = "impersonate-";
->>>>>>> main
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
