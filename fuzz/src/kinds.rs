@@ -165,7 +165,7 @@ fn is_servable(info: &ResourceDefinition, object: &Value) {
         assert_eq!(shown, versions::object_value(info, &item, index));
         assert!(versions::list_item_bytes(info, &item, index).starts_with(br#"{"metadata":{"#));
     }
-    for column in info.columns.iter() {
+    for column in info.columns_in(info.storage_version) {
         let _ = (column.cell)(&parsed, jiff::Timestamp::UNIX_EPOCH);
     }
     if let Some(conditions) = info.row_conditions {

@@ -5,8 +5,7 @@ use trireme_tests::recorded::{load, replay};
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
-/// - `api/apply`, `api/managed-fields`: server-side apply;
-/// - custom resources: `groups/apiextensions_*`.
+/// - `api/apply`, `api/managed-fields`: server-side apply.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
     "core/pods",
@@ -30,6 +29,9 @@ const IN_SCOPE: &[&str] = &[
     "groups/admissionregistration_validatingadmissionpolicies",
     "groups/admissionregistration_validatingadmissionpolicybindings",
     "groups/admissionregistration_validatingwebhookconfigurations",
+    "groups/apiextensions_customresourcedefinitions",
+    "groups/apiextensions_customresources",
+    "groups/apiextensions_customresources_cel",
     "groups/apiregistration_apiservices",
     "groups/apps_controllerrevisions",
     "groups/apps_daemonsets",

@@ -4,7 +4,7 @@ use std::{fmt, pin::Pin};
 
 use trireme_registry::request::UserInfo;
 
-use crate::x509::{CertificateError, CertificateIdentity};
+use crate::certificate::{CertificateError, CertificateIdentity};
 
 /// A future that may cross threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

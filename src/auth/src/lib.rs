@@ -7,6 +7,7 @@
 mod authenticator;
 mod authorizer;
 mod bootstrap;
+mod certificate;
 mod issuer_documents;
 mod rules;
 mod service_account;
@@ -18,13 +19,14 @@ mod x509;
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 pub use bootstrap::BootstrapPolicy;
+pub use certificate::{CertificateError, CertificateIdentity};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
 pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
 pub use union::Union;
-pub use x509::{CertificateAuthenticator, CertificateError, CertificateIdentity};
+pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;
 

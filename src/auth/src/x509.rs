@@ -1,69 +1,17 @@
 //! Users from client certificates: the common name is the user, organizations are the groups.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    time::{Duration, SystemTime},
-};
+use std::collections::BTreeMap;
 
-use sha2::{Digest as _, Sha256};
 use trireme_actors::Clock;
 use trireme_registry::request::UserInfo;
-use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
-use crate::authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
+use crate::{
+    authenticator::{Authenticator, BoxFuture, Credentials, Rejected},
+    certificate::{CertificateError, CertificateIdentity},
+};
 
 /// The key of a user's extra facts that names the credential, so that an audit log can tell two of one user apart.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
-
-/// The user in a client certificate; read once per connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateIdentity {
-    /// The common name; empty if there is none.
-    pub common_name: String,
-    /// The organizations.
-    pub organizations: Vec<String>,
-    /// When it expires.
-    pub not_after: SystemTime,
-    /// The SHA-256 of the whole certificate, in hexadecimal digits.
-    pub fingerprint: String,
-}
-
-/// A certificate that shows nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum CertificateError {
-    /// It cannot be read.
-    #[error("the client certificate cannot be read")]
-    Unreadable,
-    /// No client CA stands for it, or not now, or not for clients.
-    #[error("the client certificate is not trusted")]
-    Untrusted,
-}
-
-impl CertificateIdentity {
-    /// Reads a certificate in DER form. Who signed it is the TLS layer's business.
-    ///
-    /// # Errors
-    /// If it is no certificate.
-    pub fn from_der(der: &[u8]) -> Result<Self, CertificateError> {
-        let (_, certificate) = X509Certificate::from_der(der).map_err(|_| CertificateError::Unreadable)?;
-        let subject = certificate.subject();
-        let texts = |attribute: &x509_parser::x509::AttributeTypeAndValue<'_>| {
-            attribute
-                .as_str()
-                .map(str::to_owned)
-                .map_err(|_| CertificateError::Unreadable)
-        };
-        let common_name = subject.iter_common_name().last().map(texts).transpose()?;
-        let expiry = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
-        Ok(Self {
-            common_name: common_name.unwrap_or_default(),
-            organizations: subject.iter_organization().map(texts).collect::<Result<_, _>>()?,
-            not_after: SystemTime::UNIX_EPOCH + Duration::from_secs(expiry),
-            fingerprint: hexadecimal(&Sha256::digest(der)),
-        })
-    }
-}
 
 /// Authenticates by client certificates, on which the TLS layer has passed its judgement.
 #[derive(Debug, Clone)]
@@ -106,15 +54,10 @@ impl Authenticator for CertificateAuthenticator {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a string takes any text");
-        digits
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rcgen::{CertificateParams, DnType, KeyPair};
     use trireme_actors::ManualClock;
 
@@ -159,14 +102,6 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_what_other_programs_print() {
-        assert_eq!(
-            hexadecimal(&Sha256::digest(b"abc")),
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
-    }
-
-    #[test]
     fn a_certificate_without_a_name_is_no_credential() {
         let user = CertificateAuthenticator::new(ManualClock::new().into()).user(&identity("", &["system:masters"]));
         assert_eq!(user, Ok(None));
@@ -180,13 +115,5 @@ mod tests {
         assert!(authenticator.user(&identity).is_ok());
         clock.advance(Duration::from_secs(5 * 366 * 86_400));
         assert!(authenticator.user(&identity).is_err());
-    }
-
-    #[test]
-    fn junk_is_no_certificate() {
-        assert_eq!(
-            CertificateIdentity::from_der(b"junk"),
-            Err(CertificateError::Unreadable)
-        );
     }
 }

@@ -145,11 +145,17 @@ impl Environment {
 
     /// With a variable of a type of a table, whose structs become types with fields.
     #[must_use]
-    pub fn with_declared(mut self, variable: &str, table: &TypeTable, id: TypeId) -> Self {
+    pub fn with_declared(self, variable: &str, table: &TypeTable, id: TypeId) -> Self {
+        self.with_shape(variable, table, &Shape::Struct(id), false)
+    }
+
+    /// With a variable of a shape, whose structs become types with fields. An optional one is declared as an optional value.
+    #[must_use]
+    pub fn with_shape(mut self, variable: &str, table: &TypeTable, shape: &Shape, is_optional: bool) -> Self {
         self.id = next_id();
-        let name = table.get(id).name.clone();
-        self.declare(variable, Type::named(&name));
-        let mut left = vec![id];
+        let mut left = Vec::new();
+        let kind = declared(table, shape, &mut left);
+        self.declare(variable, if is_optional { kind.optional() } else { kind });
         while let Some(id) = left.pop() {
             let definition = table.get(id);
             if self.fields.contains_key(&definition.name) {

@@ -15,7 +15,7 @@ use crate::{
         audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
         max_in_flight, panic_recovery, request_info, retry_after, timeout, warnings,
     },
-    spans,
+    request_span,
     state::ChainState,
     status::{self, ErrorStyle},
 };
@@ -71,7 +71,7 @@ where
         authenticated?;
         exchange.trace.pass_if_waited(TraceStep::Authenticated, has_waited);
         // Who asks decides whether the trace that the request names is believed.
-        spans::begin(state, exchange, &request);
+        request_span::begin(state, exchange, &request);
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::refuse(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.

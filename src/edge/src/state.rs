@@ -1,4 +1,4 @@
-//! What all workers share.
+//! State that all workers share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use trireme_http::server::Lifecycle;
 
 use crate::spans::Spans;
 
-/// What the filter chain works with.
+/// The parts that the filter chain works with.
 pub(crate) struct ChainState {
     /// Times requests.
     pub(crate) clock: Clock,
@@ -20,11 +20,11 @@ pub(crate) struct ChainState {
     pub(crate) authorizer: Arc<dyn Authorizer>,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
-    /// Whether the server is about to end.
+    /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
-    /// How long a request may take that is not long-running.
+    /// The longest time of a request that is not long-running.
     pub(crate) request_timeout: Duration,
-    /// How long a request takes at least that is told of in the log; `None` tells of none.
+    /// The least time of a request that is logged as slow; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
     /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
     pub(crate) goaway_chance: f64,

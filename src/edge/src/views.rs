@@ -8,7 +8,7 @@ use trireme_registry::{Column, Item, ResourceDefinition, versions};
 
 use crate::{negotiation::MetaVersion, query::Query};
 
-/// What a row of a Table carries of its object.
+/// The part of its object that a row of a Table carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,
@@ -89,7 +89,7 @@ impl<'a> Tables<'a> {
 
     /// The headings.
     pub(crate) fn columns(&self) -> Value {
-        definitions(&self.info.columns)
+        definitions(self.info.columns_in(self.version))
     }
 
     /// The row of a cached object.
@@ -112,7 +112,7 @@ impl<'a> Tables<'a> {
             IncludeObject::Metadata => partial(self.info, stored, self.meta),
             IncludeObject::Object => served(),
         };
-        let mut row = json!({ "cells": self.cells(&self.info.columns, stored), "object": object });
+        let mut row = json!({ "cells": self.cells(self.info.columns_in(self.version), stored), "object": object });
         if let Some(conditions) = conditions.filter(|conditions| !conditions.is_null()) {
             row["conditions"] = conditions;
         }
@@ -155,7 +155,7 @@ impl<'a> Tables<'a> {
     }
 
     fn is_generic(&self) -> bool {
-        matches!(&*self.info.columns, [_, created] if &*created.name == "Created At")
+        matches!(self.info.columns_in(self.version), [_, created] if &*created.name == "Created At")
     }
 }
 

@@ -1,5 +1,140 @@
-//! CustomResourceDefinitions.
+//! CustomResourceDefinitions: resources that users define.
 //!
-//! Definitions are stored and served as objects like any other, by `kinds`. What makes them work — establishing names,
-//! serving the custom resources, pruning, conversion, their OpenAPI — is not there yet, and this room holds no code
-//! until it is: a definition never becomes `Established`.
+//! ```text
+//!  definition ──validated──► store ──names accepted (names.rs)──► each replica: compiled (resource.rs), served (installer.rs)
+//!                                  ◄──established, once all replicas serve it────────────────────────┘
+//! ```
+//! A custom resource is a `ResourceDefinition` as any other: its registry, watch cache, discovery and OpenAPI are those of
+//! built-in kinds. What is its own is here: the schema of its objects ([`structural`]), its rules in CEL, its columns, its
+//! strategy. The composition root calls [`define`] for the kind and [`Extensions::start`] for the work.
+
+mod catalogue;
+mod cleanup;
+mod columns;
+mod conversion;
+mod custom_resource;
+mod definition;
+mod installer;
+mod json_path;
+mod names;
+mod object_schema;
+mod openapi;
+mod resource;
+mod rules;
+mod structural;
+
+use std::sync::Arc;
+
+use trireme_actors::ActorSystem;
+use trireme_registry::{
+    AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, Readiness, RegistryHandle, ResourceDefinition,
+    SubresourceDefinition, View,
+};
+
+use crate::{
+    catalogue::{Catalogue, Compile},
+    columns::Columns,
+    conversion::Unsupported,
+    definition::Definitions,
+    installer::{InstalledRevision, ServesAll},
+    resource::Builder,
+    structural::metadata::MetadataType,
+};
+pub use crate::{cleanup::DefinitionCleanup, names::DefinitionNames};
+
+/// The group of the kind.
+pub const GROUP: &str = "apiextensions.k8s.io";
+/// The plural of the kind.
+pub const PLURAL: &str = "customresourcedefinitions";
+
+/// The kind with its own behaviour.
+#[must_use]
+pub fn define(definition: ResourceDefinition) -> ResourceDefinition {
+    ResourceDefinition {
+        strategy: Arc::new(Definitions),
+        ..definition
+    }
+}
+
+/// What the work with definitions needs.
+pub struct ExtensionSettings {
+    /// Where all keys begin: `/registry`.
+    pub storage_root: String,
+    /// `/scale`, as built-in kinds have it.
+    pub scale: SubresourceDefinition,
+    /// How replicas tell each other what they serve, and the name of this one; none without others.
+    pub announcement: Option<(AnnouncedDefinitions, String)>,
+}
+
+/// The definitions that are followed and served here.
+pub struct Extensions {
+    definitions: RegistryHandle,
+    director: DirectorHandle,
+    view: View<Catalogue>,
+    installed: InstalledRevision,
+    others: Option<AnnouncedDefinitions>,
+}
+
+impl Extensions {
+    /// Starts to serve what is defined; `None` if the kind is not as expected.
+    pub fn start(
+        system: &ActorSystem,
+        director: &DirectorHandle,
+        definitions: RegistryHandle,
+        settings: ExtensionSettings,
+    ) -> Option<Self> {
+        let kind = definitions.info();
+        let builder = Arc::new(Builder {
+            storage_root: settings.storage_root.into(),
+            metadata: MetadataType::find(&kind.types)?,
+            columns: Columns::from(kind.columns_in(0))?,
+            scale: settings.scale,
+            schemas: kind.openapi.schemas().clone(),
+            converters: Arc::new(Unsupported),
+        });
+        let fold = move || Compile {
+            builder: builder.clone(),
+            entries: Entries::default(),
+        };
+        let view = View::start(system, PLURAL, [definitions.reader().clone()], fold);
+        let announcement = settings.announcement.map(|(all, own)| (all, own.into()));
+        let others = announcement
+            .as_ref()
+            .map(|(all, _): &(AnnouncedDefinitions, Arc<str>)| all.clone());
+        let installed = installer::start(system, view.clone(), director.clone(), announcement);
+        Some(Self {
+            definitions,
+            director: director.clone(),
+            view,
+            installed,
+            others,
+        })
+    }
+
+    /// Says when all that was defined at the start is served.
+    pub fn readiness(&self) -> Arc<dyn Readiness> {
+        Arc::new(ServesAll {
+            view: self.view.clone(),
+            installed: self.installed.clone(),
+        })
+    }
+
+    /// The duty that accepts names and establishes.
+    pub fn names(&self) -> DefinitionNames {
+        DefinitionNames::new(
+            self.own_objects(),
+            self.view.clone(),
+            self.installed.clone(),
+            self.others.clone(),
+        )
+    }
+
+    /// The duty that deletes objects with their definition.
+    pub fn cleanup(&self) -> DefinitionCleanup {
+        DefinitionCleanup::new(self.own_objects(), self.director.clone())
+    }
+
+    fn own_objects(&self) -> OwnObjects {
+        OwnObjects::new(self.definitions.clone(), "kube-apiserver")
+    }
+}

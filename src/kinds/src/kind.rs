@@ -14,7 +14,7 @@ pub(crate) struct Kind {
     pub(crate) group: &'static str,
     pub(crate) plural: &'static str,
     pub(crate) strategy: Arc<dyn Strategy>,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Arc<[Column]>,
     /// In place of the fields of the same label that the resource table lists.
     pub(crate) selectable: Vec<SelectableField>,
     pub(crate) row_conditions: Option<fn(&Value) -> Value>,
@@ -35,7 +35,7 @@ impl Kind {
             group,
             plural,
             strategy: Arc::new(strategy),
-            columns: vec![columns::name(), columns::created_at()],
+            columns: [columns::name(), columns::created_at()].into(),
             selectable: Vec::new(),
             row_conditions: None,
             hide_metadata: None,
@@ -49,7 +49,7 @@ impl Kind {
 
     /// With these columns.
     pub(crate) fn columns(mut self, columns: Vec<Column>) -> Self {
-        self.columns = columns;
+        self.columns = columns.into();
         self
     }
 

@@ -1,11 +1,11 @@
-//! What the replicas of one cluster tell each other, each for as long as it is renewed: addresses and loads.
+//! Facts that the replicas of one cluster publish, each for as long as it is renewed: addresses, loads, definitions.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::json;
 use trireme_machinery::ApiError;
-use trireme_storage::{Compare, PutOptions, RangeRequest, Storage, StorageError, WriteOutcome};
+use trireme_storage::{Compare, PutOptions, RangeRequest, Revision, Storage, StorageError, WriteOutcome};
 
 use crate::store_error;
 
@@ -19,11 +19,17 @@ const LASTS: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct AnnouncedAddresses(Announcements);
 
-/// How many connections each replica has. Cheap to clone.
+/// The number of connections that each replica has. Cheap to clone.
 ///
 /// Not among the objects: nobody but the replicas is to see it.
 #[derive(Clone)]
 pub struct AnnouncedLoads(Announcements);
+
+/// Up to which revision each replica serves what is defined. Cheap to clone.
+///
+/// Not among the objects, as loads are not.
+#[derive(Clone)]
+pub struct AnnouncedDefinitions(Announcements);
 
 #[derive(Clone)]
 struct Announcements {
@@ -93,7 +99,7 @@ impl AnnouncedLoads {
         self.0.withdraw(replica).await
     }
 
-    /// What the replicas but this one have announced.
+    /// The facts that the other replicas have announced.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -101,6 +107,33 @@ impl AnnouncedLoads {
         let all = self.0.all().await?;
         let others = all.iter().filter(|(name, _)| name != replica);
         Ok(others.filter_map(|(_, value)| value.parse().ok()).collect())
+    }
+}
+
+impl AnnouncedDefinitions {
+    /// The revisions of the replicas whose objects are under this prefix (`/registry`).
+    pub fn new(store: Arc<dyn Storage>, objects_root: &str) -> Self {
+        Self(Announcements::new(
+            store,
+            format!("/trireme/definitions{objects_root}/"),
+        ))
+    }
+
+    /// Announces up to which revision a replica serves what is defined.
+    ///
+    /// # Errors
+    /// All that can be wrong with a write.
+    pub async fn renew(&self, replica: &str, revision: Revision) -> Result<(), ApiError> {
+        self.0.renew(replica, &revision.to_string()).await
+    }
+
+    /// The revisions of all replicas.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn all(&self) -> Result<Vec<Revision>, ApiError> {
+        let all = self.0.all().await?;
+        Ok(all.iter().filter_map(|(_, value)| value.parse().ok()).collect())
     }
 }
 

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind, GroupResource, GroupVersion, GroupVersionKind,
-    schema::{TypeId, TypeTable},
+    schema::{self, DecodeError, TypeId, TypeTable},
 };
 
 use crate::{
@@ -49,12 +49,11 @@ pub struct ResourceDefinition {
     pub converter: Option<Arc<dyn Converter>>,
     /// The types that the schemas of the versions and of the subresources' bodies are part of.
     pub types: Arc<TypeTable>,
-    /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`.
+    /// The fields that field selectors may name beside `metadata.name` and `metadata.namespace`, in any version: items
+    /// carry their values.
     pub selectable: SelectableFields,
     /// Where `/scale` reads and writes, if it is served.
     pub scale: Option<ScalePaths>,
-    /// The columns of a Table in order, the name included; their cells are made of objects of the stored version.
-    pub columns: Arc<[Column]>,
     /// The `conditions` of an object's row in a Table, or null.
     pub row_conditions: Option<fn(&Value) -> Value>,
     /// Takes out of an object's metadata what stands somewhere else in the form in which kube-apiserver holds the
@@ -64,10 +63,13 @@ pub struct ResourceDefinition {
     pub strategy: Arc<dyn Strategy>,
     /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.
     pub side_effects: Option<Arc<dyn SideEffects>>,
-    /// How long objects live, for kinds that expire (events).
+    /// The time that objects live, for kinds that expire (events).
     pub ttl: Option<std::time::Duration>,
     /// The schemas that OpenAPI documents show of the types.
     pub openapi: OpenApiFragment,
+    /// True for custom resources: their lists show whole objects, and they have neither protobuf nor strategic merge
+    /// patches.
+    pub is_custom: bool,
 }
 
 /// One served version of a resource.
@@ -85,9 +87,17 @@ pub struct ServedVersion {
     pub type_name: Arc<str>,
     /// The `Warning` that requests for the version get.
     pub deprecation: Option<Arc<str>>,
-    /// How objects of this version are made from stored ones and back; `None` if they are the same but for
+    /// The conversion between this version and the stored one; `None` if objects are the same but for
     /// `apiVersion`, or if the resource has a [`Converter`].
     pub conversion: Option<Arc<dyn Conversion>>,
+    /// The schema of the version's objects, where they are no struct of the definition's types.
+    pub schema: Option<Arc<dyn ObjectSchema>>,
+    /// The columns of a Table in order, the name included; their cells are made of objects of the stored version.
+    pub columns: Arc<[Column]>,
+    /// The labels of the definition's selectable fields that selectors may name in this version; `None` for all of them.
+    pub selectable_labels: Option<Arc<[Arc<str>]>>,
+    /// False if objects may be stored in the version but clients cannot ask for it.
+    pub is_served: bool,
 }
 
 impl ServedVersion {
@@ -101,8 +111,30 @@ impl ServedVersion {
             type_name: type_name.into(),
             deprecation: None,
             conversion: None,
+            schema: None,
+            columns: Arc::default(),
+            selectable_labels: None,
+            is_served: true,
         }
     }
+}
+
+/// The schema of a version whose objects are no struct of a type table: those of custom resources.
+pub trait ObjectSchema: Send + Sync + 'static {
+    /// Brings an object that was sent into the form in which the server keeps it; names the fields that are dropped.
+    ///
+    /// # Errors
+    /// If its metadata are none.
+    fn decode(&self, object: Value) -> Result<schema::Decoded, DecodeError>;
+
+    /// Fills in what the client left out.
+    fn apply_defaults(&self, object: &mut Value);
+
+    /// Brings an object that was stored under another schema, maybe, into the form of this one; true if that changed it.
+    fn restore(&self, object: &mut Value) -> bool;
+
+    /// Differs where [`restore`](Self::restore) does; as long as it is the same, what is cached can stay.
+    fn fingerprint(&self) -> &str;
 }
 
 /// The role of a subresource.
@@ -163,11 +195,11 @@ pub trait Conversion: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct ScalePaths {
     /// `spec.replicas`
-    pub spec_replicas: &'static str,
+    pub spec_replicas: Arc<str>,
     /// `status.replicas`
-    pub status_replicas: &'static str,
-    /// `spec.selector`: a LabelSelector or, for replication controllers, a plain map.
-    pub selector: &'static str,
+    pub status_replicas: Arc<str>,
+    /// `spec.selector`: a LabelSelector, a plain map for replication controllers, text for custom resources.
+    pub selector: Option<Arc<str>>,
 }
 
 /// Makes a cell of a Table answer of an object at a time.
@@ -184,9 +216,9 @@ pub struct Column {
     pub format: &'static str,
     /// 0 is always shown, 1 with `-o wide`.
     pub priority: i32,
-    /// Whether the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
+    /// True if the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
     pub defined: bool,
-    /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
+    /// Its description; made when a Table is asked for, so that a server that shows none need not know.
     pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
     /// Makes the cell; the time is for ages.
     pub cell: Cell,
@@ -220,13 +252,13 @@ impl ResourceDefinition {
             types,
             selectable: SelectableFields::default(),
             scale: None,
-            columns: Arc::default(),
             row_conditions: None,
             hide_metadata: None,
             strategy,
             side_effects: None,
             ttl: None,
             openapi: OpenApiFragment::default(),
+            is_custom: false,
         }
     }
 
@@ -258,11 +290,16 @@ impl ResourceDefinition {
         self.versions.iter().find(|v| &*v.group_version.version == version)
     }
 
+    /// The columns of a Table in a version.
+    pub fn columns_in(&self, version: usize) -> &[Column] {
+        &self.versions.get(version).unwrap_or_else(|| self.stored()).columns
+    }
+
     /// The index of a served version.
     pub fn version_index(&self, group_version: &GroupVersion) -> Option<usize> {
         self.versions
             .iter()
-            .position(|version| version.group_version == *group_version)
+            .position(|version| version.group_version == *group_version && version.is_served)
     }
 
     /// The full kind in a served version.

@@ -32,7 +32,7 @@ impl KnownKinds {
     pub fn new(definitions: &[Arc<ResourceDefinition>], others: Arc<HashSet<GroupVersionKind>>) -> Self {
         let mut served: HashMap<GroupVersion, Vec<Arc<ResourceDefinition>>> = HashMap::new();
         for definition in definitions {
-            for version in &definition.versions {
+            for version in definition.versions.iter().filter(|version| version.is_served) {
                 let of_version = served.entry(version.group_version.clone()).or_default();
                 of_version.push(definition.clone());
             }

@@ -50,9 +50,10 @@ mod write;
 
 pub use access::{ObjectAccess, ResourceIndex};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
-pub use announced::{AnnouncedAddresses, AnnouncedLoads};
+pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{
-    Column, Conversion, Converter, ResourceDefinition, ServedVersion, SubresourceDefinition, SubresourceKind,
+    Column, Conversion, Converter, ObjectSchema, ResourceDefinition, ServedVersion, SubresourceDefinition,
+    SubresourceKind,
 };
 pub use director::{
     ApiSurface, Backend, DirectorError, DirectorHandle, ProxyBackend, PublishedSurface, Registries, Resource,
@@ -75,6 +76,7 @@ pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, SideEffects, Strategy};
+pub use trireme_storage::Revision;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use watch_cache::WatchCacheHandle;

@@ -15,7 +15,7 @@ use crate::{
     write::{decode::BodyDecoder, metadata},
 };
 
-/// What a body must be.
+/// The kind that a body must have.
 pub struct PostedKind<'a> {
     /// The kind, in the version of the URL.
     pub kind: GroupVersionKind,
@@ -46,6 +46,7 @@ impl PostedKind<'_> {
         let decoder = BodyDecoder {
             types: self.types,
             type_id,
+            schema: None,
             kind: self.kind.clone(),
             also: &[],
             known_kinds: self.known_kinds.clone(),

@@ -91,7 +91,7 @@ impl RegistryHandle {
         self.current.load_full()
     }
 
-    /// What the resource is.
+    /// The definition of the resource.
     pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.writer.info
     }

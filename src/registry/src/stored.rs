@@ -70,6 +70,19 @@ impl Item {
         value: &[u8],
         revision: Revision,
     ) -> Result<Self, ItemError> {
+        if let Some(restored) = restored(info, value)? {
+            return Self::from_canonical(line_kind, info, key, &restored, revision);
+        }
+        Self::from_canonical(line_kind, info, key, value, revision)
+    }
+
+    fn from_canonical(
+        line_kind: EventKind,
+        info: &ResourceDefinition,
+        key: &str,
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Self, ItemError> {
         let head = Head::read(&info.selectable, value).map_err(ItemError::Undecodable)?;
         let canonical = head.metadata.resource_version.is_none();
         let body = canonical.then(|| canonical_body(info, value, &head)).flatten();
@@ -147,6 +160,20 @@ pub(crate) fn item_key(info: &ResourceDefinition, key: &str) -> Result<(ItemKey,
         _ => return Err(malformed()),
     };
     Ok((Arc::from(within), namespace_len))
+}
+
+/// The value in the form of the schema of the stored version, if it is another one: of custom resources, whose schema may
+/// have changed since. What is in another version is converted first, when it is asked for.
+fn restored(info: &ResourceDefinition, value: &[u8]) -> Result<Option<Vec<u8>>, ItemError> {
+    let Some(schema) = &info.stored().schema else {
+        return Ok(None);
+    };
+    let mut object = parse(value)?;
+    let version = info.stored().group_version.to_string();
+    if object.get("apiVersion").and_then(Value::as_str) != Some(&version) || !schema.restore(&mut object) {
+        return Ok(None);
+    }
+    Ok(Some(encode::object(&object)))
 }
 
 fn is_stored_version(info: &ResourceDefinition, head: &Head<'_>) -> bool {

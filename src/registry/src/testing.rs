@@ -34,6 +34,7 @@ pub fn decode_body(
     let decoder = BodyDecoder {
         types: &info.types,
         type_id: version.type_id,
+        schema: version.schema.as_deref(),
         kind: info.kind_in(version),
         also: &[],
         known_kinds,
@@ -56,6 +57,7 @@ pub fn apply_patch(
     let patched = Patched {
         types: info.types.clone(),
         type_id: version.type_id,
+        schema: version.schema.clone(),
         kind: info.kind_in(version),
     };
     Patcher::new(kind, patch, patched, FieldValidation::Warn)?.apply(object, &KnownKinds::default())

@@ -182,8 +182,12 @@ pub fn list_item_bytes(info: &ResourceDefinition, item: &Item, version: usize) -
     bytes.into()
 }
 
-/// The item of a list after its opening brace; costs no copy unless a conversion does something.
+/// The item of a list after its opening brace; costs no copy unless a conversion does something. Lists of custom resources
+/// show whole objects.
 pub fn list_item_body(info: &ResourceDefinition, item: &Item, version: usize) -> Bytes {
+    if info.is_custom {
+        return object_bytes(info, item, version).slice(1..);
+    }
     match served(info, version) {
         Some(served) if served.conversion.is_some() => {
             let bytes = converted(info, item, served);

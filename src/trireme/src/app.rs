@@ -8,27 +8,26 @@
 //! ```
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_duties::Presence;
-use trireme_edge::EdgeError;
 use trireme_http::server::Running;
-use trireme_http::server::TlsError;
 use trireme_registry::{AnnouncedAddresses, AnnouncedLoads, DirectorHandle, Fences, Views};
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage, StorageError};
+use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, Storage};
 
+use crate::build_error::{BuildError, read_file};
 use crate::duties::Duties;
 use crate::first_namespaces::FirstNamespaces;
-use crate::group::{GroupError, Membership};
+use crate::group::Membership;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::replicas::{Facts, Observed};
-use crate::resources::{self, ResourcesError};
+use crate::resources;
 use crate::settings::{Settings, Shutdown, Store, StoreKind};
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
@@ -61,62 +60,6 @@ pub(crate) struct App {
     shutdown: Shutdown,
 }
 
-/// Why a replica could not be built.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BuildError {
-    /// The data directory could not be brought in order.
-    #[error("the certificates could not be brought in order")]
-    Pki(#[from] PkiError),
-    /// The store could not be opened.
-    #[error("the store could not be opened")]
-    Store(#[from] StorageError),
-    /// The replica group cannot be taken part in.
-    #[error("the replica group cannot be taken part in")]
-    Group(#[from] GroupError),
-    /// A file that the settings name could not be read.
-    #[error("cannot read {path}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A thread could not be started.
-    #[error("the actor threads could not be started")]
-    Threads(#[from] std::io::Error),
-    /// The resources cannot be served.
-    #[error("the resources cannot be served")]
-    Resources(#[from] ResourcesError),
-    /// The token file is malformed.
-    #[error("the token file {path} cannot be used")]
-    Tokens {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: trireme_auth::TokenFileError,
-    },
-    /// A key for service-account tokens cannot be used.
-    #[error("the key {path} cannot be used for service-account tokens")]
-    TokenKey {
-        /// Which file.
-        path: PathBuf,
-        /// Why.
-        source: trireme_auth::TokenKeyError,
-    },
-    /// The limiter of requests in flight could not be started.
-    #[error("the limiter of requests could not be started")]
-    Limiter(#[from] trireme_flow::LimiterError),
-    /// The certificates cannot be used for TLS.
-    #[error("TLS cannot be set up")]
-    Tls(#[from] TlsError),
-    /// Spans cannot be exported.
-    #[error("spans cannot be exported")]
-    Spans(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The port cannot be served.
-    #[error("the port cannot be served")]
-    Edge(#[from] EdgeError),
-}
-
 impl App {
     /// Brings everything up, the port last.
     pub(crate) async fn build(
@@ -140,7 +83,7 @@ impl App {
             compaction::start(&system, Arc::clone(&store), interval);
         }
         let tokens = TokenKeys::read(settings, &pki)?;
-        let served = resources::start(&system, &store, settings, tokens.issuer()).await?;
+        let served = resources::start(&system, &store, settings, tokens.issuer(), instance(settings)).await?;
         let director = served.director.clone();
         let spans = settings
             .tracing
@@ -156,14 +99,14 @@ impl App {
             fences: Fences::new(Arc::clone(&store), &settings.store.prefix),
             group: membership.as_ref().map(Membership::group),
             root_ca: root_ca(settings, &pki)?,
-            client_cas: client_cas(settings, &pki),
+            client_cas: front::client_cas(settings, &pki),
         };
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
         let group = membership.as_ref().map(|membership| membership.group().clone());
         let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let views = Views::of([namespaces.view()]);
+        let views = Views::of([namespaces.view(), served.extensions.readiness()]);
         let replicas = Observed::start(
             &system,
             Facts {
@@ -306,12 +249,6 @@ fn root_ca(settings: &Settings, pki: &Pki) -> Result<String, BuildError> {
     Ok(String::from_utf8_lossy(&read_file(file)?).into_owned())
 }
 
-/// The authority of client certificates: our own CA, or the one of the settings.
-pub(crate) fn client_cas(settings: &Settings, pki: &Pki) -> Vec<PathBuf> {
-    let own = std::iter::once(&pki.ca_file);
-    own.chain(&settings.client_ca_file).cloned().collect()
-}
-
 /// This machine's name as its kernel knows it.
 fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
@@ -342,13 +279,6 @@ async fn open_store(store: &Store, data_dir: &Path) -> Result<Arc<dyn Storage>, 
             Ok(Arc::new(EtcdStore::connect(options).await?))
         }
     }
-}
-
-pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, BuildError> {
-    std::fs::read(path).map_err(|source| BuildError::File {
-        path: path.to_owned(),
-        source,
-    })
 }
 
 /// One thread for turns per two CPUs: the others serve connections.

@@ -87,6 +87,8 @@ impl Duties<'_> {
                 vec![range.to_string()],
             ))),
             self.keep(SingleKeyController(services)),
+            self.keep(self.served.extensions.names()),
+            self.keep(self.served.extensions.cleanup()),
         ])
     }
 

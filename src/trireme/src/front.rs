@@ -1,6 +1,7 @@
 //! Brings up the edge: TLS, who may talk to us, limits, health.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -19,7 +20,7 @@ use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_machinery::GroupResource;
 use trireme_registry::{DirectorHandle, Views};
 
-use crate::app::{BuildError, client_cas};
+use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
 use crate::duties;
 use crate::first_namespaces::FirstNamespaces;
@@ -135,6 +136,12 @@ fn probes(system: &ActorSystem) -> Client {
         ..ClientSettings::default()
     };
     Client::new("components", settings, system.clock().clone(), system.tasks().clone())
+}
+
+/// The authority of client certificates: our own CA, or the one of the settings.
+pub(crate) fn client_cas(settings: &Settings, pki: &Pki) -> Vec<PathBuf> {
+    let own = std::iter::once(&pki.ca_file);
+    own.chain(&settings.client_ca_file).cloned().collect()
 }
 
 /// The serving certificate is the one of the settings, or ours. Client certificates are trusted that our own CA signed

@@ -9,31 +9,14 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use trireme_actors::{ActorSystem, Clock, TaskHandle, Tasks};
-use trireme_cluster::{ChangeError, Group, GroupConfig, PeerCertificates, PeerTlsError, StartError};
+use trireme_cluster::{ChangeError, Group, GroupConfig, PeerCertificates};
 
-use crate::app::{BuildError, read_file};
+use crate::build_error::{BuildError, GroupError, read_file};
 use crate::reload::Reloader;
 use crate::settings::{GroupSettings, PeerFiles};
 
 /// Duties and leadership get this long to go to others. What is not handed over by then moves when it expires.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(8);
-
-/// Why this replica cannot take its place.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GroupError {
-    /// The thread could not be started.
-    #[error("the thread of the replica group could not be started")]
-    Thread(#[from] std::io::Error),
-    /// The group refused to start.
-    #[error(transparent)]
-    Start(#[from] StartError),
-    /// Its certificates cannot be used.
-    #[error(transparent)]
-    Certificates(#[from] PeerTlsError),
-    /// It panicked.
-    #[error("the replica group could not be started")]
-    Panicked(#[source] tokio::task::JoinError),
-}
 
 /// The handle to the group for any thread. Cheap to clone.
 #[derive(Clone)]

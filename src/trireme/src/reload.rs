@@ -16,7 +16,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use trireme_actors::{ActorSystem, Clock};
 
-use crate::app::{BuildError, read_file};
+use crate::build_error::{BuildError, read_file};
 
 /// Between two looks. A change is in use after twice as long at most.
 const INTERVAL: Duration = Duration::from_secs(1);

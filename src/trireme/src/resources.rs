@@ -5,11 +5,12 @@ use std::sync::Arc;
 use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces};
 use trireme_aggregation::{LocalService, LocalServices};
+use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
-    DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle, Resource, ResourceDefinition,
-    ResourceLookup, StoreWatcherOptions, VirtualResource,
+    AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle, Resource,
+    ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
@@ -44,6 +45,8 @@ pub(crate) struct Served {
     pub(crate) addresses: AddressAllocator,
     /// The allocator of node ports.
     pub(crate) ports: PortAllocator,
+    /// The resources that users define.
+    pub(crate) extensions: Extensions,
 }
 
 /// Starts the registries of all built-in resources. Their caches load in the background.
@@ -52,6 +55,7 @@ pub(crate) async fn start(
     store: &Arc<dyn Storage>,
     settings: &Settings,
     tokens: TokenIssuer,
+    instance: String,
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
@@ -59,7 +63,9 @@ pub(crate) async fn start(
     let admission = Chain::new(vec![Arc::new(lifecycle), Arc::new(DeviceAdminAccess::new(namespaces))]);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
-    let resources = trireme_kinds::resources(&kind_settings);
+    let resources = defined(trireme_kinds::resources(&kind_settings));
+    let mut parts = resources.iter().flat_map(|definition| &definition.subresources);
+    let scale = parts.find(|part| &*part.name == "scale").cloned();
     let director = Registries {
         system: system.clone(),
         store: Arc::clone(store),
@@ -74,11 +80,33 @@ pub(crate) async fn start(
     }
     .start(resources.into_iter().map(Arc::<ResourceDefinition>::new).collect())
     .await?;
+    let announced = AnnouncedDefinitions::new(Arc::clone(store), &settings.store.prefix);
+    let extension_settings = ExtensionSettings {
+        storage_root: settings.store.prefix.clone(),
+        scale: scale.ok_or(ResourcesError::NotServed("scales"))?,
+        announcement: settings.may_have_other_replicas().then_some((announced, instance)),
+    };
+    let definitions = registry(&director, trireme_extensions::GROUP, trireme_extensions::PLURAL)?;
+    let extensions = Extensions::start(system, &director, definitions, extension_settings);
     Ok(Served {
+        extensions: extensions.ok_or(ResourcesError::NotServed(trireme_extensions::PLURAL))?,
         director,
         addresses: kind_settings.addresses,
         ports: kind_settings.ports,
     })
+}
+
+/// The built-in resources, with the behaviour that rooms of their own bring.
+fn defined(resources: Vec<ResourceDefinition>) -> Vec<ResourceDefinition> {
+    let is_definition = |definition: &ResourceDefinition| {
+        *definition.resource.group == *trireme_extensions::GROUP
+            && *definition.resource.resource == *trireme_extensions::PLURAL
+    };
+    let define = |definition| match is_definition(&definition) {
+        true => trireme_extensions::define(definition),
+        false => definition,
+    };
+    resources.into_iter().map(define).collect()
 }
 
 /// Serves the resources that nobody stores: who answers for each is in `handlers`.

@@ -9,7 +9,7 @@ use trireme_auth::{IssuerDocuments, KEYS_PATH, ServiceAccountTokens, TokenKeyErr
 use trireme_kinds::TokenIssuer;
 use trireme_registry::DirectorHandle;
 
-use crate::app::{BuildError, read_file};
+use crate::build_error::{BuildError, read_file};
 use crate::pki::{self, Pki};
 use crate::settings::Settings;
 

@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Column, Converter, OpenApiFragment, ResourceDefinition, SchemaSource, ServedVersion, Strategy};
 
-/// How many objects each call of the converter had. What is called `spec` elsewhere is `oldSpec` in `v1alpha1`.
+/// The number of objects in each call of the converter. The field `spec` is called `oldSpec` in `v1alpha1`.
 #[derive(Clone, Default)]
 pub(super) struct Converted(Arc<Mutex<Vec<usize>>>);
 
@@ -129,10 +129,6 @@ pub(super) fn definition(
     converter: &Converted,
 ) -> Arc<ResourceDefinition> {
     let (types, type_id) = types();
-    let versions = versions.iter().map(|version| {
-        let type_name = format!("com.example.{version}.Widget");
-        ServedVersion::new(GroupVersion::new("example.com", version), type_id, type_name)
-    });
     let name = GroupResource {
         group: "example.com".into(),
         resource: "widgets".into(),
@@ -141,11 +137,19 @@ pub(super) fn definition(
     let own = columns
         .iter()
         .map(|field| column(&capital(field), format!("/spec/{field}")));
-    let columns = std::iter::once(column("Name", "/metadata/name".to_owned())).chain(own);
+    let columns: Arc<[Column]> = std::iter::once(column("Name", "/metadata/name".to_owned()))
+        .chain(own)
+        .collect();
+    let versions = versions.iter().map(|version| {
+        let type_name = format!("com.example.{version}.Widget");
+        ServedVersion {
+            columns: columns.clone(),
+            ..ServedVersion::new(GroupVersion::new("example.com", version), type_id, type_name)
+        }
+    });
     let prefix = "/registry/example.com/widgets";
     Arc::new(ResourceDefinition {
         converter: Some(Arc::new(converter.clone())),
-        columns: columns.collect(),
         openapi: OpenApiFragment::new(Arc::new(schemas)),
         ..ResourceDefinition::new(name, "Widget", prefix, versions.collect(), types, Arc::new(Plain))
     })

@@ -1,4 +1,4 @@
-//! What a client sees of the filters, with a tiny application behind them.
+//! The filters as a client sees them, with a tiny application behind them.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ struct Fixture {
     clock: ManualClock,
 }
 
-/// What a client sees of an answer.
+/// An answer as a client sees it.
 struct Seen {
     code: u16,
     headers: HashMap<String, String>,
@@ -161,7 +161,7 @@ async fn only_the_public_paths_answer_without_credentials() {
     }
 }
 
-/// What was offered to show who asks is never taken for nothing.
+/// Credentials that were offered are never taken for nothing.
 #[actix_web::test]
 async fn credentials_of_no_known_kind_are_refused() {
     for header in ["", "Bearer", "Basic YTpi", "Token admin"] {

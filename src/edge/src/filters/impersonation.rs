@@ -7,11 +7,11 @@ use trireme_machinery::ApiError;
 
 use crate::{
     exchange::{Exchange, header_text},
-    routes::not_implemented,
     state::ChainState,
+    status::not_implemented,
 };
 
-/// What all headers of impersonation begin with.
+/// The common start of all headers of impersonation.
 const PREFIX: &str = "impersonate-";
 const USER: HeaderName = HeaderName::from_static("impersonate-user");
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";

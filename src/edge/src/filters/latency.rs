@@ -20,7 +20,7 @@ use trireme_registry::trace::TraceStep;
 use super::{access_log, slow_request};
 use trireme_http::server::Upgrade;
 
-use crate::{exchange::Exchange, metrics, spans, state::ChainState};
+use crate::{exchange::Exchange, metrics, request_span, state::ChainState};
 
 /// A request under way; reported when it is dropped.
 struct Observation {
@@ -54,7 +54,7 @@ impl Drop for Observation {
         self.exchange.trace.pass_at(self.last_step, took);
         metrics::record(&self.exchange, self.status, self.bytes, took);
         access_log::log(&self.exchange, self.status, self.bytes, took);
-        spans::end(&self.exchange, self.status, self.bytes, took);
+        request_span::end(&self.exchange, self.status, self.bytes, took);
         if self.slow_request.is_some_and(|threshold| took >= threshold) && !self.exchange.info.is_long_running() {
             slow_request::tell(&self.exchange, self.status, self.bytes, took);
         }

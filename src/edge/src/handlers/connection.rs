@@ -6,7 +6,10 @@ use actix_web::HttpResponse;
 use trireme_registry::subresource::{ConnectCall, Destination, SubresourceRole};
 
 use super::Call;
-use crate::{respond::Answered, routes::not_implemented, status};
+use crate::{
+    respond::Answered,
+    status::{self, not_implemented},
+};
 
 /// Finds out whom the request is for. Nobody can be asked yet, so that is where it ends.
 pub(crate) async fn handle(call: &Call, name: &str) -> Answered {

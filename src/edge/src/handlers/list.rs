@@ -29,7 +29,7 @@ use crate::{
     views::{IncludeObject, Tables, partial, stored},
 };
 
-/// How much of a list is put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
+/// Bytes of a list that are put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
 /// does not count, small enough that thousands of slow readers do not add up.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -48,7 +48,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     Ok(compress::large(&call.http, shape.page(call, page)))
 }
 
-/// How the client wants a list.
+/// The form in which the client wants a list.
 pub(super) struct Shape {
     pub(super) accept: Accept<View>,
     pub(super) include: IncludeObject,
@@ -100,6 +100,15 @@ fn list_metadata(page: &ListPage) -> Object {
     metadata
 }
 
+/// The metadata of a whole list; one of custom resources always has a token.
+fn shown_metadata(info: &ResourceDefinition, page: &ListPage) -> Object {
+    let mut metadata = list_metadata(page);
+    if info.is_custom {
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
+    metadata
+}
+
 fn metadata_list(call: &Call, version: MetaVersion, page: &ListPage) -> Value {
     let info = call.route.registry.info();
     let object = |item: &Arc<Item>| partial(info, &stored(info, item), version);
@@ -117,7 +126,7 @@ fn whole(call: &Call, page: &ListPage) -> Value {
     let info = call.route.registry.info();
     let object = |item: &Arc<Item>| {
         let mut object = versions::object_value(info, item, call.route.version);
-        if let Some(fields) = object.as_object_mut() {
+        if let Some(fields) = object.as_object_mut().filter(|_| !info.is_custom) {
             fields.remove("apiVersion");
             fields.remove("kind");
         }
@@ -127,7 +136,7 @@ fn whole(call: &Call, page: &ListPage) -> Value {
     json!({
         "kind": &*info.list_kind,
         "apiVersion": api_version(info, call.route.version),
-        "metadata": list_metadata(page),
+        "metadata": shown_metadata(info, page),
         "items": items,
     })
 }
@@ -177,7 +186,7 @@ impl ListBody {
     fn new(info: Arc<ResourceDefinition>, version: usize, page: ListPage) -> Self {
         let kind = Value::from(&*info.list_kind);
         let api_version = Value::from(api_version(&info, version));
-        let metadata = Value::Object(list_metadata(&page));
+        let metadata = Value::Object(shown_metadata(&info, &page));
         Self {
             head: format!(r#"{{"kind":{kind},"apiVersion":{api_version},"metadata":{metadata},"items":["#).into(),
             info,

@@ -2,18 +2,23 @@
 
 use actix_web::{http::StatusCode, web};
 use trireme_machinery::{ApiError, Reason};
-use trireme_registry::request::PatchRequest;
+use trireme_registry::request::{PatchKind, PatchRequest};
 
 use super::{Call, object::Shape};
 use crate::{
-    negotiation::{PatchType, patch_type},
+    negotiation::{self, PatchType, patch_type},
     options::{self, Write},
     respond::Answered,
 };
 
 /// Applies a patch.
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
-    let patch_type = patch_type(call.content_type().as_deref())?;
+    let patch_type = match patch_type(call.content_type().as_deref()) {
+        Ok(PatchType::Patch(PatchKind::StrategicMerge)) | Err(_) if call.route.registry.info().is_custom => {
+            return Err(negotiation::no_such_custom_patch());
+        }
+        other => other?,
+    };
     let shape = Shape::negotiate(&call.exchange)?;
     let patch = call.bytes(payload).await?;
     let kind = match patch_type {

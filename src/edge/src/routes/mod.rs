@@ -13,7 +13,6 @@ mod plain;
 mod pprof;
 mod replicas;
 mod resources;
-mod slis;
 
 use std::rc::Rc;
 
@@ -23,8 +22,6 @@ use actix_web::{
     web::{self, ServiceConfig},
 };
 use trireme_machinery::ApiError;
-
-pub(crate) use resources::not_implemented;
 
 use crate::{
     exchange::{Current, Exchange},
@@ -65,7 +62,7 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
             issuer::keys,
         ))
         .service(read_only(web::resource("/metrics"), plain::metrics))
-        .service(read_only(web::resource("/metrics/slis"), slis::show))
+        .service(read_only(web::resource("/metrics/slis"), health::slis))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
         .service(
             web::resource("/debug/replicas")

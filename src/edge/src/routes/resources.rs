@@ -1,7 +1,7 @@
 //! Paths of objects: finds the resource, holds the request against what the resource can do, and calls the verb.
 
 use actix_web::{HttpRequest, HttpResponse, http::Method, web};
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::ApiError;
 use trireme_registry::{
     Backend, ResourceDefinition, Route, SubresourceDefinition, SubresourceKind, Verb, Verbs, request::Subresource,
     subresource::SubresourceRole,
@@ -14,6 +14,7 @@ use crate::{
     request_info::is_segment,
     respond::{self, Answered},
     status,
+    status::not_implemented,
 };
 
 /// Everything below `/api/{version}/` and `/apis/{group}/{version}/`.
@@ -149,7 +150,10 @@ fn subresource<'d>(
     if name.is_empty() {
         return Ok(None);
     }
-    let known = definition.subresource(name).ok_or_else(status::resource_not_found)?;
+    let known = definition.subresource(name).ok_or_else(|| match definition.is_custom {
+        true => ApiError::not_found(&definition.resource, exchange.info.path_name()),
+        false => status::resource_not_found(),
+    })?;
     Ok(Some((known, known.role)))
 }
 
@@ -175,11 +179,6 @@ fn check_subresource_verb(exchange: &Exchange, part: &SubresourceDefinition) -> 
         Some(_) => Ok(()),
         None => Err(ApiError::method_not_allowed()),
     }
-}
-
-pub(crate) fn not_implemented(what: &str) -> ApiError {
-    let text = format!("{what} is not implemented by this server yet");
-    ApiError::new(Reason::NotImplemented, text)
 }
 
 fn check_verb(exchange: &Exchange, verbs: Verbs, action: Verb) -> Result<(), ApiError> {

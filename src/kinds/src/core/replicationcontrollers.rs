@@ -43,9 +43,9 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
             wide(column("Selector", "string", documented(SPEC, "selector"), selector)),
         ])
         .scale(ScalePaths {
-            spec_replicas: "spec.replicas",
-            status_replicas: "status.replicas",
-            selector: "spec.selector",
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: Some("spec.selector".into()),
         })
 }
 

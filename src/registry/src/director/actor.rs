@@ -185,6 +185,16 @@ fn keeps_items(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
         && (before.stored().group_version == now.stored().group_version
             || before.converter.is_some() && now.converter.is_some())
         && before.selectable.is_same_layout(&now.selectable)
+        && restores_alike(before, now)
+}
+
+/// Reports whether objects that were stored under other schemas show alike.
+fn restores_alike(before: &ResourceDefinition, now: &ResourceDefinition) -> bool {
+    let fingerprint = |definition: &ResourceDefinition| {
+        let schema = definition.stored().schema.as_ref();
+        schema.map(|schema| schema.fingerprint().to_owned())
+    };
+    fingerprint(before) == fingerprint(now)
 }
 
 /// Has the caches of these resources filled by their definitions.

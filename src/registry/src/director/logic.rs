@@ -12,7 +12,10 @@ use super::{
     virtual_resource::{ProxyBackend, VirtualResource},
 };
 use crate::{
-    definition::ResourceDefinition, documents::Documents, known_kinds::KnownKinds, openapi_fragment::NoSchemas,
+    definition::{ResourceDefinition, ServedVersion},
+    documents::Documents,
+    known_kinds::KnownKinds,
+    openapi_fragment::NoSchemas,
     registry::RegistryHandle,
 };
 
@@ -42,7 +45,7 @@ pub struct ServedResource<'s> {
     pub definition: &'s Arc<ResourceDefinition>,
     /// The version: an index into its `versions`.
     pub version: usize,
-    /// What answers.
+    /// The backend that answers.
     pub backend: &'s Backend,
 }
 
@@ -183,7 +186,8 @@ fn routes(installed: &BTreeMap<GroupResource, Arc<Installed>>) -> HashMap<Arc<st
     for one in installed.values() {
         let definition = &one.definition;
         let of_plural = routes.entry(definition.resource.resource.clone()).or_default();
-        for (version, served) in definition.versions.iter().enumerate() {
+        let served = |(_, version): &(usize, &ServedVersion)| version.is_served;
+        for (version, served) in definition.versions.iter().enumerate().filter(served) {
             of_plural.push(RouteEntry {
                 group_version: served.group_version.clone(),
                 installed: one.clone(),

@@ -10,6 +10,17 @@ use trireme_machinery::{GroupVersion, Object};
 use super::{Document, Documents, GroupEntry, VersionEntry, VersionedResource};
 use crate::definition::{ResourceDefinition, SubresourceDefinition};
 
+const CUSTOM_VERBS: [&str; 8] = [
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+];
+
 /// The documents of all groups that have been rendered.
 #[derive(Default)]
 pub(super) struct Rendered {
@@ -134,7 +145,7 @@ fn rows(resource: &VersionedResource) -> Vec<Value> {
         "singularName": &*definition.singular,
         "namespaced": definition.namespaced,
         "kind": &*definition.kind,
-        "verbs": definition.verbs.names(),
+        "verbs": verbs(definition),
     });
     add_names(&mut row, definition);
     if !definition.storage_prefix.is_empty() {
@@ -145,6 +156,16 @@ fn rows(resource: &VersionedResource) -> Vec<Value> {
     std::iter::once(row)
         .chain(subresources.map(|subresource| subresource_row(definition, subresource)))
         .collect()
+}
+
+/// The verbs of a resource; kube-apiserver has an order of its own for those of custom resources.
+fn verbs(definition: &ResourceDefinition) -> Vec<&'static str> {
+    let mut names = definition.verbs.names();
+    if definition.is_custom {
+        let place = |name: &str| CUSTOM_VERBS.iter().position(|verb| *verb == name);
+        names.sort_by_key(|name| place(name));
+    }
+    names
 }
 
 fn add_names(row: &mut Value, definition: &ResourceDefinition) {
@@ -185,7 +206,7 @@ fn aggregated_resource(resource: &VersionedResource) -> Value {
         "responseKind": response_kind(&definition.kind, None),
         "scope": if definition.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": &*definition.singular,
-        "verbs": definition.verbs.names(),
+        "verbs": verbs(definition),
     });
     add_names(&mut entry, definition);
     if !definition.subresources.is_empty() {

@@ -81,7 +81,8 @@ impl Documents {
     ) -> Self {
         let mut resources: BTreeMap<GroupVersion, Vec<VersionedResource>> = BTreeMap::new();
         for definition in &definitions {
-            for (version, served) in definition.versions.iter().enumerate() {
+            let served = |(_, version): &(usize, &ServedVersion)| version.is_served;
+            for (version, served) in definition.versions.iter().enumerate().filter(served) {
                 let of_version = resources.entry(served.group_version.clone()).or_default();
                 of_version.push(VersionedResource {
                     definition: definition.clone(),

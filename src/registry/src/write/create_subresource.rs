@@ -35,6 +35,7 @@ impl Writer {
         let decoder = BodyDecoder {
             types: &self.info.types,
             type_id,
+            schema: None,
             kind: of.kind.clone(),
             also: &of.also,
             known_kinds: self.known_kinds.load_full(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
+    field::{Error, Path},
     go_text::kind_name,
     json, protobuf,
     schema::{self, TypeId, TypeTable},
@@ -12,6 +13,7 @@ use trireme_machinery::{
 };
 
 use crate::{
+    definition::ObjectSchema,
     known_kinds::KnownKinds,
     request::{Body, BodyFormat, FieldValidation},
 };
@@ -20,8 +22,10 @@ use crate::{
 pub(crate) struct BodyDecoder<'a> {
     pub(crate) types: &'a TypeTable,
     pub(crate) type_id: TypeId,
+    /// In place of the type, for custom resources.
+    pub(crate) schema: Option<&'a dyn ObjectSchema>,
     pub(crate) kind: GroupVersionKind,
-    /// What is taken for it.
+    /// Kinds that are taken for it.
     pub(crate) also: &'a [GroupVersionKind],
     pub(crate) known_kinds: Arc<KnownKinds>,
 }
@@ -42,12 +46,12 @@ struct Parsed {
 enum Duplicates {
     /// Their paths.
     Json(Vec<String>),
-    /// What is said of each.
+    /// The message of each.
     Yaml(Vec<String>),
 }
 
 impl Duplicates {
-    /// What a warning each says of these and of unknown fields.
+    /// The warnings for these and for unknown fields, one each.
     fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         match self {
             Self::Json(duplicates) => texts(&json::strict_errors(document, duplicates, unknown)),
@@ -62,7 +66,7 @@ impl Duplicates {
         }
     }
 
-    /// What the one error of strict mode lists.
+    /// The list in the one error of strict mode.
     fn faults(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         let together = match self {
             Self::Yaml(said) if !said.is_empty() => {
@@ -93,10 +97,13 @@ impl BodyDecoder<'_> {
             .map_err(|why| self.unrecognized(&why, &body.bytes))?;
         let given = self.taken_for(given);
         self.check_version(&given)?;
-        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        self.check_kind(&given, &value)?;
         set_kind(&mut value, &self.kind);
-        let checked =
-            schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
+        let checked = match self.schema {
+            Some(schema) => schema.decode(value),
+            None => schema::decode(self.types, self.type_id, value),
+        };
+        let checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
         match validation {
             FieldValidation::Ignore => Ok(Decoded {
                 object: checked.value,
@@ -132,7 +139,7 @@ impl BodyDecoder<'_> {
             .with_kind(kind.unwrap_or(&self.kind.kind));
         let given = self.taken_for(given);
         self.check_version(&given)?;
-        self.check_kind(&given).map_err(|why| self.unfit(&given, &why))?;
+        self.check_kind(&given, &Value::Null)?;
         let mut value = protobuf::decode(self.types, self.type_id, envelope.raw)
             .map_err(|error| self.unfit(&given, &error.to_string()))?;
         set_kind(&mut value, &self.kind);
@@ -182,7 +189,12 @@ impl BodyDecoder<'_> {
 
     /// A kind that is known by this name in another version can be read, but not here.
     fn check_version(&self, given: &GroupVersionKind) -> Result<(), ApiError> {
-        if *given == self.kind || given.kind != self.kind.kind || !self.known_kinds.contains(given) {
+        let is_other = if self.schema.is_some() {
+            given.group_version() != self.kind.group_version()
+        } else {
+            *given != self.kind && given.kind == self.kind.kind && self.known_kinds.contains(given)
+        };
+        if !is_other {
             return Ok(());
         }
         Err(ApiError::bad_request(format!(
@@ -192,8 +204,11 @@ impl BodyDecoder<'_> {
         )))
     }
 
-    fn check_kind(&self, given: &GroupVersionKind) -> Result<(), String> {
-        check_kind(given, &self.kind, &self.known_kinds)
+    fn check_kind(&self, given: &GroupVersionKind, value: &Value) -> Result<(), ApiError> {
+        if self.schema.is_some() {
+            return check_custom_kind(given, &self.kind, value);
+        }
+        check_kind(given, &self.kind, &self.known_kinds).map_err(|why| self.unfit(given, &why))
     }
 
     /// The error of a body that cannot be what it was sent as.
@@ -213,7 +228,26 @@ impl BodyDecoder<'_> {
     }
 }
 
-/// Whether an object that says it is of kind `given` can be had as one of kind `wanted`.
+/// Refuses a custom resource that says it is of another kind, as its validation does.
+pub(super) fn check_custom_kind(
+    given: &GroupVersionKind,
+    wanted: &GroupVersionKind,
+    value: &Value,
+) -> Result<(), ApiError> {
+    if given.kind == wanted.kind {
+        return Ok(());
+    }
+    let detail = format!("must be {}", wanted.kind);
+    let errors = vec![Error::invalid_str(&Path::new("kind"), &given.kind, &detail)];
+    let name = value.pointer("/metadata/name").and_then(Value::as_str);
+    Err(ApiError::invalid(
+        &given.group_kind(),
+        name.unwrap_or_default(),
+        &errors,
+    ))
+}
+
+/// Reports whether an object that says it is of kind `given` can be had as one of kind `wanted`.
 pub(super) fn check_kind(
     given: &GroupVersionKind,
     wanted: &GroupVersionKind,

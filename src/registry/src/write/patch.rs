@@ -18,7 +18,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::{check_kind, set_kind},
+    decode::{check_custom_kind, check_kind, set_kind},
     metadata,
     scale::{self, ThroughScale},
     update::{Desired, Update},
@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     admission::{Operation, WriteRecord, WriteRequest},
+    definition::ObjectSchema,
     known_kinds::KnownKinds,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource},
     trace::TraceStep,
@@ -44,6 +45,8 @@ pub(crate) enum Patch {
 pub(crate) struct Patched {
     pub(crate) types: Arc<TypeTable>,
     pub(crate) type_id: TypeId,
+    /// In place of the type, for custom resources.
+    pub(crate) schema: Option<Arc<dyn ObjectSchema>>,
     pub(crate) kind: GroupVersionKind,
 }
 
@@ -99,7 +102,12 @@ impl Patcher {
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
     pub(crate) fn apply(&self, mut object: Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
-        let Patched { types, type_id, kind } = &self.patched;
+        let Patched {
+            types,
+            type_id,
+            schema: own_schema,
+            kind,
+        } = &self.patched;
         match &self.patch {
             Patch::Json(operations) => object = operations.apply(object)?,
             Patch::Merge(document) => patch::merge_patch(&mut object, document.clone()),
@@ -109,11 +117,17 @@ impl Patcher {
         }
         let shown = self.shown(&object);
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
-        if !matches!(self.patch, Patch::Strategic(_)) {
+        if own_schema.is_some() {
+            check_custom_kind(&given_kind(&object, kind), kind, &object)?;
+        } else if !matches!(self.patch, Patch::Strategic(_)) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
-        let checked = schema::decode(types, *type_id, object).map_err(|fault| {
+        let checked = match own_schema {
+            Some(own_schema) => own_schema.decode(object),
+            None => schema::decode(types, *type_id, object),
+        };
+        let checked = checked.map_err(|fault| {
             let is_strategic = matches!(self.patch, Patch::Strategic(_));
             let why = if is_strategic {
                 fault.restored()
@@ -135,7 +149,7 @@ impl Patcher {
         }
     }
 
-    /// What an error shows: the patch itself if it is a strategic one, else the patched object.
+    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
     fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
         let shown = match &self.patch {
             Patch::Strategic(document) => (document.clone(), true),
@@ -180,9 +194,11 @@ impl Writer {
         let patched = if through_scale {
             scale::patched(&self.info.types)?
         } else {
+            let version = self.version(&request.target)?;
             Patched {
                 types: self.info.types.clone(),
-                type_id: self.version(&request.target)?.type_id,
+                type_id: version.type_id,
+                schema: version.schema.clone(),
                 kind: request.kind.clone(),
             }
         };

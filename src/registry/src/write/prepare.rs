@@ -110,7 +110,12 @@ impl Writer {
 
     fn validate_metadata(&self, object: &Value) -> ErrorList {
         let (namespaced, name_check) = (self.info.namespaced, self.info.strategy.name_check());
-        meta::validate_builtin_object_meta(metadata::view(object), namespaced, name_check, &Path::new("metadata"))
+        let validate = if self.info.is_custom {
+            meta::validate_object_meta
+        } else {
+            meta::validate_builtin_object_meta
+        };
+        validate(metadata::view(object), namespaced, name_check, &Path::new("metadata"))
     }
 
     /// Kubernetes holds metadata against the rules of all objects and then against those of the kind, which repeat
@@ -120,6 +125,10 @@ impl Writer {
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
         errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
+        if self.info.is_custom {
+            errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
+            return errors;
+        }
         if subresource != Subresource::None || self.info.strategy.repeats_metadata_checks() {
             errors.extend(meta::validate_builtin_object_meta_update(new_view, old_view, &path));
         }

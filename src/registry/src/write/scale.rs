@@ -37,6 +37,7 @@ pub(super) fn patched(types: &Arc<TypeTable>) -> Result<Patched, ApiError> {
     Ok(Patched {
         types: types.clone(),
         type_id,
+        schema: None,
         kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
     })
 }
@@ -51,11 +52,12 @@ pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) 
         metadata::set_or_remove(&mut metadata, name, value);
     }
     let mut spec = trireme_machinery::Object::new();
-    if replicas(paths.spec_replicas) != 0 {
-        spec.insert("replicas".into(), replicas(paths.spec_replicas).into());
+    if replicas(&paths.spec_replicas) != 0 {
+        spec.insert("replicas".into(), replicas(&paths.spec_replicas).into());
     }
-    let mut status = json!({ "replicas": replicas(paths.status_replicas) });
-    let selector = at(paths.selector)
+    let mut status = json!({ "replicas": replicas(&paths.status_replicas) });
+    let selector = paths.selector.as_deref().and_then(at);
+    let selector = selector
         .map(|selector| selector_text(info, selector))
         .unwrap_or_default();
     if let Some(fields) = status.as_object_mut().filter(|_| !selector.is_empty()) {
@@ -64,8 +66,11 @@ pub(super) fn of(info: &ResourceDefinition, paths: &ScalePaths, object: &Value) 
     json!({ "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": spec, "status": status })
 }
 
-/// A label selector as text. Replication controllers have a plain map of labels instead.
+/// A label selector as text. Replication controllers have a plain map of labels instead, custom resources the text.
 fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
+    if info.is_custom {
+        return selector.as_str().unwrap_or_default().to_owned();
+    }
     let wrapped = (&*info.resource.resource == "replicationcontrollers").then(|| json!({ "matchLabels": selector }));
     let fields = wrapped.as_ref().unwrap_or(selector).as_object();
     compile_label_selector(fields)
@@ -84,7 +89,20 @@ impl Writer {
     /// GET of a scale.
     pub(crate) async fn scale(&self, request: GetRequest) -> Result<Value, ApiError> {
         let item = self.reader.get(request).await?;
-        self.scale_of(&versions::stored_value(&self.info, &item).await?)
+        let object = versions::stored_value(&self.info, &item).await?;
+        self.check_replicas(&object)?;
+        self.scale_of(&object)
+    }
+
+    /// A custom resource may lack the number of replicas; kinds of Kubernetes have a default for it.
+    fn check_replicas(&self, object: &Value) -> Result<(), ApiError> {
+        let path = &self.scale_paths()?.spec_replicas;
+        if !self.info.is_custom || schema::get_path(object, path).is_some() {
+            return Ok(());
+        }
+        Err(ApiError::internal(format!(
+            "the spec replicas field \".{path}\" does not exist"
+        )))
     }
 
     /// The scale of an object.
@@ -94,12 +112,15 @@ impl Writer {
 
     /// Decodes a PUT of a scale.
     pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<Update, ApiError> {
-        let Patched { types, type_id, kind } = patched(&self.info.types)?;
+        let Patched {
+            types, type_id, kind, ..
+        } = patched(&self.info.types)?;
         let decoder = BodyDecoder {
             types: &types,
             type_id,
             kind,
             also: &[],
+            schema: None,
             known_kinds: self.known_kinds.load_full(),
         };
         let decoded = decoder.decode(body, request.options.field_validation)?;
@@ -146,14 +167,23 @@ impl ThroughScale {
         let target = &request.target;
         metadata::check_name(&scale, &target.name)?;
         writer.check_uid(target, &current.item.uid, &scale)?;
-        let replicas = validate_replicas(&scale, &target.name)?;
+        let replicas = if writer.info.is_custom {
+            // The kind's own check names its own path.
+            replicas_of(&scale)
+        } else {
+            validate_replicas(&scale, &target.name)?
+        };
         let mut object = Value::clone(&current.object);
         let fields = metadata::of(&mut object);
         for name in ["uid", "resourceVersion"] {
             let given = metadata::text(&scale, name);
+            // A scale without one is of whatever version, also where objects may not be.
+            if given.is_empty() && writer.info.is_custom {
+                continue;
+            }
             metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
         }
-        schema::set_path(&mut object, writer.scale_paths()?.spec_replicas, replicas.into());
+        schema::set_path(&mut object, &writer.scale_paths()?.spec_replicas, replicas.into());
         Ok(object)
     }
 }
@@ -177,8 +207,12 @@ impl Desired for ThroughScale {
     }
 }
 
+fn replicas_of(scale: &Value) -> i64 {
+    scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0)
+}
+
 fn validate_replicas(scale: &Value, name: &str) -> Result<i64, ApiError> {
-    let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let replicas = replicas_of(scale);
     if replicas >= 0 {
         return Ok(replicas);
     }

@@ -24,10 +24,11 @@ use crate::{
 
 impl Writer {
     /// The decoder of bodies in a version of this resource.
-    fn decoder(&self, version: &ServedVersion) -> BodyDecoder<'_> {
+    fn decoder<'a>(&'a self, version: &'a ServedVersion) -> BodyDecoder<'a> {
         BodyDecoder {
             types: &self.info.types,
             type_id: version.type_id,
+            schema: version.schema.as_deref(),
             kind: self.info.kind_in(version),
             also: &[],
             known_kinds: self.known_kinds.load_full(),
@@ -48,7 +49,10 @@ impl Writer {
     /// Stages *default* and *convert*: the defaults of the requested version, then the object in the stored one.
     pub(super) async fn default_and_convert(&self, request: &WriteRequest, object: &mut Value) -> Result<(), ApiError> {
         let version = self.version(&request.target)?;
-        schema::apply_defaults(&self.info.types, version.type_id, object);
+        match &version.schema {
+            Some(schema) => schema.apply_defaults(object),
+            None => schema::apply_defaults(&self.info.types, version.type_id, object),
+        }
         versions::to_stored_version(&self.info, version, object).await?;
         self.info.strategy.default(object);
         Ok(())

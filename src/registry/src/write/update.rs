@@ -21,7 +21,7 @@ use crate::{
     versions,
 };
 
-/// How often an object that comes and goes under a PUT is tried.
+/// The number of times that an object that comes and goes under a PUT is tried.
 const CREATE_ROUNDS: usize = 8;
 
 /// The first stage of a change: what the client wants the object to be.

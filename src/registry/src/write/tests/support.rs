@@ -93,7 +93,7 @@ static TYPES: LazyLock<(Arc<TypeTable>, TypeId)> = LazyLock::new(|| {
     (Arc::new(types), id)
 });
 
-/// What a test may choose of a kind.
+/// Properties of a kind that a test may choose.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     /// The grace period of a delete that asks for none.
@@ -157,9 +157,9 @@ pub(super) fn things(rules: Rules, side_effects: Option<Arc<dyn SideEffects>>) -
     let version = ServedVersion::new(GroupVersion::new("example.com", "v1"), TYPES.1, "test.Thing");
     ResourceDefinition {
         scale: Some(ScalePaths {
-            spec_replicas: "spec.replicas",
-            status_replicas: "status.replicas",
-            selector: "spec.selector",
+            spec_replicas: "spec.replicas".into(),
+            status_replicas: "status.replicas".into(),
+            selector: Some("spec.selector".into()),
         }),
         side_effects,
         ..ResourceDefinition::new(
@@ -249,7 +249,7 @@ impl Bench {
             .await
     }
 
-    /// What a client that asks now is told.
+    /// The object that a client reads now.
     pub(super) async fn now(&self, name: &str) -> Option<Value> {
         match self.registry.get(get(&format!("ns/{name}"))).await {
             Ok(item) => Some(tree(&item)),

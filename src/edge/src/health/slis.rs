@@ -1,4 +1,4 @@
-//! `/metrics/slis`: how each health check went, last and so far, for those who reckon how available the server is.
+//! The results of health checks, last and so far, which `/metrics/slis` shows to those who reckon how available the server is.
 //!
 //! They are scraped far more often than other metrics, so they come alone. What a probe of a single check finds does not
 //! count, nor does a check that a probe leaves out.
@@ -8,10 +8,6 @@ use std::{
     fmt::Write as _,
     sync::{Mutex, MutexGuard, PoisonError},
 };
-
-use actix_web::{HttpResponse, http::StatusCode, http::header};
-
-use crate::api::Shared;
 
 /// The results of checks, by name and endpoint.
 #[derive(Debug, Default)]
@@ -41,7 +37,7 @@ impl Slis {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         let all = self.all();
         let mut text = String::from(concat!(
             "# HELP kubernetes_healthcheck [STABLE] This metric records the result of a single healthcheck.\n",
@@ -69,13 +65,6 @@ impl Slis {
         }
         text
     }
-}
-
-/// `/metrics/slis`
-pub(super) async fn show(api: Shared) -> HttpResponse {
-    HttpResponse::build(StatusCode::OK)
-        .insert_header((header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"))
-        .body(api.health.slis().render())
 }
 
 #[cfg(test)]

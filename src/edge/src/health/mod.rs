@@ -1,0 +1,211 @@
+//! The health checks of a server: who is asked, and what the reports of the probes say.
+
+mod slis;
+
+use std::{fmt::Write, sync::Arc};
+
+use slis::Slis;
+
+/// The endpoints that a check belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probes {
+    /// All three.
+    All,
+    /// `/readyz` alone: the server lives but is not to get requests.
+    ReadyOnly,
+    /// `/healthz` and `/readyz`.
+    NotLive,
+}
+
+type Run = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// One check.
+#[derive(Clone)]
+pub(crate) struct Check {
+    /// Its name in reports and paths.
+    pub(crate) name: String,
+    probes: Probes,
+    run: Run,
+}
+
+impl Check {
+    /// Looks now.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        (self.run)()
+    }
+}
+
+/// A line in the report of `/readyz` that passes no judgement.
+#[derive(Clone)]
+struct Notice {
+    name: String,
+    tell: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+/// The checks of a server. They read published state and never wait.
+#[derive(Clone)]
+pub struct Health {
+    checks: Vec<Check>,
+    notices: Vec<Notice>,
+    slis: Arc<Slis>,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Health {
+    /// The check that answering itself is.
+    pub fn new() -> Self {
+        let nothing = Self {
+            checks: Vec::new(),
+            notices: Vec::new(),
+            slis: Arc::default(),
+        };
+        nothing.check("ping", Probes::All, || Ok(()))
+    }
+
+    /// The results of each check in its reports.
+    pub(crate) fn slis(&self) -> &Slis {
+        &self.slis
+    }
+
+    /// Adds a check; it says what is wrong.
+    #[must_use]
+    pub fn check(
+        mut self,
+        name: impl Into<String>,
+        probes: Probes,
+        run: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.checks.push(Check {
+            name: name.into(),
+            probes,
+            run: Arc::new(run),
+        });
+        self
+    }
+
+    /// Adds a line to the reports of `/readyz` that fails nothing.
+    #[must_use]
+    pub fn readyz_notice(mut self, name: impl Into<String>, tell: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.notices.push(Notice {
+            name: name.into(),
+            tell: Arc::new(tell),
+        });
+        self
+    }
+
+    /// The checks of an endpoint.
+    pub(crate) fn of(&self, probe: &str) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(move |check| match check.probes {
+            Probes::All => true,
+            Probes::ReadyOnly => probe == "readyz",
+            Probes::NotLive => probe != "livez",
+        })
+    }
+
+    /// Runs a check for a report, and counts and logs what it finds.
+    fn passes(&self, check: &Check, probe: &str) -> bool {
+        let (name, result) = (&check.name, check.run());
+        self.slis.observe(name, probe, result.is_ok());
+        if let Err(why) = &result {
+            tracing::warn!(probe, check = %name, %why, "health check failed");
+        }
+        result.is_ok()
+    }
+
+    /// Runs all checks of an endpoint: whether it is well, and the report.
+    pub(crate) fn report(&self, probe: &str, excluded: &[&str]) -> (bool, String) {
+        let mut report = String::new();
+        let mut failed = Vec::new();
+        for check in self.of(probe) {
+            let name = &check.name;
+            let line = if excluded.contains(&name.as_str()) {
+                format!("[+]{name} excluded: ok\n")
+            } else if self.passes(check, probe) {
+                format!("[+]{name} ok\n")
+            } else {
+                failed.push(name.as_str());
+                format!("[-]{name} failed: reason withheld\n")
+            };
+            report.push_str(&line);
+        }
+        for notice in self.notices.iter().filter(|_| probe == "readyz") {
+            // Writing to a string does not fail.
+            let _ = writeln!(report, "[i]{}: {}", notice.name, (notice.tell)());
+        }
+        let unknown: Vec<String> = excluded
+            .iter()
+            .filter(|name| !self.of(probe).any(|check| check.name == **name))
+            .map(|name| trireme_machinery::go_text::quote(name))
+            .collect();
+        if !unknown.is_empty() {
+            let names = unknown.join(",");
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                report,
+                "warn: some health checks cannot be excluded: no matches for {names}"
+            );
+        }
+        let verdict = if failed.is_empty() { "passed" } else { "failed" };
+        let _ = writeln!(report, "{probe} check {verdict}");
+        (failed.is_empty(), report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health() -> Health {
+        Health::new()
+            .check("log", Probes::All, || Ok(()))
+            .check("etcd", Probes::NotLive, || Err("gone".into()))
+            .check("shutdown", Probes::ReadyOnly, || Ok(()))
+    }
+
+    #[test]
+    fn reports_name_every_check_and_withhold_reasons() {
+        assert_eq!(
+            health().report("readyz", &[]),
+            (
+                false,
+                "[+]ping ok\n[+]log ok\n[-]etcd failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n".into()
+            )
+        );
+        assert_eq!(
+            health().report("livez", &[]),
+            (true, "[+]ping ok\n[+]log ok\nlivez check passed\n".into())
+        );
+    }
+
+    #[test]
+    fn a_notice_is_told_and_fails_nothing() {
+        let health = Health::new().readyz_notice("replica-group", || "no quorum".to_owned());
+        assert_eq!(
+            health.report("readyz", &[]),
+            (
+                true,
+                "[+]ping ok\n[i]replica-group: no quorum\nreadyz check passed\n".into()
+            )
+        );
+        assert_eq!(
+            health.report("livez", &[]),
+            (true, "[+]ping ok\nlivez check passed\n".into())
+        );
+    }
+
+    #[test]
+    fn checks_can_be_excluded() {
+        assert_eq!(
+            health().report("healthz", &["etcd", "nope"]),
+            (
+                true,
+                "[+]ping ok\n[+]log ok\n[+]etcd excluded: ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nhealthz check passed\n".into()
+            )
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! Deletes the objects of definitions that are being deleted, and then lets go of them: the duty `crd-finalizer`.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use trireme_cluster::Duty;
+use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
+use trireme_machinery::{ApiError, GroupResource, meta::ObjectMeta as _};
+use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle};
+
+use crate::definition::CLEANUP_FINALIZER;
+
+/// The delay before objects that are still there are looked at again: others are working on it.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The duty. Its keys are names of definitions.
+pub struct DefinitionCleanup {
+    definitions: OwnObjects,
+    director: DirectorHandle,
+}
+
+impl DefinitionCleanup {
+    pub(crate) fn new(definitions: OwnObjects, director: DirectorHandle) -> Self {
+        Self { definitions, director }
+    }
+
+    async fn clean(&self, name: &str, term: &LeaseTenure) -> Result<ReconcileResult<Arc<str>>, ApiError> {
+        let definitions = self.definitions.under(term.fence());
+        let Some(mut definition) = definitions.find("", name).await? else {
+            return Ok(ReconcileResult::done());
+        };
+        if !definition.meta().is_terminating() || !definition.meta().has_finalizer(CLEANUP_FINALIZER) {
+            return Ok(ReconcileResult::done());
+        }
+        if let Some(objects) = self.objects_of(&definition) {
+            let objects = objects.under(term.fence());
+            if !objects.in_namespace("").await?.is_empty() {
+                objects.delete_all("").await?;
+            }
+            if !objects.in_namespace("").await?.is_empty() {
+                return Ok(ReconcileResult::again_after(LOOK_AGAIN));
+            }
+        }
+        let left: Vec<String> = definition
+            .meta()
+            .finalizers()
+            .filter(|finalizer| *finalizer != CLEANUP_FINALIZER)
+            .map(str::to_owned)
+            .collect();
+        definition["metadata"]["finalizers"] = json!(left);
+        definitions.replace("", name, &definition).await?;
+        tracing::info!(definition = name, "the objects of a definition have been deleted");
+        Ok(ReconcileResult::done())
+    }
+
+    /// The objects of a definition, if it has ever been served.
+    fn objects_of(&self, definition: &Value) -> Option<OwnObjects> {
+        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let resource = GroupResource {
+            group: text("/spec/group").into(),
+            resource: text("/spec/names/plural").into(),
+        };
+        let surface = self.director.surface();
+        let registry = surface
+            .registries()
+            .find(|registry| registry.info().resource == resource);
+        registry.map(|registry| OwnObjects::new(registry.clone(), "kube-apiserver"))
+    }
+}
+
+impl Controller for DefinitionCleanup {
+    type Key = Arc<str>;
+
+    fn duty(&self) -> Duty {
+        Duty::named("crd-finalizer")
+    }
+
+    fn period(&self) -> Duration {
+        Duration::from_secs(300)
+    }
+
+    fn at_once(&self) -> usize {
+        5
+    }
+
+    fn watched(&self) -> Vec<RegistryHandle> {
+        vec![self.definitions.registry().clone()]
+    }
+
+    fn concerned(&self, change: &Change) -> Vec<Arc<str>> {
+        let is_going = change.kind != EventKind::Deleted && change.item.is_terminating;
+        is_going.then(|| change.item.name().into()).into_iter().collect()
+    }
+
+    fn run<'a>(
+        &'a self,
+        name: &'a Arc<str>,
+        term: &'a LeaseTenure,
+    ) -> BoxFuture<'a, Result<ReconcileResult<Arc<str>>, ApiError>> {
+        Box::pin(self.clean(name, term))
+    }
+}

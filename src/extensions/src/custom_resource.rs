@@ -1,0 +1,261 @@
+//! The behaviour of custom resources (`registry/customresource`).
+//!
+//! Objects come here in the stored version. Where versions do not differ by more than their schemas, the schema of the
+//! requested version is the one that they are held against.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use serde_json::Value;
+use trireme_machinery::{
+    GroupVersion,
+    field::{Error, ErrorList, ErrorType, Path},
+    meta::ObjectMeta as _,
+    names, schema,
+};
+use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+
+use crate::{
+    object_schema::VersionSchema,
+    rules::CompiledRules,
+    structural::{
+        list_types::validate_list_sets_and_maps,
+        metadata::validate_embedded,
+        values::{type_of, validate_value},
+    },
+};
+
+/// The rules of one version.
+pub(crate) struct CustomVersion {
+    pub(crate) group_version: GroupVersion,
+    pub(crate) schema: Arc<VersionSchema>,
+    /// True if the status is written through `/status` alone.
+    pub(crate) has_status: bool,
+    pub(crate) scale: Option<ScalePaths>,
+    /// CompiledRules in CEL, if the schema has any.
+    pub(crate) rules: Option<CompiledRules>,
+}
+
+/// The strategy of one custom resource.
+pub(crate) struct CustomResource {
+    /// Not empty.
+    pub(crate) versions: Vec<CustomVersion>,
+    /// The one that objects are in when they come here, if a webhook converts them.
+    pub(crate) converted_to: Option<GroupVersion>,
+}
+
+impl CustomResource {
+    fn version(&self, context: &WriteContext) -> Option<&CustomVersion> {
+        let wanted = self.converted_to.as_ref().unwrap_or(&context.version);
+        let mut versions = self.versions.iter();
+        versions
+            .find(|version| version.group_version == *wanted)
+            .or_else(|| self.versions.first())
+    }
+}
+
+impl CustomVersion {
+    fn validate(&self, new: &Value, old: Option<&Value>) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate_value(new, old, &self.schema.structural, "", &mut errors);
+        self.validate_scale_spec(new, &mut errors);
+        self.validate_scale_status(new, &mut errors);
+        self.validate_more(new, old, &mut errors);
+        errors
+    }
+
+    fn validate_status(&self, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        if let (Some(status), Some(schema)) = (new.get("status"), self.schema.structural.property("status")) {
+            validate_value(status, old.get("status"), schema, "status", &mut errors);
+        }
+        self.validate_scale_status(new, &mut errors);
+        self.validate_list_types(new, Some(old), &mut errors);
+        self.validate_rules(new, Some(old), &mut errors);
+        errors
+    }
+
+    fn validate_more(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        validate_embedded(new, &self.schema.structural, &Path::root(), errors);
+        self.validate_list_types(new, old, errors);
+        self.validate_rules(new, old, errors);
+    }
+
+    /// Lists that were wrong before may stay so.
+    fn validate_list_types(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        let errors_of = |object: &Value| {
+            let mut errors = ErrorList::new();
+            validate_list_sets_and_maps(object, &self.schema.structural, &Path::root(), &mut errors);
+            errors
+        };
+        let found = errors_of(new);
+        if !found.is_empty() && old.is_none_or(|old| errors_of(old).is_empty()) {
+            errors.extend(found);
+        }
+    }
+
+    fn validate_rules(&self, new: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        let Some(rules) = &self.rules else { return };
+        if errors.iter().any(blocks_rules) {
+            let detail = "some validation rules were not checked because the object was invalid; correct the existing \
+                          errors to complete validation";
+            errors.push(Error::invalid(&Path::new("<nil>"), &Value::Null, detail));
+            return;
+        }
+        rules.validate(new, old, errors);
+    }
+
+    fn validate_scale_spec(&self, object: &Value, errors: &mut ErrorList) {
+        if let Some(scale) = &self.scale {
+            validate_replicas(object, &scale.spec_replicas, errors);
+        }
+    }
+
+    fn validate_scale_status(&self, object: &Value, errors: &mut ErrorList) {
+        let Some(scale) = &self.scale else { return };
+        validate_replicas(object, &scale.status_replicas, errors);
+        let Some(path) = scale.selector.as_deref() else { return };
+        if let Some(selector) = schema::get_path(object, path).filter(|selector| !selector.is_string()) {
+            let detail = wrong_type(path, selector, "string");
+            errors.push(Error::invalid_str(&Path::new(&format!(".{path}")), "", &detail));
+        }
+    }
+}
+
+/// Errors after which rules would speak of an object that is not of its schema.
+fn blocks_rules(error: &Error) -> bool {
+    matches!(
+        error.kind,
+        ErrorType::NotSupported
+            | ErrorType::Required
+            | ErrorType::TooLong
+            | ErrorType::TooMany
+            | ErrorType::TypeInvalid
+    )
+}
+
+fn validate_replicas(object: &Value, path: &str, errors: &mut ErrorList) {
+    let Some(replicas) = schema::get_path(object, path) else {
+        return;
+    };
+    let shown_path = format!(".{path}");
+    let at = Path::new(&shown_path);
+    let detail = match replicas.as_i64() {
+        None => {
+            let detail = wrong_type(path, replicas, "int64");
+            errors.push(Error::invalid(&at, &0.into(), &detail));
+            return;
+        }
+        Some(..0) => "should be a non-negative integer".to_owned(),
+        Some(number) if number > i64::from(i32::MAX) => {
+            format!("should be less than or equal to {}", i32::MAX)
+        }
+        Some(_) => return,
+    };
+    errors.push(Error::invalid(&at, replicas, &detail));
+}
+
+fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
+    let go_type = match type_of(value) {
+        "integer" => "int64",
+        "number" => "float64",
+        "boolean" => "bool",
+        "array" => "[]interface {}",
+        "object" => "map[string]interface {}",
+        other => other,
+    };
+    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    format!(".{path} accessor error: {shown} is of the type {go_type}, expected {expected}")
+}
+
+impl Strategy for CustomResource {
+    fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
+        if self.version(context).is_some_and(|version| version.has_status)
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+    }
+
+    fn validate(&self, context: &WriteContext, object: &Value) -> ErrorList {
+        let version = self.version(context);
+        version.map_or_else(ErrorList::new, |version| version.validate(object, None))
+    }
+
+    fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, old: &Value) {
+        if self.version(context).is_some_and(|version| version.has_status) {
+            set_or_remove(new, "status", old.get("status"));
+        }
+    }
+
+    fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let version = self.version(context);
+        version.map_or_else(ErrorList::new, |version| version.validate(new, Some(old)))
+    }
+
+    fn prepare_for_status_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
+        let status = new.get("status").cloned();
+        let managed_fields = new.pointer("/metadata/managedFields").cloned();
+        new.clone_from(old);
+        set_or_remove(new, "status", status.as_ref());
+        if let Some(metadata) = new.get_mut("metadata") {
+            set_or_remove(metadata, "managedFields", managed_fields.as_ref());
+        }
+    }
+
+    fn validate_status_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let version = self.version(context);
+        version.map_or_else(ErrorList::new, |version| version.validate_status(new, old))
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let before: BTreeSet<&str> = old.into_iter().flat_map(|old| old.meta().finalizers()).collect();
+        let added: BTreeSet<&str> = new.meta().finalizers().filter(|name| !before.contains(name)).collect();
+        added.into_iter().flat_map(finalizer_warnings).collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    /// A status that is written with the rest counts, too; one with a subresource of its own has been carried over.
+    fn is_new_generation(&self, new: &Value, old: &Value) -> bool {
+        let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
+            return new != old;
+        };
+        let names = new.keys().chain(old.keys()).filter(|name| *name != "metadata");
+        names.into_iter().any(|name| new.get(name) != old.get(name))
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+}
+
+fn set_or_remove(object: &mut Value, name: &str, value: Option<&Value>) {
+    let Some(fields) = object.as_object_mut() else { return };
+    match value {
+        Some(value) => fields.insert(name.to_owned(), value.clone()),
+        None => fields.remove(name),
+    };
+}
+
+/// Warns of finalizers that may be taken for somebody else's.
+fn finalizer_warnings(name: &str) -> Vec<String> {
+    let quoted = trireme_machinery::go_text::quote(name);
+    let mut warnings: Vec<String> = names::qualified_name(name)
+        .into_iter()
+        .map(|text| format!("metadata.finalizers: {quoted}: {text}"))
+        .collect();
+    if !name.contains('/') && !matches!(name, "orphan" | "foregroundDeletion" | "kubernetes") {
+        let including = if name.contains('.') {
+            " including a path (/)"
+        } else {
+            ""
+        };
+        warnings.push(format!(
+            "metadata.finalizers: {quoted}: prefer a domain-qualified finalizer name{including} to avoid accidental \
+             conflicts with other finalizer writers"
+        ));
+    }
+    warnings
+}

@@ -1,0 +1,281 @@
+//! The kind `CustomResourceDefinition`: its defaults, its validation, and how it is deleted.
+
+pub(crate) mod conditions;
+mod defaults;
+mod field_paths;
+mod rules;
+mod schema;
+mod spec;
+mod structural;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    meta::ObjectMeta as _,
+};
+use trireme_registry::{Strategy, WriteContext};
+
+use self::{
+    conditions::{Condition, is_true, set_condition},
+    spec::{validate_names, validate_spec, versions},
+    structural::{flag, parts, text},
+};
+use crate::structural::formats;
+
+/// What a definition waits for when it is deleted: that its objects are gone.
+pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// The behaviour of definitions.
+pub(crate) struct Definitions;
+
+impl Definitions {
+    fn validate_both(object: &Value, errors: &mut ErrorList) {
+        let accepted = object.pointer("/status/acceptedNames").unwrap_or(&Value::Null);
+        validate_names(accepted, &Path::new("status.acceptedNames"), false, errors);
+        validate_stored_versions(object, errors);
+        validate_api_approval(object, errors);
+    }
+}
+
+/// Groups that only Kubernetes itself may define resources in.
+fn validate_api_approval(object: &Value, errors: &mut ErrorList) {
+    let group = object
+        .pointer("/spec/group")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let is_protected = ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
+    let annotation = "api-approved.kubernetes.io";
+    let path = Path::new("metadata.annotations");
+    match object.meta().annotation(annotation).unwrap_or_default() {
+        _ if !is_protected => {}
+        "" => errors.push(Error::required(
+            &path.key(annotation),
+            "protected groups must have approval annotation \"api-approved.kubernetes.io\", see \
+             https://github.com/kubernetes/enhancements/pull/1111",
+        )),
+        given if given.starts_with("unapproved") || given.contains("://") => {}
+        given => {
+            let detail = "protected groups must have approval annotation \"api-approved.kubernetes.io\" with either a \
+                          URL or a reason starting with \"unapproved\", see \
+                          https://github.com/kubernetes/enhancements/pull/1111";
+            errors.push(Error::invalid_str(&path.key(annotation), given, detail));
+        }
+    }
+}
+
+fn storage_version(object: &Value) -> Option<&str> {
+    let stored = versions(object).iter().find(|version| flag(version, "storage"))?;
+    Some(text(stored, "name"))
+}
+
+fn stored_versions(object: &Value) -> Vec<String> {
+    let stored = object.pointer("/status/storedVersions").and_then(Value::as_array);
+    let names = stored.into_iter().flatten().filter_map(Value::as_str);
+    names.map(str::to_owned).collect()
+}
+
+/// Adds the storage version to those that objects may be stored in.
+fn note_storage_version(object: &mut Value) {
+    let mut stored = stored_versions(object);
+    let Some(name) = storage_version(object).map(str::to_owned) else {
+        return;
+    };
+    if !stored.contains(&name) {
+        stored.push(name);
+        object["status"]["storedVersions"] = json!(stored);
+    }
+}
+
+fn validate_stored_versions(object: &Value, errors: &mut ErrorList) {
+    let path = Path::new("status.storedVersions");
+    let stored = stored_versions(object);
+    let shown = json!(stored);
+    if stored.is_empty() {
+        return errors.push(Error::invalid(&path, &shown, "must have at least one stored version"));
+    }
+    if let Some(name) = storage_version(object).filter(|name| !stored.iter().any(|known| known == name)) {
+        let detail = format!("must have the storage version {name}");
+        errors.push(Error::invalid(&path, &shown, &detail));
+    }
+    for (index, name) in stored.iter().enumerate() {
+        if !versions(object).iter().any(|version| text(version, "name") == name) {
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions \
+                 until a storage migration ensures no data remains persisted in {name} and removes {name} from \
+                 status.storedVersions"
+            );
+            errors.push(Error::invalid_str(&path.index(index), name, &detail));
+        }
+    }
+}
+
+fn validate_metadata_name(object: &Value, errors: &mut ErrorList) {
+    let spec = object.get("spec").unwrap_or(&Value::Null);
+    let plural = spec
+        .pointer("/names/plural")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let name = object.meta().name();
+    if name != format!("{plural}.{}", text(spec, "group")) {
+        let detail = "must be spec.names.plural+\".\"+spec.group";
+        errors.push(Error::invalid_str(&Path::new("metadata.name"), name, detail));
+    }
+}
+
+fn validate_immutable(new: &Value, old: &Value, pointer: &str, path: &str, errors: &mut ErrorList) {
+    let at = |object: &Value| object.pointer(pointer).cloned().unwrap_or(json!(""));
+    if at(new) != at(old) {
+        errors.push(Error::invalid(&Path::new(path), &at(new), "field is immutable"));
+    }
+}
+
+/// The formats in the schemas of a definition that values are not held against.
+fn unrecognized_formats(object: &Value) -> Vec<String> {
+    fn collect(schema: &Value, found: &mut Vec<String>) {
+        let format = text(schema, "format");
+        if !format.is_empty() && formats::supported(text(schema, "type"), format).is_none() {
+            found.push(format.to_owned());
+        }
+        parts(schema).for_each(|part| collect(part, found));
+    }
+    let schemas = versions(object)
+        .iter()
+        .filter_map(|version| version.pointer("/schema/openAPIV3Schema"));
+    let mut distinct: Vec<&Value> = Vec::new();
+    for schema in schemas {
+        if !distinct.contains(&schema) {
+            distinct.push(schema);
+        }
+    }
+    let mut found = Vec::new();
+    distinct.into_iter().for_each(|schema| collect(schema, &mut found));
+    found
+}
+
+impl Strategy for Definitions {
+    fn default(&self, object: &mut Value) {
+        let Some(names) = object.pointer_mut("/spec/names").and_then(Value::as_object_mut) else {
+            return;
+        };
+        let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_empty = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().is_empty();
+        if is_empty(names.get("singular")) && !kind.is_empty() {
+            names.insert("singular".into(), kind.to_lowercase().into());
+        }
+        if is_empty(names.get("listKind")) && !kind.is_empty() {
+            names.insert("listKind".into(), format!("{kind}List").into());
+        }
+        if stored_versions(object).is_empty() {
+            note_storage_version(object);
+        }
+    }
+
+    fn prepare_for_create(&self, _: &WriteContext, object: &mut Value) {
+        object["status"] = json!({
+            "acceptedNames": { "plural": "", "kind": "" },
+            "conditions": null,
+            "storedVersions": [],
+        });
+        note_storage_version(object);
+    }
+
+    fn validate(&self, _: &WriteContext, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate_metadata_name(object, &mut errors);
+        validate_spec(object, false, &mut errors);
+        Self::validate_both(object, &mut errors);
+        errors
+    }
+
+    fn prepare_for_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
+        new["status"] = old.get("status").cloned().unwrap_or_default();
+        note_storage_version(new);
+    }
+
+    fn validate_update(&self, _: &WriteContext, new: &Value, old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let is_established = is_true(old, "Established");
+        validate_spec(new, is_established, &mut errors);
+        if is_established {
+            validate_immutable(new, old, "/spec/scope", "spec.scope", &mut errors);
+            validate_immutable(new, old, "/spec/names/kind", "spec.names.kind", &mut errors);
+        }
+        validate_immutable(new, old, "/spec/group", "spec.group", &mut errors);
+        validate_immutable(new, old, "/spec/names/plural", "spec.names.plural", &mut errors);
+        Self::validate_both(new, &mut errors);
+        errors
+    }
+
+    fn prepare_for_status_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
+        new["spec"] = old.get("spec").cloned().unwrap_or_default();
+        let metadata = old.get("metadata").cloned().unwrap_or_default();
+        let managed_fields = new.pointer("/metadata/managedFields").cloned();
+        new["metadata"] = metadata;
+        if let Some(managed_fields) = managed_fields {
+            new["metadata"]["managedFields"] = managed_fields;
+        }
+    }
+
+    fn validate_status_update(&self, _: &WriteContext, new: &Value, _: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let accepted = new.pointer("/status/acceptedNames").unwrap_or(&Value::Null);
+        validate_names(accepted, &Path::new("status.acceptedNames"), false, &mut errors);
+        errors
+    }
+
+    fn warnings(&self, new: &Value, old: Option<&Value>) -> Vec<String> {
+        let before = old.map(unrecognized_formats).unwrap_or_default();
+        let formats = unrecognized_formats(new).into_iter();
+        let added = formats.filter(|format| !before.contains(format));
+        added
+            .map(|format| format!("unrecognized format {}", trireme_machinery::go_text::quote(&format)))
+            .collect()
+    }
+
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    fn allow_unconditional_update(&self) -> bool {
+        false
+    }
+
+    /// A deletion is noted in the conditions, and waits for the objects to be deleted first.
+    fn mark_deleted(&self, object: &mut Value) {
+        let is_first = !is_true(object, "Terminating");
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("deletionGracePeriodSeconds");
+            if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|_| is_first) {
+                // The deletion of a definition does not count as a change of it.
+                metadata.insert("generation".into(), (generation - 1).into());
+            }
+            let finalizers = metadata.entry("finalizers").or_insert_with(|| json!([]));
+            if let Some(finalizers) = finalizers.as_array_mut().filter(|_| is_first)
+                && !finalizers.iter().any(|name| name == CLEANUP_FINALIZER)
+            {
+                finalizers.push(CLEANUP_FINALIZER.into());
+            }
+        }
+        if is_first {
+            let at = object.meta().deletion_timestamp().unwrap_or_default().to_owned();
+            set_condition(
+                object,
+                &Condition {
+                    kind: "Terminating",
+                    is_true: true,
+                    reason: "InstanceDeletionPending",
+                    message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+                },
+                &at,
+            );
+        }
+    }
+
+    fn may_be_removed(&self, object: &Value) -> bool {
+        object.meta().is_terminating()
+    }
+}

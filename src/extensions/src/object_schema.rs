@@ -1,0 +1,76 @@
+//! The schema of one version of a custom resource, as registries use it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde_json::Value;
+use trireme_machinery::schema::{DecodeError, Decoded};
+use trireme_registry::ObjectSchema;
+
+use crate::structural::{Structural, defaults, metadata::MetadataType, prune::prune, values::type_of};
+
+/// A structural schema with what it needs to do its work.
+pub(crate) struct VersionSchema {
+    pub(crate) structural: Structural,
+    metadata: MetadataType,
+    fingerprint: String,
+    has_defaults: bool,
+}
+
+impl VersionSchema {
+    /// The schema that a definition has for a version.
+    pub(crate) fn new(schema: &Value, metadata: MetadataType) -> Self {
+        let mut hasher = DefaultHasher::new();
+        schema.to_string().hash(&mut hasher);
+        let structural = Structural::parse(schema);
+        Self {
+            has_defaults: structural.has_defaults(),
+            structural,
+            metadata,
+            fingerprint: format!("{:016x}", hasher.finish()),
+        }
+    }
+
+    /// Drops what the schema does not have; true if there was anything.
+    pub(crate) fn prune(&self, object: &mut Value) -> bool {
+        let has_pruned = !prune(object, &self.structural).is_empty();
+        defaults::prune_nulls(object, Some(&self.structural)) || has_pruned
+    }
+}
+
+impl ObjectSchema for VersionSchema {
+    fn decode(&self, mut object: Value) -> Result<Decoded, DecodeError> {
+        let Some(fields) = object.as_object_mut() else {
+            let text = |go_type: &str| format!("cannot restore {} from {go_type}", type_of(&object));
+            return Err(DecodeError::Root {
+                found: type_of(&object).to_owned(),
+                go_type: "map[string]interface {}".to_owned(),
+                restored: text("map"),
+            });
+        };
+        let mut unknown = self.metadata.decode(fields)?;
+        unknown.extend(prune(&mut object, &self.structural));
+        defaults::prune_nulls(&mut object, Some(&self.structural));
+        unknown.extend(self.metadata.coerce(&mut object, &self.structural)?);
+        Ok(Decoded { value: object, unknown })
+    }
+
+    fn apply_defaults(&self, object: &mut Value) {
+        if self.has_defaults {
+            defaults::apply_defaults(object, &self.structural);
+        }
+    }
+
+    fn restore(&self, object: &mut Value) -> bool {
+        let has_pruned = self.prune(object);
+        if !self.has_defaults {
+            return has_pruned;
+        }
+        let before = object.clone();
+        defaults::apply_defaults(object, &self.structural);
+        has_pruned || before != *object
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+}

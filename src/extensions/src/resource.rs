@@ -1,0 +1,339 @@
+//! From a CustomResourceDefinition to the [`ResourceDefinition`] that registries, discovery and OpenAPI go by.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _};
+use trireme_registry::{
+    Conversion, Converter, ObjectSchema as _, OpenApiFragment, ResourceDefinition, SchemaSource, SelectableField,
+    SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb, Verbs, definition::ScalePaths,
+};
+
+use crate::{
+    columns::Columns,
+    custom_resource::{CustomResource, CustomVersion},
+    json_path::JsonPath,
+    object_schema::VersionSchema,
+    openapi::{DefinitionSource, SourceNames},
+    rules::CompiledRules,
+    structural::metadata::MetadataType,
+};
+
+/// What all custom resources have in common.
+pub(crate) struct Builder {
+    /// Where all keys begin: `/registry`.
+    pub(crate) storage_root: Arc<str>,
+    pub(crate) metadata: MetadataType,
+    pub(crate) columns: Columns,
+    /// `/scale` as kinds of Kubernetes have it.
+    pub(crate) scale: SubresourceDefinition,
+    /// The schemas of the API machinery.
+    pub(crate) schemas: Arc<dyn SchemaSource>,
+    /// Makes converters of definitions whose versions a webhook converts.
+    pub(crate) converters: Arc<dyn ConverterSource>,
+}
+
+/// Makes the converter that a definition asks for.
+pub(crate) trait ConverterSource: Send + Sync + 'static {
+    /// The converter, which prunes and fills what it is given by the schemas of the versions.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    fn converter(
+        &self,
+        definition: &Value,
+        schemas: Vec<(GroupVersion, Arc<VersionSchema>)>,
+    ) -> Result<Arc<dyn Converter>, String>;
+}
+
+/// A version as the definition has it.
+struct VersionSource<'v> {
+    name: &'v str,
+    value: &'v Value,
+    schema: Arc<VersionSchema>,
+}
+
+impl VersionSource<'_> {
+    fn flag(&self, name: &str) -> bool {
+        self.value.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn subresource(&self, name: &str) -> Option<&Value> {
+        let subresources = self.value.get("subresources")?;
+        subresources.get(name).filter(|value| !value.is_null())
+    }
+
+    fn scale(&self) -> Option<ScalePaths> {
+        let scale = self.subresource("scale")?;
+        let path = |name: &str| {
+            scale
+                .get(name)
+                .and_then(Value::as_str)
+                .map(|path| path.trim_start_matches('.').into())
+        };
+        Some(ScalePaths {
+            spec_replicas: path("specReplicasPath")?,
+            status_replicas: path("statusReplicasPath")?,
+            selector: path("labelSelectorPath").filter(|path: &Arc<str>| !path.is_empty()),
+        })
+    }
+
+    fn selectable(&self) -> impl Iterator<Item = &str> {
+        let fields = self.value.get("selectableFields").and_then(Value::as_array);
+        let paths = fields
+            .into_iter()
+            .flatten()
+            .filter_map(|field| field["jsonPath"].as_str());
+        paths.map(|path| path.trim_start_matches('.'))
+    }
+}
+
+impl Builder {
+    /// Builds the resource of a definition whose names have been accepted; `bytes` are those of the definition.
+    ///
+    /// # Errors
+    /// What of the definition cannot be served.
+    pub(crate) fn build(&self, definition: &Value, bytes: &bytes::Bytes) -> Result<ResourceDefinition, String> {
+        let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let group = text("/spec/group");
+        let versions = self.versions(definition);
+        let stored = versions.iter().position(|version| version.flag("storage"));
+        let stored = stored.ok_or("no version is marked as the storage version")?;
+        let converter = self.converter(definition, group, &versions)?;
+        let source = DefinitionSource::new(SourceNames::of(definition), bytes.clone(), self.schemas.clone());
+        let source: Arc<dyn SchemaSource> = Arc::new(source);
+        let served = versions
+            .iter()
+            .map(|version| self.served(definition, version, &versions, stored, converter.is_some()));
+        let served = served.collect();
+        let resource = GroupResource {
+            group: group.into(),
+            resource: text("/spec/names/plural").into(),
+        };
+        let prefix = format!("{}/{group}/{}", self.storage_root, resource.resource);
+        let strategy = Arc::new(strategy(group, &versions, stored, converter.is_some()));
+        let names = |field: &str| {
+            let list = definition.pointer(&format!("/status/acceptedNames/{field}"));
+            let list = list.and_then(Value::as_array).into_iter().flatten();
+            list.filter_map(Value::as_str).map(Into::into).collect()
+        };
+        let mut verbs = Verbs::ALL;
+        if definition.meta().is_terminating() {
+            verbs = verbs.without(Verb::Create);
+        }
+        let scale = versions.get(stored).and_then(VersionSource::scale);
+        Ok(ResourceDefinition {
+            singular: text("/status/acceptedNames/singular").into(),
+            short_names: names("shortNames"),
+            categories: names("categories"),
+            list_kind: text("/status/acceptedNames/listKind").into(),
+            namespaced: text("/spec/scope") == "Namespaced",
+            verbs,
+            subresources: self.subresources(text("/status/acceptedNames/kind"), &versions),
+            storage_version: stored,
+            converter,
+            selectable: selectable_fields(&versions),
+            scale,
+            openapi: OpenApiFragment::new(source),
+            is_custom: true,
+            ..ResourceDefinition::new(
+                resource,
+                text("/status/acceptedNames/kind"),
+                prefix,
+                served,
+                self.metadata.types().clone(),
+                strategy,
+            )
+        })
+    }
+
+    /// The versions, those that are served and preferred first.
+    fn versions<'v>(&self, definition: &'v Value) -> Vec<VersionSource<'v>> {
+        let all = definition.pointer("/spec/versions").and_then(Value::as_array);
+        let all = all.into_iter().flatten().map(|value| {
+            let schema = value.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
+            VersionSource {
+                name: value["name"].as_str().unwrap_or_default(),
+                value,
+                schema: Arc::new(VersionSchema::new(schema, self.metadata.clone())),
+            }
+        });
+        let mut versions: Vec<VersionSource<'v>> = all.collect();
+        versions.sort_by_key(|version| (!version.flag("served"), -priority(version.name)));
+        versions
+    }
+
+    fn converter(
+        &self,
+        definition: &Value,
+        group: &str,
+        versions: &[VersionSource<'_>],
+    ) -> Result<Option<Arc<dyn Converter>>, String> {
+        let strategy = definition.pointer("/spec/conversion/strategy").and_then(Value::as_str);
+        if strategy != Some("Webhook") || versions.len() < 2 {
+            return Ok(None);
+        }
+        let schemas = versions.iter().map(|version| {
+            let group_version = GroupVersion::new(group, version.name);
+            (group_version, version.schema.clone())
+        });
+        self.converters.converter(definition, schemas.collect()).map(Some)
+    }
+
+    fn served(
+        &self,
+        definition: &Value,
+        version: &VersionSource<'_>,
+        all: &[VersionSource<'_>],
+        stored: usize,
+        is_converted: bool,
+    ) -> ServedVersion {
+        let names = SourceNames::of(definition);
+        let group_version = GroupVersion::new(&names.group, version.name);
+        let type_name = names.type_name(version.name);
+        let labels: Arc<[Arc<str>]> = version.selectable().map(Into::into).collect();
+        let of_storage = all.get(stored).map(|stored| stored.schema.clone());
+        let differs = |of_storage: &Arc<VersionSchema>| of_storage.fingerprint() != version.schema.fingerprint();
+        let conversion = of_storage.filter(|of_storage| !is_converted && differs(of_storage));
+        ServedVersion {
+            group_priority: 1_000,
+            priority: priority(version.name),
+            deprecation: deprecation(&names, version, all),
+            conversion: conversion.map(|stored| {
+                let served = version.schema.clone();
+                Arc::new(ByName { stored, served }) as Arc<dyn Conversion>
+            }),
+            schema: Some(version.schema.clone()),
+            columns: self.columns.of(version.value),
+            selectable_labels: Some(labels),
+            is_served: version.flag("served"),
+            ..ServedVersion::new(group_version, self.metadata.type_id(), type_name)
+        }
+    }
+
+    /// Those that any version has.
+    fn subresources(&self, kind: &str, versions: &[VersionSource<'_>]) -> Vec<SubresourceDefinition> {
+        let has = |name: &str| versions.iter().any(|version| version.subresource(name).is_some());
+        let status = SubresourceDefinition {
+            name: "status".into(),
+            role: SubresourceKind::Update,
+            verbs: [Verb::Get, Verb::Patch, Verb::Update].into_iter().collect(),
+            kind: kind.into(),
+            group_version: None,
+            type_name: None,
+            columns: None,
+        };
+        let status = has("status").then_some(status);
+        let scale = has("scale").then(|| self.scale.clone());
+        status.into_iter().chain(scale).collect()
+    }
+}
+
+fn strategy(group: &str, versions: &[VersionSource<'_>], stored: usize, is_converted: bool) -> CustomResource {
+    let of_version = |version: &VersionSource<'_>| CustomVersion {
+        group_version: GroupVersion::new(group, version.name),
+        rules: CompiledRules::compile(&version.schema.structural),
+        schema: version.schema.clone(),
+        has_status: version.subresource("status").is_some(),
+        scale: version.scale(),
+    };
+    let stored = versions.get(stored).filter(|_| is_converted);
+    CustomResource {
+        converted_to: stored.map(|stored| GroupVersion::new(group, stored.name)),
+        versions: versions.iter().map(of_version).collect(),
+    }
+}
+
+/// The fields of all versions, each once.
+fn selectable_fields(versions: &[VersionSource<'_>]) -> SelectableFields {
+    let mut labels: Vec<&str> = versions.iter().flat_map(VersionSource::selectable).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    let field = |label: &str| {
+        let path = JsonPath::parse(&format!(".{label}"))?;
+        let read = move |object: &Value| match path.first(object) {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        };
+        Some(SelectableField {
+            label: label.into(),
+            parts: vec![label.into()],
+            read: Arc::new(read),
+            indexed: false,
+        })
+    };
+    labels.into_iter().filter_map(field).collect()
+}
+
+/// The warning of a deprecated version: its own, or one that names a newer version.
+fn deprecation(names: &SourceNames, version: &VersionSource<'_>, all: &[VersionSource<'_>]) -> Option<Arc<str>> {
+    if !version.flag("deprecated") {
+        return None;
+    }
+    if let Some(own) = version.value.get("deprecationWarning").and_then(Value::as_str) {
+        return Some(own.into());
+    }
+    let (group, kind) = (&names.group, &names.kind);
+    let is_newer = |other: &&VersionSource<'_>| {
+        other.flag("served") && !other.flag("deprecated") && priority(other.name) > priority(version.name)
+    };
+    let newer = all.iter().find(is_newer);
+    let instead = newer.map_or_else(String::new, |newer| format!("; use {group}/{} {kind}", newer.name));
+    Some(format!("{group}/{} {kind} is deprecated{instead}", version.name).into())
+}
+
+/// Versions that differ by their schemas alone.
+struct ByName {
+    stored: Arc<VersionSchema>,
+    served: Arc<VersionSchema>,
+}
+
+impl Conversion for ByName {
+    fn to_stored(&self, object: &mut Value) {
+        self.stored.prune(object);
+    }
+
+    fn to_served(&self, object: &mut Value) {
+        self.served.restore(object);
+    }
+}
+
+/// The place of a version among others: stable ones first, then beta, then alpha, newer ones first
+/// (`version.CompareKubeAwareVersionStrings`).
+fn priority(version: &str) -> i32 {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let end = rest
+            .find(|character: char| !character.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let major: i32 = rest.get(..end)?.parse().ok()?;
+        let stage = rest.get(end..)?;
+        if stage.is_empty() {
+            return Some(2_000_000 + major.min(999) * 1_000);
+        }
+        let (base, minor) = match (stage.strip_prefix("beta"), stage.strip_prefix("alpha")) {
+            (Some(minor), _) => (1_000_000, minor),
+            (_, Some(minor)) => (1, minor),
+            _ => return None,
+        };
+        let minor: i32 = minor.parse().ok()?;
+        Some(base + major.min(999) * 1_000 + minor.min(999))
+    };
+    parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stable_versions_come_before_others() {
+        let mut versions = ["foo1", "v1alpha2", "v10", "v2beta1", "v1", "v1beta2", "v2", "v1alpha1"];
+        versions.sort_by_key(|version| -priority(version));
+        assert_eq!(
+            versions,
+            ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha2", "v1alpha1", "foo1"]
+        );
+    }
+}

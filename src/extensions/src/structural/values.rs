@@ -1,0 +1,373 @@
+//! Holds values against a schema, with the texts of `kube-openapi/pkg/validation`.
+//!
+//! Errors are named by their path within the value, as upstream's validator names them, and stand below a prefix: that of
+//! the status if only the status is validated. With an old value, what has not changed is not held against the schema
+//! again (ratcheting): a definition may become stricter without making its objects unchangeable.
+
+use serde_json::Value;
+use trireme_machinery::{
+    Object,
+    field::{Error, ErrorList, ErrorType, Path},
+    go_text::quote,
+    schema::ListType,
+};
+
+use super::{Additional, JsonType, Structural, ValueValidation, formats};
+
+/// Validates a value; `old` is what it replaces. The errors stand below `prefix`.
+pub(crate) fn validate_value(
+    value: &Value,
+    old: Option<&Value>,
+    schema: &Structural,
+    prefix: &str,
+    errors: &mut ErrorList,
+) {
+    let mut validator = Validator {
+        prefix,
+        errors: Vec::new(),
+    };
+    validator.value(value, old, schema, &Path::root());
+    errors.append(&mut validator.errors);
+}
+
+struct Validator<'a> {
+    prefix: &'a str,
+    errors: ErrorList,
+}
+
+impl Validator<'_> {
+    fn value(&mut self, value: &Value, old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
+        if old == Some(value) {
+            return;
+        }
+        self.check_type(value, schema, path);
+        if value.is_null() {
+            if let Some(checks) = &schema.checks {
+                self.check_enum(value, checks, path);
+            }
+            return;
+        }
+        if let Some(checks) = &schema.checks {
+            self.check_alternatives(value, old, checks, path);
+        }
+        match value {
+            Value::String(text) => self.check_text(text, schema, path),
+            Value::Number(_) => self.check_number(value, schema, path),
+            Value::Array(items) => self.check_items(items, old, schema, path),
+            _ => {}
+        }
+        if let Some(checks) = &schema.checks {
+            self.check_enum(value, checks, path);
+        }
+        if let Value::Object(fields) = value {
+            self.check_fields(fields, old, schema, path);
+        }
+    }
+
+    fn check_type(&mut self, value: &Value, schema: &Structural, path: &Path<'_>) {
+        let format = schema.checks.as_ref().map_or("", |checks| checks.format.as_str());
+        let expected = match (schema.json_type, schema.int_or_string) {
+            (_, true) => "integer,string",
+            (Some(json_type), _) => json_type.name(),
+            (None, false) => return,
+        };
+        let is_number_type = matches!(schema.json_type, Some(JsonType::Integer | JsonType::Number));
+        let fits = match value {
+            Value::Null => schema.nullable,
+            Value::Number(number) if schema.int_or_string => number.is_i64() || is_whole(value),
+            Value::String(_) if schema.int_or_string => true,
+            Value::Number(_) if schema.json_type == Some(JsonType::Integer) => is_whole(value),
+            Value::Number(_) if schema.json_type == Some(JsonType::Number) => true,
+            Value::String(_) | Value::Array(_) if !format.is_empty() && !is_number_type => true,
+            _ => schema
+                .json_type
+                .is_some_and(|json_type| json_type.name() == type_of(value)),
+        };
+        if fits {
+            return;
+        }
+        let is_plain = !matches!(value, Value::String(_) | Value::Array(_) | Value::Null);
+        if is_plain && !format.is_empty() {
+            self.type_error(path, format, "");
+        } else {
+            self.type_error(path, expected, type_of(value));
+        }
+    }
+
+    fn check_text(&mut self, text: &str, schema: &Structural, path: &Path<'_>) {
+        let Some(checks) = &schema.checks else { return };
+        let characters = text.chars().count() as u64;
+        if let Some(most) = checks.max_length.filter(|most| characters > *most) {
+            let body = format!("Too long: may not be more than {most} bytes");
+            self.push(ErrorType::TooLong, path, body);
+        } else if let Some(least) = checks.min_length.filter(|least| characters < *least) {
+            let text = Value::from(text);
+            self.invalid(path, &text, &format!("should be at least {least} chars long"));
+        } else if let Some(pattern) = checks.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            let text = Value::from(text);
+            self.invalid(path, &text, &format!("should match '{}'", pattern.text));
+        }
+        if !checks.format.is_empty() && !formats::is_valid(&checks.format, text) {
+            self.type_error(path, &checks.format, text);
+        }
+    }
+
+    fn check_number(&mut self, value: &Value, schema: &Structural, path: &Path<'_>) {
+        let number = value.as_f64().unwrap_or_default();
+        let checks = schema.checks.as_deref();
+        let format = checks.map_or("", |checks| checks.format.as_str());
+        if schema.json_type == Some(JsonType::Integer) && !is_in_range(value, format) {
+            let shown = match format {
+                "" => "default format".to_owned(),
+                format => format!("format {format}"),
+            };
+            let separator = if format.is_empty() {
+                format!("({shown})")
+            } else {
+                format!("with {shown}")
+            };
+            self.whole(&format!("Checked value must be of type integer {separator} in {path}"));
+        }
+        let Some(checks) = checks else { return };
+        if let Some(factor) = checks
+            .multiple_of
+            .filter(|factor| *factor > 0.0 && !is_multiple(number, *factor))
+        {
+            self.invalid(
+                path,
+                value,
+                &format!("should be a multiple of {}", shown_number(factor)),
+            );
+        }
+        if let Some(least) = checks.minimum {
+            if checks.exclusive_minimum && number <= least {
+                self.invalid(path, value, &format!("should be greater than {}", shown_number(least)));
+            } else if number < least {
+                let detail = format!("should be greater than or equal to {}", shown_number(least));
+                self.invalid(path, value, &detail);
+            }
+        }
+        if let Some(most) = checks.maximum {
+            if checks.exclusive_maximum && number >= most {
+                self.invalid(path, value, &format!("should be less than {}", shown_number(most)));
+            } else if number > most {
+                let detail = format!("should be less than or equal to {}", shown_number(most));
+                self.invalid(path, value, &detail);
+            }
+        }
+    }
+
+    fn check_items(&mut self, items: &[Value], old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
+        if let Some(of_items) = &schema.items {
+            for (index, item) in items.iter().enumerate() {
+                let old = old_item(item, old, schema.list_type.as_ref());
+                self.value(item, old, of_items, &path.index(index));
+            }
+        }
+        let Some(checks) = &schema.checks else { return };
+        let count = items.len() as u64;
+        if let Some(least) = checks.min_items.filter(|least| count < *least) {
+            self.invalid(path, &count.into(), &format!("should have at least {least} items"));
+        }
+        if let Some(most) = checks.max_items.filter(|most| count > *most) {
+            self.too_many(path, count, most);
+        }
+    }
+
+    fn check_fields(&mut self, fields: &Object, old: Option<&Value>, schema: &Structural, path: &Path<'_>) {
+        let checks = schema.checks.as_deref();
+        let count = fields.len() as u64;
+        if let Some(least) = checks.and_then(|checks| checks.min_properties.filter(|least| count < *least)) {
+            self.invalid(path, &count.into(), &format!("should have at least {least} properties"));
+        }
+        if let Some(most) = checks.and_then(|checks| checks.max_properties.filter(|most| count > *most)) {
+            self.too_many(path, count, most);
+        }
+        for (name, value) in fields {
+            let old = old.filter(|_| !schema.atomic_map).and_then(|old| old.get(name));
+            if let Some(property) = schema.property(name) {
+                self.value(value, old, property, &path.child(name));
+            } else if let Additional::Schema(of_entries) = &schema.additional {
+                self.value(value, old, of_entries, &path.child(name));
+            } else if matches!(schema.additional, Additional::Nothing) {
+                let text = format!("{path}.{name} in body is a forbidden property");
+                self.push_at(path, ErrorType::Invalid, format!("Invalid value: \"\": {text}"));
+            }
+        }
+        for name in checks.iter().flat_map(|checks| &checks.required) {
+            if !fields.contains_key(&**name) {
+                self.push(ErrorType::Required, &path.child(name), "Required value".to_owned());
+            }
+        }
+    }
+
+    fn check_enum(&mut self, value: &Value, checks: &ValueValidation, path: &Path<'_>) {
+        let Some(allowed) = &checks.one_among else { return };
+        if allowed.iter().any(|known| is_same(known, value)) {
+            return;
+        }
+        let names: Vec<String> = allowed
+            .iter()
+            .map(|known| match known {
+                Value::String(text) => quote(text),
+                other => quote(&other.to_string()),
+            })
+            .collect();
+        let shown = trireme_machinery::field::shown(value);
+        let body = format!("Unsupported value: {shown}: supported values: {}", names.join(", "));
+        self.push(ErrorType::NotSupported, path, body);
+    }
+
+    fn check_alternatives(&mut self, value: &Value, old: Option<&Value>, checks: &ValueValidation, path: &Path<'_>) {
+        let errors_of = |schema: &Structural| {
+            let mut inner = Validator {
+                prefix: self.prefix,
+                errors: Vec::new(),
+            };
+            inner.value(value, old, schema, path);
+            inner.errors
+        };
+        let mut found = ErrorList::new();
+        let mut wholes = Vec::new();
+        if !checks.any_of.is_empty() {
+            let failures: Vec<ErrorList> = checks.any_of.iter().map(errors_of).collect();
+            if failures.iter().all(|errors| !errors.is_empty()) {
+                wholes.push(format!("{} must validate at least one schema (anyOf)", quoted(path)));
+                found.extend(failures.into_iter().min_by_key(Vec::len).unwrap_or_default());
+            }
+        }
+        if !checks.one_of.is_empty() {
+            let failures: Vec<ErrorList> = checks.one_of.iter().map(errors_of).collect();
+            let valid = failures.iter().filter(|errors| errors.is_empty()).count();
+            if valid != 1 {
+                let what = if valid == 0 {
+                    "Found none valid".to_owned()
+                } else {
+                    format!("Found {valid} valid alternatives")
+                };
+                wholes.push(format!(
+                    "{} must validate one and only one schema (oneOf). {what}",
+                    quoted(path)
+                ));
+                if valid == 0 {
+                    found.extend(failures.into_iter().min_by_key(Vec::len).unwrap_or_default());
+                }
+            }
+        }
+        if !checks.all_of.is_empty() {
+            let failures: Vec<ErrorList> = checks.all_of.iter().map(errors_of).collect();
+            let valid = failures.iter().filter(|errors| errors.is_empty()).count();
+            if valid != checks.all_of.len() {
+                let what = if valid == 0 { ". None validated" } else { "" };
+                found.extend(failures.into_iter().flatten());
+                wholes.push(format!("{} must validate all the schemas (allOf){what}", quoted(path)));
+            }
+        }
+        if checks.not.as_ref().is_some_and(|not| errors_of(not).is_empty()) {
+            wholes.push(format!("{} must not validate the schema (not)", quoted(path)));
+        }
+        for text in wholes {
+            self.whole(&text);
+        }
+        self.errors.extend(found);
+    }
+
+    fn too_many(&mut self, path: &Path<'_>, count: u64, most: u64) {
+        let body = format!("Too many: {count}: must have at most {most} items");
+        self.push(ErrorType::TooMany, path, body);
+    }
+
+    fn type_error(&mut self, path: &Path<'_>, expected: &str, found: &str) {
+        let found = quote(found);
+        let body = format!("Invalid value: {found}: {path} in body must be of type {expected}: {found}");
+        self.push(ErrorType::TypeInvalid, path, body);
+    }
+
+    fn invalid(&mut self, path: &Path<'_>, value: &Value, detail: &str) {
+        let shown = trireme_machinery::field::shown(value);
+        let body = format!("Invalid value: {shown}: {path} in body {detail}");
+        self.push(ErrorType::Invalid, path, body);
+    }
+
+    /// An error without a field of its own.
+    fn whole(&mut self, text: &str) {
+        let field = if self.prefix.is_empty() { "<nil>" } else { self.prefix };
+        self.errors.push(Error {
+            kind: ErrorType::Invalid,
+            field: field.to_owned(),
+            body: format!("Invalid value: \"\": {text}"),
+        });
+    }
+
+    fn push_at(&mut self, path: &Path<'_>, kind: ErrorType, body: String) {
+        self.push(kind, path, body);
+    }
+
+    fn push(&mut self, kind: ErrorType, path: &Path<'_>, body: String) {
+        let within = path.to_string();
+        let field = match (self.prefix, within.as_str()) {
+            ("", "") => "<nil>".to_owned(),
+            ("", within) => within.to_owned(),
+            (prefix, "") => prefix.to_owned(),
+            (prefix, within) => format!("{prefix}.{within}"),
+        };
+        self.errors.push(Error { kind, field, body });
+    }
+}
+
+fn quoted(path: &Path<'_>) -> String {
+    format!("\"{path}\"")
+}
+
+/// The item that an item of a list replaces, where that can be known: by the keys of a map.
+fn old_item<'o>(item: &Value, old: Option<&'o Value>, list_type: Option<&ListType>) -> Option<&'o Value> {
+    let Some(ListType::Map(keys)) = list_type else {
+        return None;
+    };
+    let same_keys = |old: &&Value| keys.iter().all(|key| old.get(key) == item.get(key));
+    old?.as_array()?.iter().find(same_keys)
+}
+
+/// JSON's name of a value's type.
+pub(crate) fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn is_whole(value: &Value) -> bool {
+    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn is_in_range(value: &Value, format: &str) -> bool {
+    is_whole(value)
+        && (format != "int32"
+            || value
+                .as_f64()
+                .is_some_and(|number| (-2_147_483_648.0..=2_147_483_647.0).contains(&number)))
+}
+
+fn is_multiple(number: f64, factor: f64) -> bool {
+    let times = number / factor;
+    (times - times.round()).abs() < 1e-9
+}
+
+/// Compares values as JSON does: `1` and `1.0` are the same number.
+fn is_same(a: &Value, b: &Value) -> bool {
+    a == b || a.is_number() && b.is_number() && a.as_f64() == b.as_f64()
+}
+
+/// A bound as Go prints it.
+fn shown_number(number: f64) -> String {
+    if number.fract() == 0.0 && number.abs() < 1e21 {
+        format!("{number:.0}")
+    } else {
+        number.to_string()
+    }
+}

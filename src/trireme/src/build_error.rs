@@ -1,0 +1,92 @@
+//! The errors that end a start, with their causes.
+
+use std::path::{Path, PathBuf};
+
+use trireme_cluster::{PeerTlsError, StartError};
+use trireme_edge::EdgeError;
+use trireme_http::server::TlsError;
+use trireme_storage::StorageError;
+
+use crate::pki::PkiError;
+use crate::resources::ResourcesError;
+
+/// The reason that a replica could not be built.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildError {
+    /// The data directory could not be brought in order.
+    #[error("the certificates could not be brought in order")]
+    Pki(#[from] PkiError),
+    /// The store could not be opened.
+    #[error("the store could not be opened")]
+    Store(#[from] StorageError),
+    /// The replica group cannot be taken part in.
+    #[error("the replica group cannot be taken part in")]
+    Group(#[from] GroupError),
+    /// A file that the settings name could not be read.
+    #[error("cannot read {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// A thread could not be started.
+    #[error("the actor threads could not be started")]
+    Threads(#[from] std::io::Error),
+    /// The resources cannot be served.
+    #[error("the resources cannot be served")]
+    Resources(#[from] ResourcesError),
+    /// The token file is malformed.
+    #[error("the token file {path} cannot be used")]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: trireme_auth::TokenFileError,
+    },
+    /// A key for service-account tokens cannot be used.
+    #[error("the key {path} cannot be used for service-account tokens")]
+    TokenKey {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: trireme_auth::TokenKeyError,
+    },
+    /// The limiter of requests in flight could not be started.
+    #[error("the limiter of requests could not be started")]
+    Limiter(#[from] trireme_flow::LimiterError),
+    /// The certificates cannot be used for TLS.
+    #[error("TLS cannot be set up")]
+    Tls(#[from] TlsError),
+    /// Spans cannot be exported.
+    #[error("spans cannot be exported")]
+    Spans(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The port cannot be served.
+    #[error("the port cannot be served")]
+    Edge(#[from] EdgeError),
+}
+
+/// The reason that this replica cannot take its place in the group.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GroupError {
+    /// The thread could not be started.
+    #[error("the thread of the replica group could not be started")]
+    Thread(#[from] std::io::Error),
+    /// The group refused to start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Certificates(#[from] PeerTlsError),
+    /// It panicked.
+    #[error("the replica group could not be started")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// Reads a file that the settings name.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, BuildError> {
+    std::fs::read(path).map_err(|source| BuildError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
