@@ -33,6 +33,11 @@ mon-token,prom,prom-uid,system:monitoring
 pub const COMPACTS_OFTEN: &str = "--etcd-compaction-interval=200ms";
 /// The flag for servers that also do what kube-controller-manager does; without it they do not, whatever the store.
 pub const CONTROLLERS: &str = "--controllers=*";
+/// The flag for servers whose admission plugins are all on; without it those are off that were off when exchanges were recorded.
+pub const ALL_PLUGINS: &str = "--disable-admission-plugins=";
+/// As in the README of the recorded exchanges.
+const PLUGINS_OFF: &str = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds,Priority,TaintNodesByCondition,\
+    RuntimeClass,DefaultStorageClass,DefaultIngressClass,StorageObjectInUseProtection,PodSecurity,LimitRanger,ResourceQuota";
 const FORGET_ATTEMPTS: usize = 20;
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -95,6 +100,9 @@ impl Server {
         if !flags.contains(&CONTROLLERS) {
             // As kube-apiserver alone, so that both stores show the same.
             command.arg("--controllers=-*");
+        }
+        if !flags.contains(&ALL_PLUGINS) {
+            command.arg(PLUGINS_OFF);
         }
         if let Some(etcd) = &etcd {
             command.arg(format!("--etcd-servers={}", etcd.url()));

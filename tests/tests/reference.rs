@@ -2,6 +2,7 @@
 
 use trireme_tests::recorded::known::KnownDifferences;
 use trireme_tests::recorded::{load, replay};
+use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
 /// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
@@ -90,27 +91,43 @@ const IN_SCOPE: &[&str] = &[
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
 /// The files to replay: those in scope, or what `REFERENCE_FILES` names, separated by blanks, to look at others by hand.
-fn files() -> Vec<String> {
+fn files(in_scope: &[&str]) -> Vec<String> {
     match std::env::var("REFERENCE_FILES") {
         Ok(named) => named.split_whitespace().map(str::to_owned).collect(),
-        Err(_) => IN_SCOPE.iter().map(|file| (*file).to_owned()).collect(),
+        Err(_) => in_scope.iter().map(|file| (*file).to_owned()).collect(),
     }
 }
 
-fn check(store: StoreChoice) {
+/// Recorded files of admission plugins, with all of them on.
+const WITH_PLUGINS: &[&str] = &[
+    "admission/defaultingressclass",
+    "admission/defaultstorageclass",
+    "admission/defaulttolerationseconds",
+    "admission/namespacelifecycle",
+    "admission/persistentvolumeclaimresize",
+    "admission/priority",
+    "admission/runtimeclass",
+    "admission/serviceaccount",
+    "admission/storageobjectinuseprotection",
+    "admission/taintnodesbycondition",
+];
+
+/// Replays files against servers with these flags.
+fn check(store: StoreChoice, files: &[String], flags: &[&str]) {
     let reference = folder().join("reference");
     let known = KnownDifferences::load(&reference.join("known-differences.txt"));
-    let server = Server::try_start(store, &[SERVICE_RANGE]).unwrap_or_else(|error| panic!("{error}"));
+    let server =
+        Server::try_start(store, &[flags, &[SERVICE_RANGE]].concat()).unwrap_or_else(|error| panic!("{error}"));
     let client = server.client();
     let mut errors = Vec::new();
     let (mut matching, mut all) = (0, 0);
-    for file in files() {
+    for file in files {
         let scenarios = load(&reference.join(format!("{file}.jsonl")));
         let replayed = replay(&client, &scenarios);
         let (good, bad) = (replayed.matching.len(), replayed.mismatches.len());
         println!("{store:?} {file}: {good} match, {bad} do not");
         (matching, all) = (matching + good, all + good + bad);
-        errors.extend(known.judge(&file, &replayed));
+        errors.extend(known.judge(file, &replayed));
     }
     let percentage = (100 * matching).checked_div(all).unwrap_or_default();
     println!("{store:?} in all: {matching} of {all} scenarios match, {percentage} %");
@@ -124,23 +141,28 @@ fn check(store: StoreChoice) {
 
 #[test]
 fn answers_are_those_of_kube_apiserver_over_the_embedded_store() {
-    check(StoreChoice::Embedded);
+    check(StoreChoice::Embedded, &files(IN_SCOPE), &[]);
 }
 
 #[test]
 fn answers_are_those_of_kube_apiserver_over_etcd() {
-    check(StoreChoice::Etcd);
+    check(StoreChoice::Etcd, &files(IN_SCOPE), &[]);
+}
+
+#[test]
+fn admission_plugins_answer_as_those_of_kube_apiserver() {
+    check(StoreChoice::Embedded, &files(WITH_PLUGINS), &[ALL_PLUGINS]);
 }
 
 #[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
-    for group in ["core", "groups", "api", "auth"] {
+    for group in ["core", "groups", "api", "auth", "admission"] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
             scenarios += load(&file).len();
         }
     }
-    assert_eq!(scenarios, 681, "a recording was lost or added; say so here");
+    assert_eq!(scenarios, 728, "a recording was lost or added; say so here");
 }

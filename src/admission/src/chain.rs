@@ -6,7 +6,7 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use trireme_machinery::ApiError;
 use trireme_registry::{Admission, Attributes};
 
-/// Runs its plugins in the order given: first all mutations, then all validations.
+/// Runs those of its plugins that handle a request in the order given: first all mutations, then all validations.
 #[derive(Clone, Default)]
 pub struct Chain {
     plugins: Vec<Arc<dyn Admission>>,
@@ -23,7 +23,9 @@ impl Admission for Chain {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         async move {
             for plugin in &self.plugins {
-                plugin.mutate(attributes).await?;
+                if plugin.handles(attributes) {
+                    plugin.mutate(attributes).await?;
+                }
             }
             Ok(())
         }
@@ -33,7 +35,9 @@ impl Admission for Chain {
     fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         async move {
             for plugin in &self.plugins {
-                plugin.validate(attributes).await?;
+                if plugin.handles(attributes) {
+                    plugin.validate(attributes).await?;
+                }
             }
             Ok(())
         }

@@ -95,10 +95,6 @@ impl Admission for DeviceAdminAccess {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         self.check(attributes).boxed()
     }
-
-    fn validate<'a>(&'a self, _attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
-        async { Ok(()) }.boxed()
-    }
 }
 
 #[cfg(test)]

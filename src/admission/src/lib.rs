@@ -1,16 +1,28 @@
 //! The admission chain and its built-in plugins.
 //!
-//! A [`Chain`] is made by the composition root and handed to every registry. Of kube-apiserver's plugins there is
-//! [`NamespaceLifecycle`]; [`DeviceAdminAccess`] is a check of its registry of claims. Webhooks, CEL policies and the
-//! other plugins are not there yet.
+//! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
+//! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
+//! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
+mod attributes;
 mod chain;
+mod default_classes;
+mod default_toleration_seconds;
 mod device_admin_access;
 mod doubts;
 mod namespace_lifecycle;
 mod namespaces;
+mod objects;
+mod persistent_volume_claim_resize;
+mod plugins;
+mod priority;
+mod runtime_class;
+mod service_account;
+mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
+mod tolerations;
 
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
-pub use namespace_lifecycle::NamespaceLifecycle;
 pub use namespaces::Namespaces;
+pub use plugins::EnabledPlugins;

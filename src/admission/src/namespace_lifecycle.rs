@@ -11,13 +11,13 @@ const PROTECTED: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 /// The plugin. Cheap to clone: all clones look at the same namespaces.
 #[derive(Clone)]
-pub struct NamespaceLifecycle {
+pub(crate) struct NamespaceLifecycle {
     namespaces: Namespaces,
 }
 
 impl NamespaceLifecycle {
     /// Looks at these namespaces.
-    pub fn new(namespaces: Namespaces) -> Self {
+    pub(crate) fn new(namespaces: Namespaces) -> Self {
         Self { namespaces }
     }
 
@@ -67,9 +67,5 @@ fn terminating(attributes: &Attributes) -> ApiError {
 impl Admission for NamespaceLifecycle {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         self.check(attributes).boxed()
-    }
-
-    fn validate<'a>(&'a self, _attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
-        async { Ok(()) }.boxed()
     }
 }

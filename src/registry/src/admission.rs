@@ -140,9 +140,18 @@ impl Deref for Attributes {
 /// A plugin may take its time and may write the object that it is asked about: nobody waits for it but the write itself.
 /// It is asked again, with the object as it is then, if the object has changed meanwhile.
 pub trait Admission: Send + Sync + 'static {
+    /// Reports whether it has anything to say about such a request; it is asked nothing about others.
+    fn handles(&self, _request: &WriteRequest) -> bool {
+        true
+    }
+
     /// May change `object` or refuse.
-    fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>>;
+    fn mutate<'a>(&'a self, _attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// May refuse.
-    fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>>;
+    fn validate<'a>(&'a self, _attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }

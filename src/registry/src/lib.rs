@@ -80,3 +80,4 @@ pub use trireme_storage::Revision;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use watch_cache::WatchCacheHandle;
+pub use write::metadata::generate_name;

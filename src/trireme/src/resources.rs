@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces};
+use trireme_admission::{DeviceAdminAccess, Namespaces};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
-    AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle, Resource,
-    ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
+    Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle,
+    Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
@@ -63,14 +63,15 @@ pub(crate) async fn start(
 ) -> Result<Served, ResourcesError> {
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
-    let lifecycle = NamespaceLifecycle::new(namespaces.clone());
     let authorization = Authorization::start(system, settings, &published);
-    let admission = Chain::new(vec![
-        Arc::new(lifecycle),
-        Arc::new(DeviceAdminAccess::new(namespaces)),
+    let checks: Vec<Arc<dyn Admission>> = vec![
+        Arc::new(DeviceAdminAccess::new(namespaces.clone())),
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
-    ]);
+    ];
+    let admission = settings
+        .admission
+        .chain(&published, &namespaces, system.clock(), checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));

@@ -195,7 +195,7 @@ pub(super) fn mark_deleted(object: &mut Value, at: Timestamp, grace_seconds: i64
 }
 
 /// Makes a name from `generateName`: at most 63 bytes, five of them random.
-pub(super) fn generate_name(base: &str) -> String {
+pub fn generate_name(base: &str) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     const RANDOM_BYTES: usize = 5;
     const MAX_BASE_BYTES: usize = 63 - RANDOM_BYTES;

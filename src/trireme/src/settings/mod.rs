@@ -29,6 +29,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use trireme_admission::EnabledPlugins;
+
 use crate::cluster::{Access, Action};
 
 pub(crate) use authorization::ModeName;
@@ -97,6 +99,8 @@ pub(crate) struct Settings {
     pub(crate) service_cluster_ip_range: IpRange,
     /// Where node ports come from.
     pub(crate) service_node_ports: RangeInclusive<u16>,
+    /// The admission plugins that run.
+    pub(crate) admission: EnabledPlugins,
     /// True if pods may have privileged containers.
     pub(crate) allow_privileged: bool,
     /// Limits of the work taken on.

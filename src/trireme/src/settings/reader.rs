@@ -7,6 +7,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use trireme_admission::EnabledPlugins;
+
 use super::authorization;
 use super::controllers::{self, Controllers};
 use super::errors::{SettingError, SettingsErrors};
@@ -17,6 +19,8 @@ use super::{KeyPairFiles, Limits, Log, LogFormat, Settings, Shutdown, Store, Sto
 
 const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
+const ENABLE_PLUGINS: &str = "enable-admission-plugins";
+const DISABLE_PLUGINS: &str = "disable-admission-plugins";
 const FILE: &str = "give a file that exists and can be read";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
@@ -87,6 +91,7 @@ impl Reader {
                 "give a range of ports such as 30000-32767",
                 port_range,
             ),
+            admission: self.admission(),
             allow_privileged: self.value("allow-privileged", "give true or false", |text| text.parse().ok()),
             limits: self.limits(),
             shutdown: Shutdown {
@@ -233,6 +238,19 @@ impl Reader {
             });
         }
         value
+    }
+
+    /// The admission plugins that run, of two lists that must fit each other.
+    fn admission(&mut self) -> EnabledPlugins {
+        let names = |name| self.layers.given(name).map(|given| given.text).unwrap_or_default();
+        let (enable, disable) = (names(ENABLE_PLUGINS), names(DISABLE_PLUGINS));
+        let plugins = |enable: &str, disable: &str| EnabledPlugins::new(list(enable), list(disable));
+        if let Err(why) = plugins("", &disable) {
+            self.refuse_if_given(DISABLE_PLUGINS, &why);
+        } else if let Err(why) = plugins(&enable, &disable) {
+            self.refuse_if_given(ENABLE_PLUGINS, &why);
+        }
+        plugins(&enable, &disable).unwrap_or_default()
     }
 
     fn refuse_if_given(&mut self, name: &'static str, why: &str) {

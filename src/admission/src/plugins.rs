@@ -1,0 +1,188 @@
+//! The plugins by name, in kube-apiserver's order, and which of them run.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use trireme_actors::Clock;
+use trireme_registry::{Admission, PublishedSurface};
+
+use crate::{
+    chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
+    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, objects::Objects,
+    persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
+    service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
+    taint_nodes_by_condition::TaintNodesByCondition,
+};
+
+/// How a plugin that is there comes about.
+type Make = fn(&Parts<'_>) -> Arc<dyn Admission>;
+
+/// A plugin of kube-apiserver.
+struct Plugin {
+    name: &'static str,
+    /// `None` if this server does not have it yet.
+    make: Option<Make>,
+}
+
+const fn there(name: &'static str, make: Make) -> Plugin {
+    Plugin { name, make: Some(make) }
+}
+
+const fn absent(name: &'static str) -> Plugin {
+    Plugin { name, make: None }
+}
+
+/// `AllOrderedPlugins`. Those that are there are on by default, as upstream.
+const ALL: &[Plugin] = &[
+    absent("AlwaysAdmit"),
+    absent("NamespaceAutoProvision"),
+    there("NamespaceLifecycle", |parts| {
+        Arc::new(NamespaceLifecycle::new(parts.namespaces.clone()))
+    }),
+    absent("NamespaceExists"),
+    absent("LimitPodHardAntiAffinityTopology"),
+    absent("LimitRanger"),
+    there("ServiceAccount", |parts| {
+        Arc::new(ServiceAccount::new(
+            parts.objects("", "serviceaccounts"),
+            parts.clock.clone(),
+        ))
+    }),
+    absent("NodeRestriction"),
+    there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
+    absent("AlwaysPullImages"),
+    absent("ImagePolicyWebhook"),
+    absent("PodSecurity"),
+    absent("PodNodeSelector"),
+    there("Priority", |parts| {
+        Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
+    }),
+    there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
+    absent("PodTolerationRestriction"),
+    absent("EventRateLimit"),
+    absent("ExtendedResourceToleration"),
+    there("DefaultStorageClass", |parts| {
+        Arc::new(DefaultClass::of_claims(
+            parts.objects("storage.k8s.io", "storageclasses"),
+        ))
+    }),
+    there("StorageObjectInUseProtection", |_| {
+        Arc::new(StorageObjectInUseProtection)
+    }),
+    absent("PodGroupProtection"),
+    absent("OwnerReferencesPermissionEnforcement"),
+    there("PersistentVolumeClaimResize", |parts| {
+        let classes = parts.objects("storage.k8s.io", "storageclasses");
+        Arc::new(PersistentVolumeClaimResize::new(classes))
+    }),
+    there("RuntimeClass", |parts| {
+        Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
+    }),
+    absent("CertificateApproval"),
+    absent("CertificateSigning"),
+    absent("ClusterTrustBundleAttest"),
+    absent("CertificateSubjectRestriction"),
+    there("DefaultIngressClass", |parts| {
+        Arc::new(DefaultClass::of_ingresses(
+            parts.objects("networking.k8s.io", "ingressclasses"),
+        ))
+    }),
+    absent("DenyServiceExternalIPs"),
+    absent("PodTopologyLabels"),
+    absent("PodGroupWorkloadExists"),
+    absent("NodeDeclaredFeatureValidator"),
+    absent("JobValidation"),
+    absent("PodResizeValidator"),
+    absent("MutatingAdmissionPolicy"),
+    absent("MutatingAdmissionWebhook"),
+    absent("ValidatingAdmissionPolicy"),
+    absent("ValidatingAdmissionWebhook"),
+    absent("ResourceQuota"),
+    absent("AlwaysDeny"),
+];
+
+/// The parts that plugins are made of.
+struct Parts<'p> {
+    surface: &'p PublishedSurface,
+    namespaces: &'p Namespaces,
+    clock: &'p Clock,
+}
+
+impl Parts<'_> {
+    fn objects(&self, group: &'static str, plural: &'static str) -> Objects {
+        Objects::new(self.surface.resource(group, "v1", plural))
+    }
+}
+
+/// The plugins that run: those that are there, but for those that were switched off.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnabledPlugins {
+    disabled: BTreeSet<String>,
+}
+
+impl EnabledPlugins {
+    /// Reads `--enable-admission-plugins` and `--disable-admission-plugins`.
+    ///
+    /// # Errors
+    /// If a name is unknown, is in both lists, or is to be on and is not there yet.
+    pub fn new<'n>(
+        enable: impl IntoIterator<Item = &'n str>,
+        disable: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Self, String> {
+        let disabled: BTreeSet<String> = disable.into_iter().map(str::to_owned).collect();
+        for name in &disabled {
+            find(name)?;
+        }
+        for name in enable {
+            if disabled.contains(name) {
+                return Err(format!("{name} is in both lists"));
+            }
+            if find(name)?.make.is_none() {
+                return Err(format!("{name} is not there yet"));
+            }
+        }
+        Ok(Self { disabled })
+    }
+
+    /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
+    pub fn chain(
+        &self,
+        surface: &PublishedSurface,
+        namespaces: &Namespaces,
+        clock: &Clock,
+        checks: Vec<Arc<dyn Admission>>,
+    ) -> Chain {
+        let parts = Parts {
+            surface,
+            namespaces,
+            clock,
+        };
+        let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
+        let mut plugins: Vec<_> = enabled
+            .filter_map(|plugin| plugin.make)
+            .map(|make| make(&parts))
+            .collect();
+        plugins.extend(checks);
+        Chain::new(plugins)
+    }
+}
+
+fn find(name: &str) -> Result<&'static Plugin, String> {
+    let found = ALL.iter().find(|plugin| plugin.name == name);
+    found.ok_or_else(|| format!("{name} is no admission plugin"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_are_named_as_in_kube_apiserver() {
+        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "PodSecurity"]).is_ok());
+        let error = |enable: &[&'static str], disable: &[&'static str]| {
+            EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
+        };
+        assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
+        assert_eq!(error(&["PodSecurity"], &[]), "PodSecurity is not there yet");
+        assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
+    }
+}
