@@ -45,7 +45,7 @@ pub(crate) struct SelectNode {
     pub(crate) operand: Node,
     pub(crate) field: Box<str>,
     pub(crate) optional: bool,
-    /// What cel-go charges for beside the field: the step from a value that is no variable.
+    /// The steps that cel-go charges for beside the field: the step from a value that is no variable.
     pub(crate) starts_path: bool,
 }
 

@@ -38,7 +38,7 @@ impl fmt::Debug for Program {
 pub struct Evaluated<'v> {
     /// The value, or why there is none.
     pub result: Result<Value<'v>, EvalError>,
-    /// What it cost, whether it has a value or not.
+    /// The cost, also of an evaluation without a value.
     pub cost: u64,
 }
 

@@ -25,12 +25,12 @@ pub(crate) struct Checker<'a> {
     pub(crate) environment: &'a Environment,
     /// Variables of the expression itself, the innermost last.
     pub(crate) scopes: Vec<(String, Type)>,
-    /// What open types have become.
+    /// The types that stand for open ones now.
     pub(crate) open: HashMap<u32, Type>,
-    /// What open types were before, to go back to.
+    /// The earlier types of open ones, to go back to.
     pub(crate) trail: Vec<(u32, Option<Type>)>,
     pub(crate) next_open: u32,
-    /// What does not fit, with the id of the part.
+    /// The errors, each with the id of its part of the expression.
     pub(crate) errors: Vec<(u32, String)>,
     /// Literals that are not what they are taken for; told if all else fits.
     pub(crate) literal_errors: Vec<(u32, String)>,
@@ -324,7 +324,7 @@ impl<'a> Checker<'a> {
         Type::named(name)
     }
 
-    /// What a range gives out: items or keys, or both in pairs with what they stand for.
+    /// The types of the variables of a range: items or keys, or both in pairs with their values.
     pub(crate) fn items_of(&mut self, id: u32, range: &Type, is_paired: bool) -> (Type, Type) {
         match self.resolved_once(range) {
             Type::List(item) if is_paired => (Type::Int, item.as_ref().clone()),

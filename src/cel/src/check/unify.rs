@@ -51,7 +51,7 @@ impl Checker<'_> {
         found
     }
 
-    /// Whether all types fit; if not, nothing has become of open ones.
+    /// Unifies pairs of types and returns true if all fit; if not, open ones stay as they were.
     pub(crate) fn all_fit(&mut self, found: &[Type], expected: &[Type]) -> bool {
         let before = self.trail.len();
         let fit = found.len() == expected.len()

@@ -31,7 +31,7 @@ pub(crate) use show::display;
 type Outcome<'v> = Result<Value<'v>, EvalError>;
 type Native = for<'v> fn(&[Value<'v>], &mut Context<'v, '_>) -> Outcome<'v>;
 
-/// What a function needs beside its arguments.
+/// The surroundings of a call, beside its arguments.
 pub(crate) struct Context<'v, 'm> {
     pub(crate) environment: &'v Environment,
     pub(crate) meter: &'m mut Meter,

@@ -65,7 +65,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
         .map_err(|_| EvalError::failed(format!("error parsing regexp: invalid pattern: `{pattern}`")))
 }
 
-/// What RE2 writes otherwise: its classes are of ASCII, and `\Q…\E` quotes.
+/// Rewrites syntax that RE2 reads otherwise: its classes are of ASCII, and `\Q…\E` quotes.
 fn translate(pattern: &str) -> String {
     let mut translated = String::with_capacity(pattern.len());
     let mut rest = pattern;

@@ -44,7 +44,7 @@ pub struct Cidr {
 pub struct Authority<'v> {
     /// The one who answers.
     pub authorizer: AuthorizerRef<'v>,
-    /// What is asked so far.
+    /// The question so far.
     pub check: Check,
 }
 
