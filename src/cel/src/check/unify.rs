@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Checker;
+use super::TypeChecker;
 use crate::types::Type;
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// A new open type.
     pub(crate) fn fresh(&mut self) -> Type {
         self.next_open += 1;
