@@ -94,7 +94,8 @@ fn evicted_pods_say_why_they_go(client: &Client) {
     make(client, &format!("{NAMESPACE}/pods"), &held);
     let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "held" } });
     make(client, &format!("{NAMESPACE}/pods/held/eviction"), &eviction);
-    let held = client.get(&format!("{NAMESPACE}/pods/held")).expect("an answer").json();
+    let held = client.get(&format!("{NAMESPACE}/pods/held")).expect("an answer");
+    let held: Value = serde_json::from_str(&held.text()).expect("JSON");
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
     let conditions = held["status"]["conditions"].as_array().expect("conditions");
     let why = conditions
