@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -27,6 +27,8 @@ use normal::Normalizer;
 const SIDE_BY_SIDE: usize = 4;
 /// The number of differences of one step are told.
 const DIFFERENCES_TOLD: usize = 4;
+/// For steps that are repeated until their answer has a certain code.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// For steps that read lines and do not say how long.
 const DEFAULT_SECONDS: u64 = 10;
 
@@ -185,7 +187,7 @@ fn run_step(
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    let answer = match send_step(client, step, variables) {
+    let answer = match send_until(client, step, variables) {
         Ok(answer) => answer,
         Err(error) => return vec![format!("no answer: {error}")],
     };
@@ -217,6 +219,20 @@ fn run_step(
     differences
 }
 
+/// Repeats a step that says so until the answer has the code that it waits for.
+fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+    let patience = Duration::from_secs_f64(step["retry"].as_f64().unwrap_or_default());
+    let begun = Instant::now();
+    loop {
+        let answer = send_step(client, step, variables)?;
+        if step["until"].as_u64().is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
+            return Ok(answer);
+        }
+        // Part of the recording: it was asked again and again.
+        std::thread::sleep(ASKED_AGAIN_AFTER);
+    }
+}
+
 fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
     let request = substitute_text(step["do"].as_str().unwrap_or_default(), variables);
     let (method, path) = request.split_once(' ').unwrap_or((&request, "/"));
@@ -229,14 +245,24 @@ fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>)
     let client = match step["as"].as_str() {
         None => client.with_token(ADMIN_TOKEN),
         Some("none") => client.anonymous(),
-        Some(token) => client.with_token(token),
+        Some(token) => client.with_token(&substitute_text(token, variables)),
     };
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    let headers = step["headers"].as_object().into_iter().flatten();
+    let headers: Vec<(String, String)> = headers
+        .map(|(name, value)| {
+            (
+                name.clone(),
+                substitute_text(value.as_str().unwrap_or_default(), variables),
+            )
+        })
+        .collect();
     client.send(&Request {
         method,
         path,
         body,
+        headers: &headers,
         content_type: step["type"].as_str().or(has_body.then_some("application/json")),
         accept: step["accept"].as_str(),
         lines: (lines > 0).then(|| {
