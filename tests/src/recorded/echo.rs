@@ -32,10 +32,10 @@ fn walk(request: &Value, recorded: &Value, answer: &Value, path: &str, differenc
                 walk(item, &recorded[number], &answer[number], &below, differences);
             }
         }
-        (set, Value::String(placeholder)) if is_literal(set) && PLACEHOLDERS.contains(&placeholder.as_str()) => {
-            if set != answer {
-                differences.push(format!("{path}: the request set {set}, got {answer}"));
-            }
+        (set, Value::String(recorded))
+            if is_literal(set) && set != answer && PLACEHOLDERS.contains(&recorded.as_str()) =>
+        {
+            differences.push(format!("{path}: the request set {set}, got {answer}"));
         }
         _ => {}
     }
