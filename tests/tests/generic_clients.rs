@@ -18,6 +18,7 @@ fn send(client: &Client, method: &str, path: &str, accept: &str, body: Option<&V
         body: body.map(|body| body.to_string().into_bytes()),
         content_type: body.map(|_| "application/json"),
         lines: path.contains("watch=1").then_some((1, PATIENCE)),
+        headers: &[],
     };
     client.send(&request).expect("an answer")
 }
