@@ -87,6 +87,11 @@ const IN_SCOPE: &[&str] = &[
     "auth/reviews",
 ];
 
+/// The number of recorded scenarios.
+const RECORDED: usize = 728;
+/// The share of the replayed scenarios that must match in every step, in per cent.
+const LEAST_MATCHING_PERCENT: usize = 95;
+
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
@@ -137,6 +142,10 @@ fn check(store: StoreChoice, files: &[String], flags: &[&str]) {
         errors.len(),
         errors.join("\n")
     );
+    assert!(
+        percentage >= LEAST_MATCHING_PERCENT,
+        "only {percentage} % match; {LEAST_MATCHING_PERCENT} % must"
+    );
 }
 
 #[test]
@@ -164,5 +173,23 @@ fn every_recorded_file_can_be_read() {
             scenarios += load(&file).len();
         }
     }
-    assert_eq!(scenarios, 728, "a recording was lost or added; say so here");
+    assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
+}
+
+#[test]
+fn the_readme_says_how_much_is_replayed() {
+    let reference = folder().join("reference");
+    let replayed: usize = IN_SCOPE
+        .iter()
+        .chain(WITH_PLUGINS)
+        .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
+        .sum();
+    let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("{replayed} of {RECORDED} scenarios"),
+        format!("At least {LEAST_MATCHING_PERCENT} % of them must match"),
+    ] {
+        assert!(readme.contains(&said), "the README does not say {said:?}");
+    }
 }
