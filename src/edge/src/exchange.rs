@@ -43,6 +43,8 @@ pub(crate) struct Exchange {
     pub(crate) info: RequestInfo,
     /// The user; set by the authentication filter.
     pub(crate) user: OnceCell<UserInfo>,
+    /// In whose name it goes on, if somebody acts as somebody else; set by the impersonation filter.
+    pub(crate) impersonated: OnceCell<UserInfo>,
     /// When the answer must be there; set by the deadline filter. Long-running requests have none.
     pub(crate) deadline: Cell<Option<Instant>>,
     /// Texts for `Warning` headers, in order.
@@ -58,9 +60,14 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// The user; an empty one before the request is authenticated.
+    /// The user who asks, or in whose name he does. Nobody, before the request is authenticated.
     pub(crate) fn user(&self) -> UserInfo {
-        self.user.get().cloned().unwrap_or_default()
+        self.acting_user().cloned().unwrap_or_default()
+    }
+
+    /// The same without a copy.
+    pub(crate) fn acting_user(&self) -> Option<&UserInfo> {
+        self.impersonated.get().or(self.user.get())
     }
 
     /// Reports whether the client wants indented JSON.

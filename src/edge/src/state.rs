@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
-use trireme_auth::{Authenticator, Authorizer};
+use trireme_auth::{Authenticator, Authorizer, Impersonator};
 use trireme_flow::Limiter;
 
 use trireme_http::server::Lifecycle;
@@ -18,6 +18,8 @@ pub(crate) struct ChainState {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// Says who may act as whom.
+    pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
     /// The server's way to its end.

@@ -45,12 +45,12 @@ pub(super) const TABLE: &[Row] = &[
     ("name", MEMBER, Cost::Fixed(1), |args, _| {
         with_part("name", args, |check, text| check.name = text.to_owned())
     }),
-    ("fieldSelector", MEMBER, Cost::OfSecond, |args, _| {
+    ("fieldSelector", MEMBER, Cost::Selector, |args, _| {
         with_part("fieldSelector", args, |check, text| {
             check.field_selector = Some(FieldSelector::parse(text).map_err(|error| error.to_string()));
         })
     }),
-    ("labelSelector", MEMBER, Cost::OfSecond, |args, _| {
+    ("labelSelector", MEMBER, Cost::Selector, |args, _| {
         with_part("labelSelector", args, |check, text| {
             check.label_selector = Some(LabelSelector::parse(text).map_err(|error| error.to_string()));
         })

@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Row] = &[
         _ => no_overload("type", args),
     }),
     ("bool", GLOBAL, Cost::Fixed(1), to_bool),
-    ("bytes", GLOBAL, Cost::TextTraversal, |args, _| match args {
+    ("bytes", GLOBAL, Cost::OfText, |args, _| match args {
         [Value::Bytes(_)] => Ok(args[0].clone()),
         [Value::String(text)] => Ok(Value::Bytes(text.as_str().as_bytes().into())),
         _ => no_overload("bytes", args),
@@ -28,7 +28,7 @@ pub(super) const TABLE: &[Row] = &[
     ("double", GLOBAL, Cost::Fixed(1), to_double),
     ("int", GLOBAL, Cost::Fixed(1), to_int),
     ("uint", GLOBAL, Cost::Fixed(1), to_uint),
-    ("string", GLOBAL, Cost::Fixed(1), to_string),
+    ("string", GLOBAL, Cost::OfBytes, to_string),
     ("duration", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [Value::Duration(_)] => Ok(args[0].clone()),
         [Value::Int(nanos)] => Ok(Value::Duration(Duration::from_nanos(*nanos))),
@@ -107,19 +107,13 @@ fn to_uint<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn to_string<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_string<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     match args {
         [Value::String(_)] => Ok(args[0].clone()),
-        [Value::Bytes(bytes)] => {
-            // The call itself is charged with 1 already.
-            context
-                .meter
-                .charge((bytes.len() as u64).div_ceil(10).saturating_sub(1))?;
-            match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(Value::text(text)),
-                Err(_) => Err(EvalError::fixed("invalid UTF-8 in bytes, cannot convert to string")),
-            }
-        }
+        [Value::Bytes(bytes)] => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Value::text(text)),
+            Err(_) => Err(EvalError::fixed("invalid UTF-8 in bytes, cannot convert to string")),
+        },
         [
             value @ (Value::Bool(_)
             | Value::Int(_)

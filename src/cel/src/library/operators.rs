@@ -11,7 +11,7 @@ use crate::{
 pub(super) const TABLE: &[Row] = &[
     ("!_", GLOBAL, Cost::Fixed(1), not),
     ("-_", GLOBAL, Cost::Fixed(1), negate),
-    ("_==_", GLOBAL, Cost::Smaller, |args, context| {
+    ("_==_", GLOBAL, Cost::Equality, |args, context| {
         Ok(Value::Bool(are_equal(args, context)?))
     }),
     ("_!=_", GLOBAL, Cost::Smaller, |args, context| {

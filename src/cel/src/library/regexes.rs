@@ -7,7 +7,8 @@ use crate::{meter::EvalError, value::Value};
 
 pub(super) const TABLE: &[Row] = &[
     ("matches", MEMBER, Cost::Pattern, matches),
-    ("matches", GLOBAL, Cost::Pattern, matches),
+    // cel-go tracks the cost of the other form only.
+    ("matches", GLOBAL, Cost::Fixed(1), matches),
     ("find", MEMBER, Cost::Pattern, |args, context| match args {
         [Value::String(text), Value::String(pattern)] => {
             let found = with_pattern(pattern.as_str(), context, |regex| {

@@ -26,14 +26,14 @@ pub(super) const TABLE: &[Row] = &[
         position("lastIndexOf", args, context, true)
     }),
     ("join", MEMBER, Cost::Fixed(0), join),
-    ("strings.quote", GLOBAL, Cost::Fixed(1), |args, _| match args {
+    ("strings.quote", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => {
             bounded(text.as_str().len() * 4)?;
             Ok(Value::text(quote(text.as_str())))
         }
         _ => no_overload("strings.quote", args),
     }),
-    ("format", MEMBER, Cost::Fixed(1), |args, context| match args {
+    ("format", MEMBER, Cost::Traversal(1), |args, context| match args {
         [Value::String(text), Value::List(values)] => {
             formatting::format(text.as_str(), values, context).map(Value::text)
         }

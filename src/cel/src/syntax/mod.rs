@@ -8,6 +8,7 @@ mod macros;
 mod parser;
 
 pub(crate) use describe::describe;
+pub use parser::is_identifier;
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
 
 /// What may stand where an operand is missing.

@@ -181,12 +181,7 @@ impl Messages<'_> {
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         let mut items = Vec::new();
-        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
-        while let Some(entry) = reader.next()? {
-            if entry.tag == 1 {
-                self.items(place, item, &entry, &mut items, depth)?;
-            }
-        }
+        each_wrapped(place, entry, |entry| self.items(place, item, entry, &mut items, depth))?;
         Ok(Value::Array(items))
     }
 
@@ -199,13 +194,11 @@ impl Messages<'_> {
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         let mut entries = Object::new();
-        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
-        while let Some(entry) = reader.next()? {
-            if entry.tag == 1 {
-                let (key, value) = self.map_entry(place, value, entry.bytes(&place.field.name)?, depth)?;
-                entries.insert(key, value);
-            }
-        }
+        each_wrapped(place, entry, |entry| {
+            let (key, value) = self.map_entry(place, value, entry.bytes(&place.field.name)?, depth)?;
+            entries.insert(key, value);
+            Ok(())
+        })?;
         Ok(Value::Object(entries))
     }
 }
@@ -262,4 +255,19 @@ fn integer(shape: &Shape, number: u64) -> Value {
         Shape::Int32 => int32(number).into(),
         _ => number.cast_signed().into(),
     }
+}
+
+/// Hands on each item of a message that wraps a list or a map as `{items=1}`.
+fn each_wrapped(
+    place: OwnedField<'_>,
+    wrapper: &Entry<'_>,
+    mut take: impl FnMut(&Entry<'_>) -> Result<(), ProtobufError>,
+) -> Result<(), ProtobufError> {
+    let mut reader = Reader::new(wrapper.bytes(&place.field.name)?);
+    while let Some(entry) = reader.next()? {
+        if entry.tag == 1 {
+            take(&entry)?;
+        }
+    }
+    Ok(())
 }

@@ -150,6 +150,11 @@ impl Reader {
         Ok(fresh.snapshot.revision)
     }
 
+    /// A revision that no write acknowledged before the call has exceeded.
+    pub(crate) async fn revision_of_store(&self, deadline: Instant) -> Result<Revision, ApiError> {
+        self.read_index.revision(deadline).await
+    }
+
     /// The revision of the newest change, once the resource [is ready](Self::is_ready).
     pub(crate) fn last_change_if_ready(&self) -> Option<Revision> {
         self.progress.at_hand(0).map(|fresh| fresh.snapshot.revision)

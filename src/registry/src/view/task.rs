@@ -30,7 +30,7 @@ const FOLD_AT_ONCE: usize = 64;
 /// The parts that the task needs.
 pub(super) struct Following<T> {
     pub(super) name: Arc<str>,
-    pub(super) sources: Arc<[Reader]>,
+    pub(super) sources: Arc<Vec<Reader>>,
     pub(super) published: Arc<Published<T>>,
     pub(super) clock: Clock,
 }
