@@ -25,7 +25,7 @@ pub struct ManagerId {
 
 /// The fields of a manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Owned {
+pub(super) struct OwnedFields {
     pub(super) fields: FieldSet,
     pub(super) version: String,
     pub(super) time: Option<String>,
@@ -33,7 +33,7 @@ pub(super) struct Owned {
 
 /// All managers of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Managers(pub(super) BTreeMap<ManagerId, Owned>);
+pub struct Managers(pub(super) BTreeMap<ManagerId, OwnedFields>);
 
 impl ManagerId {
     /// The manager of an update.
@@ -99,7 +99,7 @@ impl Managers {
                 id.applies = true;
                 id.version.clear();
             }
-            let owned = Owned {
+            let owned = OwnedFields {
                 fields: match entry.get("fieldsV1") {
                     None | Some(Value::Null) => FieldSet::default(),
                     Some(fields) => FieldSet::decode(fields)?,
@@ -156,7 +156,7 @@ impl Managers {
             if !self.0.contains_key(&bucket)
                 && let Some(owned) = self.0.remove(first)
             {
-                self.0.insert(bucket.clone(), Owned { time: None, ..owned });
+                self.0.insert(bucket.clone(), OwnedFields { time: None, ..owned });
             }
             let Some(owned) = self.0.remove(&id) else { continue };
             if let Some(ancient) = self.0.get_mut(&bucket) {
@@ -168,7 +168,7 @@ impl Managers {
     }
 }
 
-fn entry(id: &ManagerId, owned: &Owned) -> Value {
+fn entry(id: &ManagerId, owned: &OwnedFields) -> Value {
     let mut entry = json!({
         "apiVersion": owned.version,
         "fieldsType": "FieldsV1",

@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
-    node::{Atom, Node},
+    node::{Atom, SchemaNode},
     path::PathElement,
     set::FieldSet,
 };
 use crate::Object;
 
 /// The live value with what the applied one sets.
-pub fn merge(node: Node<'_>, live: &Value, applied: &Value) -> Value {
+pub fn merge(node: SchemaNode<'_>, live: &Value, applied: &Value) -> Value {
     merged(node, Some(live), Some(applied)).unwrap_or_default()
 }
 
-fn merged(node: Node<'_>, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
+fn merged(node: SchemaNode<'_>, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
     let atom = node.atom(applied.or(live));
     let leaf = || applied.or(live).cloned();
     match atom {
@@ -52,7 +52,7 @@ fn merged(node: Node<'_>, live: Option<&Value>, applied: Option<&Value>) -> Opti
 /// A list being merged: the order is that of the applied list where both have an item; items of the live list alone keep
 /// their place between those.
 struct ListMerge<'v> {
-    node: Node<'v>,
+    node: SchemaNode<'v>,
     live: Vec<(PathElement, &'v Value)>,
     applied: Vec<(PathElement, &'v Value)>,
     live_by_element: BTreeMap<PathElement, Option<&'v Value>>,
@@ -60,7 +60,7 @@ struct ListMerge<'v> {
 }
 
 impl<'v> ListMerge<'v> {
-    fn new(node: Node<'v>, atom: Atom<'_>, live: &'v [Value], applied: &'v [Value]) -> Self {
+    fn new(node: SchemaNode<'v>, atom: Atom<'_>, live: &'v [Value], applied: &'v [Value]) -> Self {
         let elements = |items: &'v [Value]| -> Vec<(PathElement, &'v Value)> {
             let element = |item: &'v Value| Some((node.element(atom, item).ok()?, item));
             items.iter().filter_map(element).collect()
@@ -137,11 +137,11 @@ impl<'v> ListMerge<'v> {
 }
 
 /// The value without the fields of a set; a container that loses all it had stays, empty.
-pub fn without(node: Node<'_>, value: &Value, fields: &FieldSet) -> Value {
+pub fn without(node: SchemaNode<'_>, value: &Value, fields: &FieldSet) -> Value {
     remaining(node, value, fields).unwrap_or_default()
 }
 
-fn remaining(node: Node<'_>, value: &Value, fields: &FieldSet) -> Option<Value> {
+fn remaining(node: SchemaNode<'_>, value: &Value, fields: &FieldSet) -> Option<Value> {
     match (node.atom(Some(value)), value) {
         (Atom::Scalar, value) => Some(value.clone()),
         (Atom::Map, Value::Object(entries)) if !entries.is_empty() => {
@@ -178,7 +178,7 @@ fn remaining(node: Node<'_>, value: &Value, fields: &FieldSet) -> Option<Value> 
     }
 }
 
-fn inside(node: Node<'_>, value: &Value, below: Option<&FieldSet>) -> Value {
+fn inside(node: SchemaNode<'_>, value: &Value, below: Option<&FieldSet>) -> Value {
     let Some(below) = below else { return value.clone() };
     remaining(node, value, below).unwrap_or_else(|| match value {
         Value::Object(_) => Value::Object(Object::new()),

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::path::{Literal, PathElement};
+use super::path::{PathElement, PathValue};
 use crate::schema::{ListType, Shape, TypeId, TypeTable};
 
 /// The schema of one place in an object.
 #[derive(Debug, Clone, Copy)]
-pub enum Node<'s> {
+pub enum SchemaNode<'s> {
     /// A struct of a table.
     Struct(&'s TypeTable, TypeId),
     /// Another shape of a table.
@@ -31,7 +31,7 @@ pub(super) enum Atom<'s> {
     Keyed(&'s [String]),
 }
 
-impl<'s> Node<'s> {
+impl<'s> SchemaNode<'s> {
     fn normal(self) -> Self {
         match self {
             Self::Shape(types, Shape::Struct(id)) => Self::Struct(types, *id),
@@ -103,7 +103,7 @@ impl<'s> Node<'s> {
                 Value::Object(_) => Err("associative list without keys has an element that's a map type".into()),
                 Value::Array(_) => Err("not supported: associative list with lists as elements".into()),
                 Value::Null => Err("associative list without keys has an element that's an explicit null".into()),
-                scalar => Ok(PathElement::Value(Literal(scalar.clone()))),
+                scalar => Ok(PathElement::Value(PathValue(scalar.clone()))),
             };
         };
         let fields = match item {
@@ -117,7 +117,7 @@ impl<'s> Node<'s> {
         };
         let value = |key: &String| {
             let value = fields.get(key).or_else(|| default(key))?;
-            Some((key.clone(), Literal(value.clone())))
+            Some((key.clone(), PathValue(value.clone())))
         };
         let mut found: Vec<_> = keys.iter().filter_map(value).collect();
         if found.is_empty() {

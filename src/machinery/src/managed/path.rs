@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 /// A scalar in a path, ordered as `value.Compare` orders: numbers, strings, booleans, lists, maps, null.
 #[derive(Debug, Clone)]
-pub struct Literal(pub Value);
+pub struct PathValue(pub Value);
 
 /// A step into an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,14 +14,14 @@ pub enum PathElement {
     /// `f:`: a field of a struct or an entry of a map.
     Field(String),
     /// `k:`: an item of a list by its keys, sorted by name.
-    Key(Vec<(String, Literal)>),
+    Key(Vec<(String, PathValue)>),
     /// `v:`: an item of a set.
-    Value(Literal),
+    Value(PathValue),
     /// `i:`: an item by its place.
     Index(i64),
 }
 
-impl Literal {
+impl PathValue {
     fn rank(&self) -> u8 {
         match &self.0 {
             Value::Number(_) => 0,
@@ -34,21 +34,21 @@ impl Literal {
     }
 }
 
-impl PartialEq for Literal {
+impl PartialEq for PathValue {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Literal {}
+impl Eq for PathValue {}
 
-impl PartialOrd for Literal {
+impl PartialOrd for PathValue {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Literal {
+impl Ord for PathValue {
     fn cmp(&self, other: &Self) -> Ordering {
         match (&self.0, &other.0) {
             (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
@@ -70,10 +70,10 @@ impl PathElement {
         Some(match kind {
             "f" => Self::Field(rest.to_owned()),
             "i" => Self::Index(rest.parse().ok()?),
-            "v" => Self::Value(Literal(serde_json::from_str(rest).ok()?)),
+            "v" => Self::Value(PathValue(serde_json::from_str(rest).ok()?)),
             "k" => {
                 let keys: Map<String, Value> = serde_json::from_str(rest).ok()?;
-                let mut keys: Vec<_> = keys.into_iter().map(|(name, value)| (name, Literal(value))).collect();
+                let mut keys: Vec<_> = keys.into_iter().map(|(name, value)| (name, PathValue(value))).collect();
                 keys.sort();
                 Self::Key(keys)
             }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{node::Node, path::PathElement};
+use super::{node::SchemaNode, path::PathElement};
 use crate::Object;
 
 /// A set of paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FieldSet(BTreeMap<PathElement, Entry>);
+pub struct FieldSet(BTreeMap<PathElement, SetEntry>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Entry {
+struct SetEntry {
     is_member: bool,
     below: FieldSet,
 }
 
-impl Entry {
+impl SetEntry {
     fn is_empty(&self) -> bool {
         !self.is_member && self.below.is_empty()
     }
@@ -32,7 +32,7 @@ impl FieldSet {
                 continue;
             }
             let below_fields = below.as_object()?;
-            let entry = Entry {
+            let entry = SetEntry {
                 is_member: below_fields.is_empty() || below_fields.contains_key("."),
                 below: Self::decode(below)?,
             };
@@ -59,7 +59,7 @@ impl FieldSet {
 
     /// True if the set has no path.
     pub fn is_empty(&self) -> bool {
-        self.0.values().all(Entry::is_empty)
+        self.0.values().all(SetEntry::is_empty)
     }
 
     /// Adds a path; the empty one names the whole object, which nobody owns.
@@ -129,7 +129,7 @@ impl FieldSet {
     pub fn intersection(&self, other: &Self) -> Self {
         let common = self.0.iter().filter_map(|(element, entry)| {
             let other = other.0.get(element)?;
-            let entry = Entry {
+            let entry = SetEntry {
                 is_member: entry.is_member && other.is_member,
                 below: entry.below.intersection(&other.below),
             };
@@ -170,7 +170,7 @@ impl FieldSet {
 
     /// The set with the fields of structs that something below of them is in (`EnsureNamedFieldsAreMembers`).
     #[must_use]
-    pub fn with_named_fields(mut self, node: Node<'_>) -> Self {
+    pub fn with_named_fields(mut self, node: SchemaNode<'_>) -> Self {
         for (element, entry) in &mut self.0 {
             let child = match element {
                 PathElement::Field(name) => {

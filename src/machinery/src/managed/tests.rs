@@ -87,9 +87,9 @@ impl One {
     }
 }
 
-impl Versions for One {
-    fn node(&self, _version: &str) -> Node<'_> {
-        Node::Struct(&self.table, self.id)
+impl ManagedVersions for One {
+    fn node(&self, _version: &str) -> SchemaNode<'_> {
+        SchemaNode::Struct(&self.table, self.id)
     }
 
     fn convert(&self, object: &Value, version: &str) -> Option<Value> {
@@ -127,9 +127,15 @@ fn an_update_owns_what_it_changes_and_a_removal_is_forgotten() {
     let one = One::new();
     let mut managers = Managers::default();
     let first = json!({"data": {"a": "1", "b": "2"}, "count": 1});
-    managers.update(&one, &json!({}), &first, ManagerId::updater("one", "v1", ""), "t1");
+    managers.update(
+        &one,
+        &json!({}),
+        &first,
+        ManagerId::updater("one", "v1", ""),
+        Some("t1"),
+    );
     let second = json!({"data": {"a": "9"}, "count": 1});
-    managers.update(&one, &first, &second, ManagerId::updater("two", "v1", ""), "t2");
+    managers.update(&one, &first, &second, ManagerId::updater("two", "v1", ""), Some("t2"));
     let fields = |who: &str| {
         managers
             .fields(&ManagerId::updater(who, "v1", ""))
@@ -214,7 +220,7 @@ fn the_eleventh_updater_makes_ancient_changes() {
         let mut next = live.clone();
         next["data"][format!("k{number:02}")] = json!("v");
         let id = ManagerId::updater(&format!("m{number:02}"), "v1", "");
-        managers.update(&one, &live, &next, id, &format!("t{number:02}"));
+        managers.update(&one, &live, &next, id, Some(&format!("t{number:02}")));
         live = next;
     }
     let entries = managers.encode().expect("some");

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::{
     conflict::Conflicts,
-    entries::{ManagerId, Managers, Owned},
+    entries::{ManagerId, Managers, OwnedFields},
     merge::{merge, without},
-    node::Node,
+    node::SchemaNode,
     path::PathElement,
     set::FieldSet,
-    walk::{Comparison, fields_of},
+    walk::{FieldComparison, fields_of},
 };
 
 /// The versions of a resource.
-pub trait Versions {
+pub trait ManagedVersions {
     /// The schema of a version.
-    fn node(&self, version: &str) -> Node<'_>;
+    fn node(&self, version: &str) -> SchemaNode<'_>;
 
     /// An object in another version; `None` if there is no such version.
     fn convert(&self, object: &Value, version: &str) -> Option<Value>;
@@ -27,19 +27,26 @@ pub trait Versions {
 }
 
 impl Managers {
-    /// The managers after an update from `old` to `new`, both in `id`'s version, at `time`.
-    pub fn update(&mut self, versions: &dyn Versions, old: &Value, new: &Value, id: ManagerId, time: &str) {
+    /// The managers after an update from `old` to `new`, both in `id`'s version, at `time` where that is kept.
+    pub fn update(
+        &mut self,
+        versions: &dyn ManagedVersions,
+        old: &Value,
+        new: &Value,
+        id: ManagerId,
+        time: Option<&str>,
+    ) {
         let version = id.version.clone();
         if let Ok(comparison) = self.give_up(versions, old, new, &version, None, true) {
             let fields = stripped(comparison.modified.union(&comparison.added));
             if !fields.is_empty() {
-                let owned = self.0.entry(id).or_insert_with(|| Owned {
+                let owned = self.0.entry(id).or_insert_with(|| OwnedFields {
                     fields: FieldSet::default(),
                     version,
                     time: None,
                 });
                 owned.fields = std::mem::take(&mut owned.fields).union(&fields);
-                owned.time = Some(time.to_owned());
+                owned.time = time.map(str::to_owned);
             }
         }
         self.cap();
@@ -51,7 +58,7 @@ impl Managers {
     /// If others own what it would change, unless it is forced.
     pub fn apply(
         &mut self,
-        versions: &dyn Versions,
+        versions: &dyn ManagedVersions,
         live: &Value,
         applied: &Value,
         (id, version): (ManagerId, &str),
@@ -62,7 +69,7 @@ impl Managers {
         let merged = merge(node, live, applied);
         let fields = fields_of(node, applied).recursive_difference(versions.reset_fields(version));
         let last = self.0.get(&id).cloned();
-        let mut owned = Owned {
+        let mut owned = OwnedFields {
             fields,
             version: version.to_owned(),
             time: last.as_ref().and_then(|last| last.time.clone()),
@@ -75,7 +82,8 @@ impl Managers {
         };
         after.give_up(versions, live, &pruned, version, Some(&id), force)?;
         owned.fields = stripped(owned.fields);
-        if pruned != *live || last.as_ref() != Some(&owned) {
+        // kube-apiserver gives no time to an applier that changes no value.
+        if pruned != *live {
             owned.time = Some(time.to_owned());
         }
         if owned.fields.is_empty() {
@@ -90,15 +98,15 @@ impl Managers {
     /// Takes from all managers but one what a change from `old` to `new` takes from them.
     fn give_up(
         &mut self,
-        versions: &dyn Versions,
+        versions: &dyn ManagedVersions,
         old: &Value,
         new: &Value,
         version: &str,
         own: Option<&ManagerId>,
         force: bool,
-    ) -> Result<Comparison, Conflicts> {
+    ) -> Result<FieldComparison, Conflicts> {
         let compare = |old: &Value, new: &Value, at: &str| {
-            Comparison::of(versions.node(at), old, new).without(versions.reset_fields(at))
+            FieldComparison::of(versions.node(at), old, new).without(versions.reset_fields(at))
         };
         let mut comparisons = BTreeMap::from([(version.to_owned(), Some(compare(old, new, version)))]);
         let mut conflicts = Conflicts::default();
@@ -131,12 +139,12 @@ impl Managers {
     }
 
     /// Takes out of a merged object what its applier applied last but does not any more, and nobody else owns.
-    fn prune(&self, versions: &dyn Versions, merged: Value, last: &Owned, version: &str) -> Value {
+    fn prune(&self, versions: &dyn ManagedVersions, merged: Value, last: &OwnedFields, version: &str) -> Value {
         let Some(at_last) = versions.convert(&merged, &last.version) else {
             return merged;
         };
         let node = versions.node(&last.version);
-        let named = |fields: &FieldSet, node: Node<'_>| fields.clone().with_named_fields(node);
+        let named = |fields: &FieldSet, node: SchemaNode<'_>| fields.clone().with_named_fields(node);
         let mut pruned = without(node, &at_last, &named(&last.fields, node));
         let mut managed: BTreeMap<&str, FieldSet> = BTreeMap::new();
         for owned in self.0.values() {
@@ -168,9 +176,9 @@ impl Managers {
 
     /// Gives all that an object had before it was first applied to a manager; `blank` is an object of its kind without
     /// any field.
-    pub fn adopt(&mut self, versions: &dyn Versions, blank: &Value, live: &Value, version: &str, time: &str) {
+    pub fn adopt(&mut self, versions: &dyn ManagedVersions, blank: &Value, live: &Value, version: &str, time: &str) {
         let id = ManagerId::updater("before-first-apply", version, "");
-        self.update(versions, blank, live, id, time);
+        self.update(versions, blank, live, id, Some(time));
     }
 }
 

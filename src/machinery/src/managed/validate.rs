@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::node::{Atom, Node};
+use super::node::{Atom, SchemaNode};
 use crate::schema::Shape;
 
 /// Finds fields that are not declared, values of a wrong type and repeated items; empty if the value may be applied.
-pub fn validate(node: Node<'_>, value: &Value) -> Option<String> {
+pub fn validate(node: SchemaNode<'_>, value: &Value) -> Option<String> {
     let mut errors = Vec::new();
     check(node, value, "", &mut errors);
     match errors.as_slice() {
@@ -18,11 +18,11 @@ pub fn validate(node: Node<'_>, value: &Value) -> Option<String> {
     }
 }
 
-fn check(node: Node<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
+fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
     if value.is_null() {
         return;
     }
-    if let Node::Shape(_, shape) = node
+    if let SchemaNode::Shape(_, shape) = node
         && let Some(error) = wrong_scalar(shape, value)
     {
         errors.push(format!("{path}: {error}"));
@@ -46,7 +46,7 @@ fn check(node: Node<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
     }
 }
 
-fn check_items(node: Node<'_>, value: &Value, items: &[Value], path: &str, errors: &mut Vec<String>) {
+fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &str, errors: &mut Vec<String>) {
     let atom = node.atom(Some(value));
     let mut seen = BTreeSet::new();
     for (number, item) in items.iter().enumerate() {

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
-    node::{Atom, Node},
+    node::{Atom, SchemaNode},
     path::PathElement,
     set::FieldSet,
 };
 
 /// The fields of a value (`ToFieldSet`): of maps their entries, of structs what is set in them, of lists their items.
-pub fn fields_of(node: Node<'_>, value: &Value) -> FieldSet {
+pub fn fields_of(node: SchemaNode<'_>, value: &Value) -> FieldSet {
     let mut set = FieldSet::default();
     collect_fields(node, value, &mut Vec::new(), &mut set);
     set
 }
 
-fn collect_fields(node: Node<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
+fn collect_fields(node: SchemaNode<'_>, value: &Value, path: &mut Vec<PathElement>, set: &mut FieldSet) {
     let atom = node.atom(Some(value));
     match (atom, value) {
         (Atom::Scalar | Atom::Atomic, _) => set.insert(path),
@@ -48,7 +48,7 @@ fn collect_fields(node: Node<'_>, value: &Value, path: &mut Vec<PathElement>, se
 }
 
 /// The items of a list by their path elements; those that have none are left out.
-fn indexed<'v>(node: Node<'_>, atom: Atom<'_>, items: &'v [Value]) -> BTreeMap<PathElement, Vec<&'v Value>> {
+fn indexed<'v>(node: SchemaNode<'_>, atom: Atom<'_>, items: &'v [Value]) -> BTreeMap<PathElement, Vec<&'v Value>> {
     let mut index: BTreeMap<PathElement, Vec<&Value>> = BTreeMap::new();
     for item in items {
         if let Ok(element) = node.element(atom, item) {
@@ -58,7 +58,11 @@ fn indexed<'v>(node: Node<'_>, atom: Atom<'_>, items: &'v [Value]) -> BTreeMap<P
     index
 }
 
-fn index_of<'v>(node: Node<'_>, atom: Atom<'_>, value: Option<&'v Value>) -> BTreeMap<PathElement, Vec<&'v Value>> {
+fn index_of<'v>(
+    node: SchemaNode<'_>,
+    atom: Atom<'_>,
+    value: Option<&'v Value>,
+) -> BTreeMap<PathElement, Vec<&'v Value>> {
     match value {
         Some(Value::Array(items)) => indexed(node, atom, items),
         _ => BTreeMap::new(),
@@ -67,7 +71,7 @@ fn index_of<'v>(node: Node<'_>, atom: Atom<'_>, value: Option<&'v Value>) -> BTr
 
 /// The fields in which a new value differs from an old one (`typed.Comparison`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
+pub struct FieldComparison {
     /// Fields of the old value alone.
     pub removed: FieldSet,
     /// Fields of both with other values.
@@ -76,9 +80,9 @@ pub struct Comparison {
     pub added: FieldSet,
 }
 
-impl Comparison {
+impl FieldComparison {
     /// Compares two values of one schema.
-    pub fn of(node: Node<'_>, old: &Value, new: &Value) -> Self {
+    pub fn of(node: SchemaNode<'_>, old: &Value, new: &Value) -> Self {
         let mut comparison = Self::default();
         comparison.compare(node, Some(old), Some(new), &mut Vec::new());
         comparison
@@ -94,7 +98,7 @@ impl Comparison {
         }
     }
 
-    fn compare(&mut self, node: Node<'_>, old: Option<&Value>, new: Option<&Value>, path: &mut Vec<PathElement>) {
+    fn compare(&mut self, node: SchemaNode<'_>, old: Option<&Value>, new: Option<&Value>, path: &mut Vec<PathElement>) {
         if old == new {
             return;
         }
@@ -127,7 +131,7 @@ impl Comparison {
     /// Compares what a value is made of; true if it is a leaf.
     fn parts(
         &mut self,
-        node: Node<'_>,
+        node: SchemaNode<'_>,
         atom: Atom<'_>,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -167,7 +171,7 @@ impl Comparison {
 
     fn field(
         &mut self,
-        node: Node<'_>,
+        node: SchemaNode<'_>,
         name: &str,
         old: Option<&Value>,
         new: Option<&Value>,
@@ -183,7 +187,7 @@ impl Comparison {
 
     fn items(
         &mut self,
-        node: Node<'_>,
+        node: SchemaNode<'_>,
         atom: Atom<'_>,
         old: Option<&Value>,
         new: Option<&Value>,
