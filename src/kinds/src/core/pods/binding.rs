@@ -16,9 +16,9 @@ use super::conditions::set_condition;
 use crate::values::{entries, items, struct_mut, text, text_at};
 
 /// POST of a `Binding`.
-pub(super) struct Binding;
+pub(super) struct PodBinding;
 
-impl Create for Binding {
+impl Create for PodBinding {
     fn name(&self) -> &'static str {
         "binding"
     }
