@@ -4,6 +4,7 @@
 //! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in
 //! constant time and no secret is ever printed.
 
+mod abac;
 mod authenticator;
 mod authorizer;
 mod certificate;
@@ -19,6 +20,7 @@ mod union;
 mod user_names;
 mod x509;
 
+pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 pub use certificate::{CertificateError, CertificateIdentity};
