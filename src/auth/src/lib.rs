@@ -14,6 +14,8 @@ mod modes;
 mod rbac;
 mod rules;
 mod service_account;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod token;
 mod token_file;
 mod union;
