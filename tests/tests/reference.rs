@@ -82,9 +82,6 @@ const IN_SCOPE: &[&str] = &[
     "api/update",
     "api/watch",
     "auth/bootstrap",
-    "auth/impersonation",
-    "auth/rbac",
-    "auth/reviews",
 ];
 
 /// The number of recorded scenarios.
@@ -115,6 +112,9 @@ const WITH_PLUGINS: &[&str] = &[
     "admission/serviceaccount",
     "admission/storageobjectinuseprotection",
     "admission/taintnodesbycondition",
+    "auth/impersonation",
+    "auth/rbac",
+    "auth/reviews",
 ];
 
 /// Replays files against servers with these flags.
