@@ -37,7 +37,8 @@ pub const CONTROLLERS: &str = "--controllers=*";
 pub const ALL_PLUGINS: &str = "--disable-admission-plugins=";
 /// As in the README of the recorded exchanges.
 const PLUGINS_OFF: &str = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds,Priority,TaintNodesByCondition,\
-    RuntimeClass,DefaultStorageClass,DefaultIngressClass,StorageObjectInUseProtection,PodSecurity,LimitRanger,ResourceQuota";
+    RuntimeClass,DefaultStorageClass,DefaultIngressClass,StorageObjectInUseProtection,PodSecurity,LimitRanger,\
+    ResourceQuota,PersistentVolumeClaimResize";
 const FORGET_ATTEMPTS: usize = 20;
 /// A debug build on a machine that compiles beside it takes seconds; a hang takes forever.
 const START_PATIENCE: Duration = Duration::from_secs(30);
