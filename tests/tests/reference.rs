@@ -86,6 +86,11 @@ const IN_SCOPE: &[&str] = &[
     "auth/reviews",
 ];
 
+/// The number of recorded scenarios.
+const RECORDED: usize = 681;
+/// The share of the replayed scenarios that must match in every step, in per cent.
+const LEAST_MATCHING_PERCENT: usize = 95;
+
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
 
@@ -120,6 +125,10 @@ fn check(store: StoreChoice) {
         errors.len(),
         errors.join("\n")
     );
+    assert!(
+        percentage >= LEAST_MATCHING_PERCENT,
+        "only {percentage} % match; {LEAST_MATCHING_PERCENT} % must"
+    );
 }
 
 #[test]
@@ -142,5 +151,22 @@ fn every_recorded_file_can_be_read() {
             scenarios += load(&file).len();
         }
     }
-    assert_eq!(scenarios, 681, "a recording was lost or added; say so here");
+    assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
+}
+
+#[test]
+fn the_readme_says_how_much_is_replayed() {
+    let reference = folder().join("reference");
+    let replayed: usize = IN_SCOPE
+        .iter()
+        .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
+        .sum();
+    let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("{replayed} of {RECORDED} scenarios"),
+        format!("At least {LEAST_MATCHING_PERCENT} % of them must match"),
+    ] {
+        assert!(readme.contains(&said), "the README does not say {said:?}");
+    }
 }

@@ -4,6 +4,7 @@
 //! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
 //! format.
 
+mod echo;
 pub mod known;
 mod normal;
 mod spaced;
@@ -45,8 +46,17 @@ pub struct Scenario {
 pub struct Mismatch {
     /// The scenario.
     pub name: String,
-    /// The differences, one line each.
-    pub differences: Vec<String>,
+    /// The differences.
+    pub differences: Vec<StepDifference>,
+}
+
+/// A difference between the recorded answer to a step and the one that came.
+#[derive(Debug, Clone)]
+pub struct StepDifference {
+    /// The place of the step in its scenario, from 0.
+    pub step: usize,
+    /// The request and the difference, in one line.
+    pub text: String,
 }
 
 /// The results of the scenarios of one file.
@@ -81,7 +91,7 @@ pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
-    let note = |scenario: &Scenario, differences: Vec<String>| {
+    let note = |scenario: &Scenario, differences: Vec<StepDifference>| {
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
         results.push((scenario.name.clone(), differences));
     };
@@ -120,7 +130,7 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, client: &Client) -> Vec<String> {
+    fn differences(&self, client: &Client) -> Vec<StepDifference> {
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
@@ -131,7 +141,10 @@ impl Scenario {
         for (number, step) in self.steps.iter().enumerate() {
             let differences = run_step(client, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
-            let line = |difference: String| format!("step {number} {}: {difference}", before_query(request));
+            let line = |difference: String| StepDifference {
+                step: number,
+                text: format!("step {number} {}: {difference}", before_query(request)),
+            };
             told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
         }
         if self.own_namespace {
@@ -198,6 +211,7 @@ fn run_step(
         "",
         &mut differences,
     );
+    differences.extend(echo::lost(&step["body"], &step["expect"]["body"], &got["body"]));
     if let Some(seconds) = step["wait"].as_f64() {
         // Part of the recording: the server was given this long before the next step.
         std::thread::sleep(Duration::from_secs_f64(seconds));

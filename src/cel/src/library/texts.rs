@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
     ext::{formats, urls::Url},
     meter::EvalError,
     value::{Fields, Key, Map, Opaque, Text, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("url", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => match Url::parse(text.as_str()) {
             Ok(url) => Ok(Value::Opaque(Opaque::Url(url.into()))),
@@ -96,7 +96,7 @@ pub(super) const TABLE: &[Row] = &[
     ),
 ];
 
-fn of_url<'v>(name: &str, args: &[Value<'v>], part: fn(&Url) -> String) -> Outcome<'v> {
+fn of_url<'v>(name: &str, args: &[Value<'v>], part: fn(&Url) -> String) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Url(url))] => Ok(Value::text(part(url))),
         _ => no_overload(name, args),
@@ -112,7 +112,7 @@ fn parameters<'v>(query: BTreeMap<String, Vec<String>>) -> Value<'v> {
     Value::Map(Map::Made(Arc::new(Fields { name: None, entries })))
 }
 
-fn format<'v>(name: &str) -> Outcome<'v> {
+fn format<'v>(name: &str) -> FunctionResult<'v> {
     match formats::named(name) {
         Some(format) => Ok(Value::Opaque(Opaque::Format(format))),
         None => no_overload(name, &[]),

@@ -11,6 +11,6 @@ pub(crate) use describe::describe;
 pub use parser::is_identifier;
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
 
-/// What may stand where an operand is missing.
+/// The tokens that may stand in the place of a missing operand.
 const OPERANDS: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";

@@ -6,7 +6,7 @@ use trireme_machinery::quantity::Quantity;
 
 use crate::{
     authorizer::{AuthorizerRef, Check, Decision},
-    ext::{formats::NamedFormat, semvers::Version, urls::Url},
+    ext::{formats::NamedFormat, semvers::SemanticVersion, urls::Url},
 };
 
 /// A value that expressions cannot look into.
@@ -23,7 +23,7 @@ pub enum Opaque<'v> {
     /// `kubernetes.NamedFormat`
     Format(&'static NamedFormat),
     /// `kubernetes.Semver`
-    Semver(Arc<Version>),
+    Semver(Arc<SemanticVersion>),
     /// `kubernetes.authorization.*` but decisions.
     Authority(Arc<Authority<'v>>),
     /// `kubernetes.authorization.Decision`
@@ -44,7 +44,7 @@ pub struct Cidr {
 pub struct Authority<'v> {
     /// The one who answers.
     pub authorizer: AuthorizerRef<'v>,
-    /// What is asked so far.
+    /// The question so far.
     pub check: Check,
 }
 

@@ -11,7 +11,7 @@ use crate::{
 
 /// Variables that the expressions of one webhook or policy may use.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(super) struct ExpressionScope {
     /// The policy has parameters.
     pub(super) params: bool,
     /// The policy's own variables so far; none if it cannot have any.
@@ -20,7 +20,7 @@ pub(super) struct Scope {
     pub(super) patches: bool,
 }
 
-impl Scope {
+impl ExpressionScope {
     /// For match conditions, which come before variables.
     pub(super) fn of_conditions(&self) -> Environment {
         Environment::admission(AdmissionVariables {
