@@ -16,7 +16,7 @@ use trireme_machinery::schema::TypeTable;
 
 pub use definitions::{definitions, description, packed_definitions};
 pub use enums::{ENUM_TABLE, enums};
-pub use lifecycle::{Lifecycle, Release, lifecycle};
+pub use lifecycle::{ApiLifecycle, Release, lifecycle};
 pub use read_resources::{resource, resources, type_name};
 pub use resources::{ResourceData, SelectableField, StorageData, SubresourceData, VersionData};
 

@@ -15,7 +15,7 @@ pub struct Release {
 
 /// The life of a kind in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lifecycle {
+pub struct ApiLifecycle {
     /// The release that served it first.
     pub introduced: Release,
     /// The first release whose answers warn of it.
@@ -26,7 +26,7 @@ pub struct Lifecycle {
     pub replacement: Option<&'static str>,
 }
 
-impl Lifecycle {
+impl ApiLifecycle {
     /// True if answers of `release` warn of the kind.
     pub fn is_deprecated_in(&self, release: Release) -> bool {
         self.deprecated
@@ -35,7 +35,7 @@ impl Lifecycle {
 }
 
 /// Finds the life of a kind by its type's name. Kinds that are stable for good have none.
-pub fn lifecycle(type_name: &str) -> Option<Lifecycle> {
+pub fn lifecycle(type_name: &str) -> Option<ApiLifecycle> {
     let short = crate::short_name(type_name);
     let mut rows = TABLE.lines().filter(|line| !line.starts_with('#'));
     let row = rows.find_map(|line| line.strip_prefix(short)?.strip_prefix(' '))?;
@@ -43,7 +43,7 @@ pub fn lifecycle(type_name: &str) -> Option<Lifecycle> {
         row.split(' ')
             .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
     };
-    Some(Lifecycle {
+    Some(ApiLifecycle {
         introduced: value("introduced").and_then(release)?,
         deprecated: value("deprecated").and_then(release),
         removed: value("removed").and_then(release),

@@ -51,7 +51,7 @@ pub(crate) struct Extracted {
 }
 
 /// A field that JSON shows, with where it was declared.
-struct Shown<'p> {
+struct JsonField<'p> {
     field: &'p GoField,
     tag: String,
     package: String,
@@ -206,7 +206,7 @@ impl Tree {
     }
 
     /// Collects the fields that JSON shows, those of embedded structs in their place.
-    fn shown<'p>(&'p self, key: &str, ty: &str, prefix: &str, out: &mut Vec<Shown<'p>>) {
+    fn shown<'p>(&'p self, key: &str, ty: &str, prefix: &str, out: &mut Vec<JsonField<'p>>) {
         let Some((key, ty)) = self.resolve_struct(key, ty) else {
             return;
         };
@@ -228,7 +228,7 @@ impl Tree {
             } else {
                 format!("{prefix}{}", field.tag)
             };
-            out.push(Shown {
+            out.push(JsonField {
                 field,
                 tag,
                 package: key.clone(),
@@ -267,7 +267,7 @@ impl Tree {
         self.resolve_struct(&key, underlying)
     }
 
-    fn presence(&self, shown: &Shown<'_>) -> char {
+    fn presence(&self, shown: &JsonField<'_>) -> char {
         let has = |option: &str| shown.field.options.iter().any(|known| known == option);
         let is_pointer = shown.field.ty.starts_with('*');
         match (has("omitempty"), has("omitzero")) {
@@ -280,7 +280,7 @@ impl Tree {
     }
 
     /// Adds the default that is marked, which the second version of OpenAPI does not publish.
-    fn add_default(&self, schema: &mut Value, shown: &Shown<'_>) {
+    fn add_default(&self, schema: &mut Value, shown: &JsonField<'_>) {
         let mut markers = shown.field.markers.iter();
         let Some(marked) = markers.find_map(|marker| marker.strip_prefix("default=")) else {
             return;
