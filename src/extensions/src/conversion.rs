@@ -209,10 +209,11 @@ impl Webhook {
 
     async fn call(&self, objects: Vec<Value>, to: &GroupVersion) -> Result<Vec<Value>, String> {
         let uid = uuid::Uuid::new_v4().to_string();
+        let sent: Vec<Value> = objects.iter().map(without_revision).collect();
         let review = json!({
             "kind": "ConversionReview",
             "apiVersion": format!("apiextensions.k8s.io/{}", self.review_version),
-            "request": { "uid": uid, "desiredAPIVersion": to.to_string(), "objects": objects },
+            "request": { "uid": uid, "desiredAPIVersion": to.to_string(), "objects": sent },
             "response": { "uid": "", "convertedObjects": null, "result": { "metadata": {} } },
         });
         let answer = self.review(&review).await.map_err(|why| format!("failed: {why}"))?;
@@ -227,8 +228,9 @@ impl Webhook {
         let schema = self.schemas.iter().find(|(version, _)| version == to);
         let mut checked = Vec::with_capacity(converted.len());
         for (index, (mut object, original)) in converted.into_iter().zip(&objects).enumerate() {
-            validate_converted(original, &mut object, to)
+            validate_kind(original, &object, to)
                 .map_err(|why| format!("returned invalid object at index {index}: {why}"))?;
+            validate_converted(original, &mut object).map_err(|why| format!("returned invalid object: {why}"))?;
             if let Some((_, schema)) = schema {
                 schema.restore(&mut object);
             }
@@ -238,15 +240,22 @@ impl Webhook {
     }
 }
 
-/// Holds a converted object to being the one that was sent, and gives it back the metadata that no webhook may change.
-fn validate_converted(original: &Value, converted: &mut Value, to: &GroupVersion) -> Result<(), String> {
-    let text = |object: &Value, pointer: &str| {
-        object
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+fn text(object: &Value, pointer: &str) -> String {
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default().to_owned()
+}
+
+/// An object as it is stored.
+fn without_revision(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("resourceVersion");
+    }
+    object
+}
+
+/// Holds a converted object to being of the version that was asked for.
+fn validate_kind(original: &Value, converted: &Value, to: &GroupVersion) -> Result<(), String> {
     let (expected, received) = (to.to_string(), text(converted, "/apiVersion"));
     if expected != received {
         return Err(format!(
@@ -257,6 +266,11 @@ fn validate_converted(original: &Value, converted: &mut Value, to: &GroupVersion
     if expected != received {
         return Err(format!("invalid kind (expected {expected}, received {received})"));
     }
+    Ok(())
+}
+
+/// Holds a converted object to being the one that was sent, and gives it back the metadata that no webhook may change.
+fn validate_converted(original: &Value, converted: &mut Value) -> Result<(), String> {
     for (name, pointer) in [
         ("name", "/metadata/name"),
         ("namespace", "/metadata/namespace"),
@@ -327,13 +341,15 @@ mod tests {
         let mut converted = json!({"apiVersion": "g/v2", "kind": "K", "metadata": {
             "name": "n", "uid": "u", "annotations": {"x": "y"}, "finalizers": [],
         }});
-        validate_converted(&original, &mut converted, &to).expect("it is the same object");
+        validate_kind(&original, &converted, &to).expect("it is of the kind");
+        validate_converted(&original, &mut converted).expect("it is the same object");
         let metadata = json!({"name": "n", "uid": "u", "annotations": {"x": "y"}, "finalizers": ["f"]});
         assert_eq!(converted["metadata"], metadata);
         for (pointer, value) in [("/metadata/uid", "v"), ("/kind", "L"), ("/apiVersion", "g/v1")] {
             let mut other = converted.clone();
             *other.pointer_mut(pointer).expect("it is there") = value.into();
-            assert!(validate_converted(&original, &mut other, &to).is_err(), "{pointer}");
+            let same = validate_kind(&original, &other, &to).and_then(|()| validate_converted(&original, &mut other));
+            assert!(same.is_err(), "{pointer}");
         }
     }
 }

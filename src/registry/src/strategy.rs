@@ -124,6 +124,11 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Why no objects can be created now, if they cannot.
+    fn refuse_creation(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why the object of this name cannot be deleted on its own, if it cannot.
     fn refuse_deletion(&self, _name: &str) -> Option<&'static str> {
         None
