@@ -228,6 +228,10 @@ impl Strategy for CustomResource {
         names.into_iter().any(|name| new.get(name) != old.get(name))
     }
 
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
+
     fn refuse_creation(&self) -> Option<&'static str> {
         self.is_terminating
             .then_some("create not allowed while custom resource definition is terminating")

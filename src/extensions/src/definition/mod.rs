@@ -235,6 +235,10 @@ impl Strategy for Definitions {
         true
     }
 
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
