@@ -221,7 +221,10 @@ impl Builder {
             columns: None,
         };
         let status = has("status").then_some(status);
-        let scale = has("scale").then(|| self.scale.clone());
+        let scale = has("scale").then(|| SubresourceDefinition {
+            columns: Some(self.columns.of_scale()),
+            ..self.scale.clone()
+        });
         status.into_iter().chain(scale).collect()
     }
 }
