@@ -1,4 +1,4 @@
-//! What figures must not be read without: the machine and the version of the server.
+//! The circumstances of figures: the machine and the version of the server.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::client::{Call, Session};
 use crate::failure::Failure;
 use crate::target::Target;
 
-/// What the server says it is.
+/// The version that the server gives.
 pub(crate) async fn server_version(target: &Target) -> Result<String, Failure> {
     let mut session = Session::open(target).await?;
     let version = session.expect(&Call::get("/version"), StatusCode::OK).await?;

@@ -15,7 +15,7 @@ use crate::target::TargetArgs;
 use crate::usage;
 use crate::workloads::{Bench, Workload, mib};
 
-/// What is run against one server with pods. Memory comes first, before what others leave behind in the allocator
+/// The workloads run against one server with pods. Memory comes first, before what others leave behind in the allocator
 /// can hide growth.
 const ORDER: [Workload; 9] = [
     Workload::IdleWatch,
@@ -29,7 +29,7 @@ const ORDER: [Workload; 9] = [
     Workload::NodeWatch,
 ];
 
-/// What to run all workloads against.
+/// The server to run all workloads against.
 #[derive(Debug, Args)]
 pub(crate) struct All {
     /// Start this `trireme` (also to see how fast it starts) in place of loading a server that runs

@@ -26,7 +26,7 @@ enum Command {
     All(All),
     /// Run workloads against a server that runs, in a namespace of their own that is deleted afterwards
     Run {
-        /// What to run, in this order
+        /// Workloads to run, in this order
         #[arg(required = true, value_enum)]
         workloads: Vec<Workload>,
         #[command(flatten)]
@@ -39,7 +39,7 @@ enum Command {
         /// The example `floor` of trireme-http
         #[arg(long)]
         floor_binary: PathBuf,
-        /// What serves connections: the server's own layer, or actix-web's
+        /// The layer that serves connections: the server's own, or actix-web's
         #[arg(long, value_enum, default_value = "hyper")]
         through: Through,
         #[command(flatten)]

@@ -17,7 +17,7 @@ const AGENT: HeaderValue = HeaderValue::from_static(concat!("trireme-bench/", en
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 /// Go's client sets almost no limit for a connection; this is as good as none for what is measured here.
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
-/// How much of a wrong answer is shown.
+/// Bytes of a wrong answer that are shown.
 const SHOWN_BYTES: usize = 600;
 
 /// A request that can be sent again and again.

@@ -12,7 +12,7 @@ pub(crate) enum Failure {
     /// A file, a process or a socket failed.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// The action that was tried.
         what: String,
         /// Why it failed.
         #[source]
@@ -37,7 +37,7 @@ pub(crate) enum Failure {
         method: Method,
         /// The request's path and query.
         path: String,
-        /// What came.
+        /// The status that came.
         status: StatusCode,
         /// The beginning of the body.
         body: String,

@@ -22,13 +22,13 @@ use crate::sizes::Sizes;
 use crate::target::{Credentials, Target, Wire, read};
 use crate::workloads::Read;
 
-/// How long the example may take to start.
+/// The time that the example may take to start.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// What one object of 6.7 KB and a list of 10,000 of them are, for a floor without a server to compare with.
+/// Bytes of one object and of a list of 10,000 of them, for a floor without a server to compare with.
 const OBJECT_BYTES: usize = 6_700;
 const LIST_BYTES: usize = 66_800_000;
 
-/// What serves the example's connections.
+/// The layer that serves the example's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Through {
     /// The connection layer of the server's edge

@@ -18,7 +18,7 @@ pub(crate) trait Operation {
     async fn once(&mut self, number: u64) -> Result<u64, Failure>;
 }
 
-/// How long to go on.
+/// The end of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Limit {
     /// Warm up, then measure for so long; operations that end in the window count.
@@ -37,7 +37,7 @@ pub(crate) enum Limit {
 pub(crate) struct Measured {
     /// Operations that were done.
     pub(crate) operations: u64,
-    /// How long the window was.
+    /// The length of the window.
     pub(crate) took: Duration,
     /// Bytes of their answers.
     pub(crate) bytes: u64,
@@ -75,7 +75,7 @@ impl Sample {
         })
     }
 
-    /// What a window that begins here has come to.
+    /// The result of a window that begins here.
     pub(crate) fn until(self, end: Self, operations: u64, bytes: u64, latency: Histogram<u64>) -> Measured {
         Measured {
             operations,
@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// What the callers share.
+/// State that the callers share.
 struct Shared {
     limit: Limit,
     begin: Instant,

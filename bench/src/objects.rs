@@ -10,7 +10,7 @@ const PAYLOAD_BYTES: usize = 1024;
 pub(crate) const POD_GROUPS: u64 = 100;
 /// The annotation that updates change.
 pub(crate) const TURN: &str = "bench.trireme.dev/turn";
-/// How the annotation stands in an answer, up to its digits.
+/// The text of the annotation in an answer, up to its digits.
 const TURN_IN_JSON: &[u8] = b"\"bench.trireme.dev/turn\":\"";
 /// Digits of the annotation, so that a change never moves other bytes.
 const TURN_DIGITS: usize = 12;
@@ -32,7 +32,7 @@ pub(crate) fn pod_name(number: u64) -> String {
     format!("{POD_PREFIX}{number:06}")
 }
 
-/// What the names of all pods begin with; no other string in a pod does.
+/// The common start of the names of all pods; no other string in a pod has it.
 pub(crate) const POD_PREFIX: &str = "bench-pod-";
 
 /// A pod as a Deployment's template makes it, bound to one of 100 nodes. It is served with 3.6 KB and what its

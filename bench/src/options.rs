@@ -17,7 +17,7 @@ use crate::target::Wire;
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) wire: Wire,
-    /// How much to do
+    /// The amount of work
     #[arg(long, value_enum, default_value = "full")]
     size: Size,
     /// The same as --size quick
@@ -42,7 +42,7 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// How long and how much.
+    /// The amounts of work.
     pub(crate) fn sizes(&self) -> Sizes {
         let mut sizes = if self.quick { Size::Quick } else { self.size }.sizes();
         if let Some(seconds) = self.seconds {

@@ -1,4 +1,4 @@
-//! What is printed: one row a workload as Markdown, and all of it as JSON.
+//! The printed report: one row a workload as Markdown, and all of it as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) workload: String,
     /// `h2` or `http/1.1`.
     pub(crate) protocol: &'static str,
-    /// How many operations were measured, and for how long.
+    /// The number of measured operations.
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) ops_per_s: f64,
@@ -31,9 +31,9 @@ pub(crate) struct Row {
     pub(crate) rss_mib: Option<f64>,
     /// CPU time of the load generator per operation.
     pub(crate) client_cpu_us_per_op: f64,
-    /// What a bare handler takes for the same bytes over the same TLS stack.
+    /// CPU time of a bare handler for the same bytes over the same TLS stack.
     pub(crate) floor_cpu_us_per_op: Option<f64>,
-    /// What else was counted, such as conflicts or gaps.
+    /// Other counts, such as conflicts or gaps.
     pub(crate) counts: BTreeMap<&'static str, f64>,
 }
 
@@ -124,9 +124,9 @@ const HEADINGS: [&str; 12] = [
 /// A figure that is no rate: a time to start, an amount of memory.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    /// What was measured.
+    /// The name of the figure.
     pub(crate) name: String,
-    /// How much.
+    /// The value.
     pub(crate) value: f64,
     /// Of what.
     pub(crate) unit: &'static str,

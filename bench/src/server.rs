@@ -21,7 +21,7 @@ const TOKEN: &str = "bench-token";
 const TOKENS: &str = "bench-token,bench,bench-uid,\"system:masters\"\n";
 /// With 100,000 objects to load, on a machine that does other things too.
 const START_PATIENCE: Duration = Duration::from_secs(120);
-/// How exactly a start is timed.
+/// The resolution with which a start is timed.
 const LOOK_AGAIN: Duration = Duration::from_millis(3);
 
 /// Where the server keeps its objects.
@@ -87,7 +87,7 @@ impl Server {
         Ok(begun.elapsed())
     }
 
-    /// How to speak to it.
+    /// The target for clients.
     pub(crate) fn target(&self) -> Result<Target, Failure> {
         let credentials = Credentials {
             ca: read(&self.ca())?,

@@ -1,4 +1,4 @@
-//! How much is done: enough for a steady figure, for a first look, or for a test that only wants every row.
+//! Amounts of work: enough for a steady figure, for a first look, or for a test that only wants every row.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// The three sizes of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Size {
-    /// What the figures in docs/performance.md are taken with; `all` takes up to 12 minutes
+    /// The size that the figures in docs/performance.md are taken with; `all` takes up to 12 minutes
     Full,
     /// A first look; `all` takes up to 2 minutes
     Quick,
@@ -15,7 +15,7 @@ pub(crate) enum Size {
     Tiny,
 }
 
-/// What a size means.
+/// The amounts that a size stands for.
 #[derive(Debug, Clone)]
 pub(crate) struct Sizes {
     /// Not measured, before each window.
@@ -36,14 +36,14 @@ pub(crate) struct Sizes {
     pub(crate) idle_watches: usize,
     /// Events that watchers get together.
     pub(crate) watched_events: u64,
-    /// How many of them a second at most.
+    /// The most of them a second.
     pub(crate) watched_events_per_s: u32,
-    /// How often the server is started to see how long that takes.
+    /// The number of starts that are timed.
     pub(crate) starts: usize,
 }
 
 impl Size {
-    /// What it means.
+    /// Its amounts.
     pub(crate) fn sizes(self) -> Sizes {
         match self {
             Self::Full => Sizes {

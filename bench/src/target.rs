@@ -12,7 +12,7 @@ use trireme_http::client::{Endpoint, HeaderValue, Identity, Tls, TlsOptions, Tru
 
 use crate::failure::Failure;
 
-/// How to reach a server that already runs.
+/// The address and credentials of a server that already runs.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct TargetArgs {
     /// The server, such as https://127.0.0.1:6443
@@ -38,7 +38,7 @@ pub(crate) struct TargetArgs {
     pub(crate) pid: Option<u32>,
 }
 
-/// How connections are used; the same for a server that runs and one that is started.
+/// The use of connections; the same for a server that runs and one that is started.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Wire {
     /// Speak HTTP/1.1, with one connection for each request at a time, in place of HTTP/2
@@ -61,13 +61,13 @@ pub(crate) struct Target {
     pub(crate) tls: Arc<Tls>,
     /// The `Authorization` header, if a token is used.
     pub(crate) authorization: Option<HeaderValue>,
-    /// How connections are used.
+    /// The use of connections.
     pub(crate) wire: Wire,
     /// The process to read CPU time and memory of.
     pub(crate) pid: Option<u32>,
 }
 
-/// Whom to trust and whom to be, in PEM.
+/// The trusted CA and the client's identity, in PEM.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     /// The CA of the server's certificate.
@@ -79,7 +79,7 @@ pub(crate) struct Credentials {
 }
 
 impl TargetArgs {
-    /// Whether a running server was described at all.
+    /// Reports whether a running server was described at all.
     pub(crate) fn is_given(&self) -> bool {
         self.url.is_some() || self.kubeconfig.is_some()
     }

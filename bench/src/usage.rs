@@ -1,4 +1,4 @@
-//! What a process uses, as the kernel counts it in `/proc`.
+//! CPU time and memory of a process, as the kernel counts them in `/proc`.
 
 use std::fs;
 use std::time::Duration;

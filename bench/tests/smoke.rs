@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use trireme_tests::{Server, StoreChoice};
 
-/// How each row begins, in the order of the run.
+/// The start of each row, in the order of the run.
 const ROWS: &[&str] = &[
     "open a watch, 20 in all",
     "create pod, 16 at once",
@@ -38,7 +38,7 @@ const ROWS: &[&str] = &[
     "create 100 configmaps",
 ];
 
-/// How each time or amount begins, in the order of the run.
+/// The start of each time or amount, in the order of the run.
 const FIGURES: &[&str] = &[
     "cold start to /readyz",
     "RSS idle",
@@ -55,7 +55,7 @@ const FIGURES: &[&str] = &[
     "RSS after a restart with 100 configmaps",
 ];
 
-/// How the rows begin that have a floor.
+/// The start of the rows that have a floor.
 const READS: &[&str] = &["get pod,", "list pods, all, rv", "list pods, pages", "list pods, by"];
 
 fn bench() -> Command {

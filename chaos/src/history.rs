@@ -395,7 +395,7 @@ pub struct TruthEntry {
     /// The object's labels, those that selectors of the traffic name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// For a fence's key, and for objects that say under which token they were written.
+    /// For a fence's key, and for the idempotency key of a write under a fence, which changes together with the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<FenceStamp>,
     /// For `Lease` objects that stand for an election; not for identity leases.
@@ -415,9 +415,9 @@ pub struct FenceStamp {
     /// This entry is the fence itself, being raised; else it is a write that claims the token.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raised: bool,
-    /// The period that a write claims to be the one run of.
+    /// The one write that this is the trace of: its idempotency key and where that was before. It takes effect once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub period: Option<u64>,
+    pub write: Option<String>,
 }
 
 /// The content of a `Lease` object.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use common::{PATIENCE, turn, until};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
-use tokio::time::{Instant, sleep};
 use trireme_chaos::faults::{Active, Cut, Damage, Fault, Healed, Jump, Observation, Verdict, Where, WrongClock};
 use trireme_chaos::world::{Part, Settings, World};
 
@@ -33,16 +32,11 @@ async fn install(fault: &Fault, world: &Arc<World>) -> Active {
 /// Installs a fault, waits until it bites, and heals it.
 async fn go_through(fault: Fault, world: &Arc<World>) -> Healed {
     let mut active = install(&fault, world).await;
-    let end = Instant::now() + PATIENCE;
     active.done().await;
-    loop {
-        let observed = active.observe(world).await;
-        if observed.is_seen() {
-            break;
-        }
-        assert!(Instant::now() < end, "{fault}: {observed:?}");
-        sleep(Duration::from_millis(20)).await;
-    }
+    until(&format!("{fault} bites"), async || {
+        active.observe(world).await.is_seen()
+    })
+    .await;
     active
         .heal(world)
         .await

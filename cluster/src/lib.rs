@@ -13,7 +13,7 @@
 //!   └─ transport   calls over mutual TLS                                                  network
 //! ```
 //!
-//! What is promised: at most one replica at a time believes that it holds a duty's lease; tokens never come twice;
+//! Promises: at most one replica at a time believes that it holds a duty's lease; tokens never come twice;
 //! without a quorum nobody holds anything. The decisions and their reasons are in `docs/adr/0002-replica-group.md`.
 
 mod core;

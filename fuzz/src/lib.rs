@@ -28,7 +28,7 @@ const MOST: Duration = Duration::from_secs(1);
 
 /// Runs a check; that it takes a second is a broken promise, too.
 ///
-/// What counts is the time of this thread on a core: a machine that is busy elsewhere breaks nothing.
+/// Counted is the time of this thread on a core: a machine that is busy elsewhere breaks nothing.
 pub fn within_a_second(check: fn(&[u8]), data: &[u8]) {
     let begun = time_on_core();
     check(data);

@@ -1,6 +1,6 @@
 //! Patches: the first line is `json`, `merge` or `strategic`, the second an object that says its kind, the rest a patch.
 //!
-//! What holds: a patch that is applied gives an object of the kind that decodes to itself, nests no deeper than JSON may
+//! Invariants: a patch that is applied gives an object of the kind that decodes to itself, nests no deeper than JSON may
 //! and has not grown by more than the patch and what it may copy; a merge patch changes nothing the second time.
 
 use bytes::Bytes;

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use trireme_machinery::{
     Reason, json,
-    protobuf::{self, Envelope},
+    protobuf::{self, ProtobufEnvelope},
 };
 use trireme_registry::{
     request::{Body, BodyFormat, FieldValidation},
@@ -31,7 +31,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-fn whole(data: &[u8], envelope: &Envelope<'_>) {
+fn whole(data: &[u8], envelope: &ProtobufEnvelope<'_>) {
     let named = world::by_kind(&envelope.api_version, &envelope.kind);
     let (info, version) = named.unwrap_or_else(|| world::by_number(0));
     let body = Body {

@@ -1,6 +1,6 @@
 //! The head before a body: `METHOD URL` on the first line, then headers, one a line.
 //!
-//! What holds: the parts that a request is authorized by are pieces of its path, in order; options are read or refused
+//! Invariants: the parts that a request is authorized by are pieces of its path, in order; options are read or refused
 //! with an error of the client's; a continue token that is accepted stays within its collection and is written as it
 //! was; whatever is negotiated is a media type that is served.
 

@@ -1,6 +1,6 @@
 //! The content of a store, which another program may have written: the first line is a key, the rest a value.
 //!
-//! What holds: an entry is refused or becomes an item whose bytes are JSON with the revision in it; a record of the
+//! Invariants: an entry is refused or becomes an item whose bytes are JSON with the revision in it; a record of the
 //! embedded store's log that can be read is written as it was.
 
 use bytes::Bytes;

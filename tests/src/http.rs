@@ -36,6 +36,8 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// `Accept`.
     pub accept: Option<&'a str>,
+    /// Other headers.
+    pub headers: &'a [(String, String)],
     /// Read at most so many lines of a stream, for at most so long, in place of a whole body.
     pub lines: Option<(usize, Duration)>,
 }
@@ -225,6 +227,9 @@ impl Client {
         }
         if let Some(accept) = request.accept {
             header("Accept", accept);
+        }
+        for (name, value) in request.headers {
+            header(name, value);
         }
         match &request.body {
             Some(body) => header("Content-Length", &body.len().to_string()),

@@ -12,7 +12,7 @@
 //! [exit 1]
 //! ```
 //!
-//! What follows a `$` line, up to a blank line and the next `$` or `#`, is what the command must print, on either
+//! The lines after a `$` line, up to a blank line and the next `$` or `#`, is what the command must print, on either
 //! stream, after `normal` took out what varies. Each script runs in a namespace of its own that is the default of its
 //! kubeconfig, in a scratch copy of `tests/kubectl/manifests`; `$TESTS` is the folder of the tests. With
 //! `UPDATE_EXPECT=1` the script is rewritten with what was printed.

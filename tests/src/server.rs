@@ -18,7 +18,17 @@ use crate::process::{Process, find_program};
 pub const ADMIN_TOKEN: &str = "admin-token";
 /// Token of user `alice`, group `dev`.
 pub const USER_TOKEN: &str = "user-token";
-const TOKENS: &str = "admin-token,admin,admin-uid,\"system:masters\"\nuser-token,alice,alice-uid,dev\n";
+const TOKENS: &str = "\
+admin-token,admin,admin-uid,\"system:masters\"
+user-token,alice,alice-uid,dev
+bob-token,bob,bob-uid,\"ops,dev\"
+node1-token,system:node:node-1,node1-uid,system:nodes
+node2-token,system:node:node-2,node2-uid,system:nodes
+kcm-token,system:kube-controller-manager,kcm-uid
+sched-token,system:kube-scheduler,sched-uid
+proxy-token,system:kube-proxy,proxy-uid
+mon-token,prom,prom-uid,system:monitoring
+";
 /// The flag for servers that are to [forget](Server::forget).
 pub const COMPACTS_OFTEN: &str = "--etcd-compaction-interval=200ms";
 /// The flag for servers that also do what kube-controller-manager does; without it they do not, whatever the store.

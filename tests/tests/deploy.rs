@@ -158,7 +158,7 @@ fn monitoring_reads_metrics_with_its_certificate_and_nothing_else() {
     assert!(!is_good && refusal.contains("trireme-monitoring"), "{refusal}");
 }
 
-/// What `scripts/debian-mirror` prints on a machine whose apt has these sources.
+/// The output of `scripts/debian-mirror` on a machine whose apt has these sources.
 fn mirror_by_apt(sources: &str) -> Output {
     let dir = tempfile::tempdir().expect("a directory");
     let root = dir.path().display();

@@ -18,6 +18,7 @@ fn send(client: &Client, method: &str, path: &str, accept: &str, body: Option<&V
         body: body.map(|body| body.to_string().into_bytes()),
         content_type: body.map(|_| "application/json"),
         lines: path.contains("watch=1").then_some((1, PATIENCE)),
+        headers: &[],
     };
     client.send(&request).expect("an answer")
 }
@@ -87,6 +88,27 @@ fn evictions_of_the_older_version_evict(client: &Client) {
     }
 }
 
+/// pkg/registry/core/pod/storage/eviction.go: also a pod that no budget protects says in its status why it goes.
+fn evicted_pods_say_why_they_go(client: &Client) {
+    let mut held = pod("held");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    make(client, &format!("{NAMESPACE}/pods"), &held);
+    let eviction = json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "held" } });
+    make(client, &format!("{NAMESPACE}/pods/held/eviction"), &eviction);
+    let held = client.get(&format!("{NAMESPACE}/pods/held")).expect("an answer");
+    let held: Value = serde_json::from_str(&held.text()).expect("JSON");
+    assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
+    let conditions = held["status"]["conditions"].as_array().expect("conditions");
+    let why = conditions
+        .iter()
+        .find(|condition| condition["type"] == "DisruptionTarget");
+    let why = why.expect("the condition of an eviction");
+    assert_eq!(
+        (&why["status"], &why["reason"]),
+        (&json!("True"), &json!("EvictionByEvictionAPI"))
+    );
+}
+
 /// test/integration/apiserver/apidefinitions/default_behaviors_test.go
 fn events_wait_for_no_dependents(client: &Client) {
     let newer = json!({
@@ -119,6 +141,7 @@ fn check(store: StoreChoice) {
     a_watch_that_begins_with_a_list_has_no_tables(&client);
     what_has_no_columns_is_never_a_table(&client);
     evictions_of_the_older_version_evict(&client);
+    evicted_pods_say_why_they_go(&client);
     events_wait_for_no_dependents(&client);
 }
 

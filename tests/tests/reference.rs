@@ -80,7 +80,16 @@ const IN_SCOPE: &[&str] = &[
     "api/subresources",
     "api/update",
     "api/watch",
+    "auth/bootstrap",
+    "auth/impersonation",
+    "auth/rbac",
+    "auth/reviews",
 ];
+
+/// The number of recorded scenarios.
+const RECORDED: usize = 681;
+/// The share of the replayed scenarios that must match in every step, in per cent.
+const LEAST_MATCHING_PERCENT: usize = 95;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -116,6 +125,10 @@ fn check(store: StoreChoice) {
         errors.len(),
         errors.join("\n")
     );
+    assert!(
+        percentage >= LEAST_MATCHING_PERCENT,
+        "only {percentage} % match; {LEAST_MATCHING_PERCENT} % must"
+    );
 }
 
 #[test]
@@ -132,11 +145,28 @@ fn answers_are_those_of_kube_apiserver_over_etcd() {
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
-    for group in ["core", "groups", "api"] {
+    for group in ["core", "groups", "api", "auth"] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
             scenarios += load(&file).len();
         }
     }
-    assert_eq!(scenarios, 566, "a recording was lost or added; say so here");
+    assert_eq!(scenarios, RECORDED, "a recording was lost or added; say so here");
+}
+
+#[test]
+fn the_readme_says_how_much_is_replayed() {
+    let reference = folder().join("reference");
+    let replayed: usize = IN_SCOPE
+        .iter()
+        .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
+        .sum();
+    let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");
+    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("{replayed} of {RECORDED} scenarios"),
+        format!("At least {LEAST_MATCHING_PERCENT} % of them must match"),
+    ] {
+        assert!(readme.contains(&said), "the README does not say {said:?}");
+    }
 }

@@ -16,7 +16,7 @@ const WITH_TOKIOS_TIME: &[(&str, &str)] = &[
     ("cluster/src/raft/runtime.rs", "openraft brings its own runtime"),
 ];
 
-/// How code names tokio's time.
+/// The names of tokio's time in code.
 const NAMES: [&str; 3] = ["tokio::time", "time::timeout", "time::{Instant, sleep"];
 
 fn sources(under: &Path, into: &mut Vec<PathBuf>) {

@@ -45,7 +45,7 @@ pub(super) async fn pods(bench: &mut Bench) -> Result<(), Failure> {
     loaded(bench, &format!("{} pods", bench.sizes.pods)).await
 }
 
-/// What the names of the config maps begin with that are only there to take room.
+/// The start of the names of config maps that are only there to take room.
 pub(super) const LOAD_PREFIX: &str = "load-";
 
 /// Many config maps.

@@ -1,4 +1,4 @@
-//! What a watch costs while nothing happens: memory.
+//! The memory of watches while nothing happens.
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt as _};
 use trireme_http::client::StatusCode;

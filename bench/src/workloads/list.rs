@@ -44,7 +44,7 @@ impl Counter {
     }
 }
 
-/// What is listed.
+/// The list that is measured.
 #[derive(Debug, Clone)]
 struct Listing {
     name: &'static str,
@@ -168,7 +168,7 @@ fn listings(pods: u64) -> [Listing; 4] {
     ]
 }
 
-/// How many objects of a resource have names with this prefix, read in pages.
+/// Counts the objects of a resource that have names with this prefix, reading in pages.
 pub(super) async fn count(bench: &Bench, resource: &str, prefix: &str) -> Result<u64, Failure> {
     let mut session = Session::open(&bench.target).await?;
     let (mut count, mut from) = (0, String::new());

@@ -1,4 +1,4 @@
-//! How far memory grows while several callers list everything at once.
+//! Growth of memory while several callers list everything at once.
 
 use trireme_http::client::StatusCode;
 

@@ -29,7 +29,7 @@ use crate::sizes::Sizes;
 use crate::target::Target;
 use crate::usage;
 
-/// What can be run by name.
+/// Workloads by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
     /// Config maps of 1 KiB and realistic pods, 16 at once
@@ -64,7 +64,7 @@ pub(crate) const READERS: usize = 64;
 pub(crate) struct Read {
     /// Which row it belongs to.
     pub(crate) row: usize,
-    /// How many callers asked for it at once.
+    /// The number of callers that asked for it at once.
     pub(crate) at_once: usize,
     /// The body of one answer.
     pub(crate) body: Bytes,
@@ -74,11 +74,11 @@ pub(crate) struct Read {
 pub(crate) struct Bench {
     /// The server.
     pub(crate) target: Target,
-    /// How long and how much.
+    /// The amounts of work.
     pub(crate) sizes: Sizes,
-    /// What has been found out.
+    /// The report so far.
     pub(crate) report: Report,
-    /// What was read, for the floor.
+    /// The answers that were read, for the floor.
     pub(crate) reads: Vec<Read>,
     namespace: String,
     pods_are_there: bool,
@@ -146,7 +146,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How many config maps of [`Workload::LoadConfigMaps`] are there.
+    /// Counts the config maps of [`Workload::LoadConfigMaps`].
     pub(crate) async fn count_config_maps(&self) -> Result<u64, Failure> {
         list::count(self, "configmaps", create::LOAD_PREFIX).await
     }

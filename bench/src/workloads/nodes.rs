@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::measure::{Limit, Measured, Operation, drive};
 use crate::objects;
 
-/// How long the event that does concern a watcher may take.
+/// The time that the event that does concern a watcher may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Changes a pod on a node that nobody watches.

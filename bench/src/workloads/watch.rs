@@ -22,15 +22,15 @@ use crate::sizes::Sizes;
 
 /// Config maps that are changed in turn.
 const WATCHED: u64 = 10;
-/// How many events watchers may be behind, on average, before the writer waits: what is measured is the cost of
+/// The number of events that watchers may be behind, on average, before the writer waits: what is measured is the cost of
 /// delivery, not the length of a queue.
 const MOST_BEHIND: u64 = 20;
-/// How long all writes may take to reach every watcher.
+/// The time that all writes may take to reach every watcher.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 /// The object whose creation tells every watcher that it has seen all.
 const END: &str = "watched-end";
 
-/// What watchers have received together.
+/// The events that watchers have received together.
 struct Received {
     events: Cell<u64>,
     latency: RefCell<Histogram<u64>>,
@@ -43,7 +43,7 @@ struct Writer {
     epoch: Instant,
 }
 
-/// How many writes, and the least time between two.
+/// The number of writes, and the least time between two.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     writes: u64,
@@ -100,7 +100,7 @@ fn watched(number: u64) -> String {
     format!("watched-{number}")
 }
 
-/// What one round has come to.
+/// The result of one round.
 struct Round {
     measured: Measured,
     writes: u64,
@@ -182,7 +182,7 @@ async fn follow(stream: &mut Watcher, received: &Received, epoch: Instant) -> Re
     Ok(versions)
 }
 
-/// How many written versions were not seen, and how many seen ones were seen before, out of order or never written.
+/// Counts the written versions that were not seen, and the seen ones that were seen before, out of order or never written.
 fn compare(written: &[u64], seen: &[u64]) -> (u64, u64) {
     let mut expected = written.iter().peekable();
     let (mut gaps, mut duplicates) = (0, 0);

@@ -85,7 +85,7 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// Whether it is of the object with this name.
+    /// Reports whether it is of the object with this name.
     pub(super) fn is_of(&self, name: &str) -> bool {
         memmem::find(self.line, format!("\"name\":\"{name}\"").as_bytes()).is_some()
     }

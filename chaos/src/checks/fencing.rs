@@ -8,7 +8,7 @@ use crate::history::{History, Revision, SampleRecord};
 pub(super) fn check(ledger: &Ledger<'_>) -> Vec<Violation> {
     let mut violations = tokens(ledger);
     violations.extend(late_writes(ledger));
-    violations.extend(periods(ledger));
+    violations.extend(once(ledger));
     violations.extend(transitions(ledger));
     violations.extend(holders(ledger.history));
     violations
@@ -87,15 +87,17 @@ fn late_writes(ledger: &Ledger<'_>) -> Vec<Violation> {
     violations
 }
 
-/// 18: at most one run a period.
-fn periods(ledger: &Ledger<'_>) -> Vec<Violation> {
-    let mut runs: HashMap<(&str, u64), usize> = HashMap::new();
+/// 18: a write of a duty takes effect once.
+fn once(ledger: &Ledger<'_>) -> Vec<Violation> {
+    let mut made: HashMap<(&str, &str), usize> = HashMap::new();
     let mut violations = Vec::new();
     for found in &ledger.entries {
-        let Some(stamp) = &found.entry.fence else { continue };
-        let Some(period) = stamp.period else { continue };
-        if let Some(first) = runs.insert((&stamp.duty, period), found.index) {
-            let text = format!("period {period} of {} was run twice", stamp.duty);
+        let stamp = found.entry.fence.as_ref();
+        let Some((duty, write)) = stamp.and_then(|stamp| Some((&stamp.duty, stamp.write.as_ref()?))) else {
+            continue;
+        };
+        if let Some(first) = made.insert((duty, write), found.index) {
+            let text = format!("the write {write} of {duty} took effect twice");
             let evidence = [Evidence::Truth(first), Evidence::Truth(found.index)];
             violations.push(Violation::new(18, text, evidence));
         }

@@ -7,8 +7,8 @@
 //!                ├─ reads         5 7            ├─ liveness    21 27 28
 //!                ├─ snapshots     6 7 12 16      ├─ resources   15 29
 //!                │                                ├─ times       30
-//!                ├─ observations  9              └─ opinion     5 8, by somebody else's algorithm
-//!                └─ streams       10 … 15
+//!                ├─ observations  9              ├─ opinion     5 8, by somebody else's algorithm
+//!                └─ streams       10 … 15        └─ answers     31
 //! ```
 //! Every acknowledged write carries a revision of etcd, so the order of writes is known and checking is a scan, not a
 //! search. What an unknown outcome means is decided by etcd's own history: the write is there or it is not. Where that
@@ -17,7 +17,9 @@
 //! Which invariant has which number: [`INVARIANTS`]. A violation is reported under one number, that of the promise whose
 //! breach explains it best; the tests in `planted` break each promise once and expect that number alone.
 
+mod answers;
 mod fencing;
+mod inputs;
 mod ledger;
 mod liveness;
 mod observations;
@@ -46,7 +48,7 @@ pub use self::validity::Validity;
 use crate::history::History;
 
 /// The invariants: the number used everywhere, and the promise in a few words.
-pub const INVARIANTS: [(u8, &str); 23] = [
+pub const INVARIANTS: [(u8, &str); 24] = [
     (1, "an acknowledged write stays readable"),
     (2, "a definite failure has no effect"),
     (3, "no effect without a cause, and none twice"),
@@ -64,12 +66,13 @@ pub const INVARIANTS: [(u8, &str); 23] = [
     (15, "a slow watcher is cut, never skipped, and hurts nobody"),
     (16, "caches converge to etcd"),
     (17, "a deposed holder has no effect"),
-    (18, "one run a period, and leases change hands in order"),
+    (18, "a duty's write takes effect once, and leases change hands in order"),
     (21, "everything works again soon after a heal"),
     (27, "/readyz tells the truth"),
     (28, "a planned stop loses nothing"),
     (29, "resources are bounded"),
     (30, "a wall clock decides about nothing but times"),
+    (31, "nobody is refused who has done nothing wrong"),
 ];
 
 /// The promise with this number.
@@ -152,6 +155,7 @@ pub fn check(history: &History) -> Verdict {
     violations.extend(resources::check(history));
     violations.extend(times::check(history));
     violations.extend(opinion::check(&ledger));
+    violations.extend(answers::check(history));
     violations.sort_by_key(|violation| violation.invariant);
     let validity = validity::check(&ledger);
     Verdict { violations, validity }

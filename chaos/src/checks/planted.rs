@@ -6,7 +6,7 @@ mod secrets;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Validity, check, generate::generate};
-use crate::history::{FaultResult, History, SampleRecord, TruthRecord};
+use crate::history::{EventKind, FaultResult, History, SampleRecord, TruthRecord, WatchRecord};
 
 #[test]
 fn nothing_is_said_of_valid_histories() {
@@ -116,7 +116,7 @@ fn evidence_leads_to_the_records() {
 /// Runs that show nothing: what is wrong with them, and what they are told.
 type Invalid = (&'static str, fn(&mut History));
 
-const INVALID: [Invalid; 9] = [
+const INVALID: [Invalid; 12] = [
     ("50000 is the least", |history| history.run.limits.load_floor = 50_000),
     ("no second of steady load", |history| {
         history.run.warm = history.faults[0].at
@@ -132,6 +132,25 @@ const INVALID: [Invalid; 9] = [
                 sample.fenced = 0;
             }
         }
+    }),
+    ("invariant 17", |history| {
+        for record in &mut history.truth {
+            if let TruthRecord::Entry(entry) = record {
+                entry.fence = entry.fence.take().filter(|stamp| stamp.raised);
+            }
+        }
+    }),
+    ("invariant 18", |history| {
+        for record in &mut history.truth {
+            if let TruthRecord::Entry(entry) = record {
+                entry.lease = None;
+            }
+        }
+    }),
+    ("invariant 12", |history| {
+        let is_bookmark =
+            |record: &WatchRecord| matches!(record, WatchRecord::Event(event) if event.kind == EventKind::Bookmark);
+        history.watches.retain(|record| !is_bookmark(record));
     }),
     ("up to the end", |history| {
         history

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Ledger,
+    Ledger, inputs,
     liveness::{heals, installed, replica_samples},
 };
 use crate::history::{FaultResult, History, Nanos, Outcome, Purpose, SECOND, Verb};
@@ -31,6 +31,7 @@ pub(super) fn check(ledger: &Ledger<'_>) -> Validity {
     let mut reasons = too_little_load(history);
     reasons.extend(faults_that_did_not_bite(history));
     reasons.extend(unasked_replicas(history));
+    reasons.extend(inputs::missing(ledger));
     match ledger.head {
         None => reasons.push("nobody recorded what etcd did up to the end".to_owned()),
         Some(head) if !ledger.covers(0, head) => reasons.push("etcd's history has holes".to_owned()),

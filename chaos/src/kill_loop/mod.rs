@@ -6,7 +6,7 @@
 //! round: start `trireme-store-probe write` ─▶ it acknowledges writes ─▶ SIGKILL
 //!        run `trireme-store-probe dump`   ─▶ check against every round so far
 //! ```
-//! What it shows: a kill of the process loses nothing, at any moment of a commit. What it does not
+//! Shows that a kill of the process loses nothing, at any moment of a commit. What it does not
 //! show: a power cut, where what was written but not synced is lost too; the store's own tests do
 //! that with a simulated disk.
 

@@ -13,9 +13,9 @@ use super::plan::{Freshness, How, Plan, Scope, Step};
 use super::wire::Call;
 use crate::history::{Outcome, Revision, Verb};
 
-/// How often a count that meets a conflict is tried.
+/// The most attempts at a count that meets a conflict.
 const COUNT_ATTEMPTS: usize = 5;
-/// How many revisions a client remembers to ask for exactly.
+/// The number of revisions that a client remembers to ask for exactly.
 const REMEMBERED: usize = 16;
 
 /// One client.

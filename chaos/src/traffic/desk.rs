@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::wire::{Address, Call, Caller, Protocol, Reply};
 use crate::history::{Item, Key, ListPage, Nanos, Op, Outcome, Purpose, Recorder, Revision, Verb, payload_hash};
 
-/// What everyone who makes load is told to do.
+/// The orders to everyone who makes load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Make load.
@@ -23,7 +23,7 @@ pub enum Phase {
     Stop(Revision),
 }
 
-/// What everyone shares.
+/// The state that everyone shares.
 #[derive(Debug, Clone)]
 pub struct Desk {
     /// Where records go.
@@ -55,7 +55,7 @@ impl Desk {
         Nanos::try_from(since.as_nanos()).unwrap_or(Nanos::MAX)
     }
 
-    /// What is to be done.
+    /// The orders.
     pub(crate) fn phase(&self) -> Phase {
         *self.phase.borrow()
     }

@@ -24,12 +24,12 @@ use crate::history::{
 
 /// Between two attempts to open a stream.
 const RETRY: Duration = Duration::from_millis(100);
-/// How much longer than asked for a stream may last before the client gives it up: its server is stuck.
+/// The time beyond that asked for that a stream may last before the client gives it up: its server is stuck.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long a stream lasts at most, in seconds, if the follower hops.
+/// The longest stream, in seconds, if the follower hops.
 const HOPS_S: std::ops::Range<u64> = 2..7;
 
-/// How a follower follows.
+/// The manner of a follower.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
     pub(crate) scope: Scope,
@@ -40,7 +40,7 @@ pub(crate) struct Manner {
     pub(crate) hops: bool,
     /// The first stream brings the state (`sendInitialEvents`); else a list does.
     pub(crate) streams_state: bool,
-    /// How fast it reads, if slowly.
+    /// The rate at which it reads, if slowly.
     pub(crate) bytes_per_second: Option<u64>,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct Follower {
     asker: Asker,
     manner: Manner,
     rng: StdRng,
-    /// How many addresses it has gone through.
+    /// The number of addresses that it has gone through.
     turns: usize,
     /// Up to where the copy is complete; `None` before the state was read.
     at: Option<Revision>,
     copy: HashMap<(String, String), Item>,
 }
 
-/// What one stream came to.
+/// The result of one stream.
 struct Ended {
     how: StreamEnd,
     complete_to: Option<Revision>,

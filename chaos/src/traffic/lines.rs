@@ -6,7 +6,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::time::sleep;
 use trireme_http::client::ResponseBody;
 
-/// How a stream's next line came, or did not.
+/// The next line of a stream, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A whole line without its end.

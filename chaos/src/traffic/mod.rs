@@ -1,9 +1,10 @@
-//! What real clients do to a group, recorded: requests through the balancer and to each replica, watches that go from
+//! The doings of real clients, recorded: requests through the balancer and to each replica, watches that go from
 //! replica to replica, samples of what the replicas say of themselves.
 //!
 //! ```text
 //!  clients ───── 10 or 20, HTTP/1.1 and HTTP/2 ──► balancer ──► replicas      one record a request
 //!  clients ───── one a replica ─────────────────────────► replicas
+//!  candidates ── 3, one election by a Lease ─────────────► balancer
 //!  readers ───── of what is in memory only ────────────► both
 //!  followers ─── list, watch, watch on elsewhere ───────► both          one record an event; their copies at the end
 //!  watchdogs ─── /readyz, /debug/replicas, a write ─────► replicas      samples; probes
@@ -12,6 +13,7 @@
 //! One seed gives one load, as far as the answers are the same. Nothing here judges anything.
 
 mod cached;
+mod candidate;
 mod client;
 mod desk;
 mod finale;
@@ -49,17 +51,17 @@ pub(crate) use watchdog::FENCED;
 const CACHED_CLIENTS: u32 = 2;
 /// Between two steps of a client that asks one replica.
 const DIRECT_PACE: Duration = Duration::from_millis(300);
-/// What slow followers read.
+/// The rate at which slow followers read.
 const SLOW_BYTES_PER_SECOND: u64 = 1_000;
 /// The kernel's buffer of a slow follower.
 const SLOW_BUFFER_BYTES: u32 = 4_096;
-/// How often a namespace or counter is tried to be made.
+/// The most attempts to make a namespace or a counter.
 const SETUP_ATTEMPTS: usize = 50;
-/// What the traffic's objects share their etcd with: prefixes of keys that the servers write of their own accord.
+/// The neighbours of the traffic's objects in etcd: prefixes of keys that the servers write of their own accord.
 pub const INTERNAL: &[&str] = &[
     "/registry/namespaces/",
     "/registry/events/",
-    "/registry/leases/",
+    "/registry/leases/kube-system/",
     "/registry/services/",
     "/registry/endpointslices/",
     "/registry/serviceaccounts/",
@@ -114,7 +116,7 @@ impl Addresses {
     }
 }
 
-/// How much the clients that ask through the balancer do.
+/// The amount of load by the clients that ask through the balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// With what a step takes, about 100 requests a second from all: what figures are told for.
@@ -191,6 +193,11 @@ impl Traffic {
         for (number, address) in (pace.clients()..).zip(&addresses.replicas) {
             let asker = asker(desk, format!("direct-{number}"), Purpose::Probe, address, number);
             writers.spawn(Client::new(asker, Plan::new(next(), number), DIRECT_PACE).run());
+        }
+        for number in 0..candidate::CANDIDATES {
+            let name = format!("candidate-{number}");
+            let asker = asker(desk, name, Purpose::Traffic, &addresses.balancer, number);
+            writers.spawn(candidate::stand(asker));
         }
         for (number, address, purpose) in cached_readers(addresses) {
             let asker = asker(desk, format!("{CACHED_READERS}{number}"), purpose, address, number);

@@ -20,7 +20,7 @@ pub(crate) const PAYLOAD: &str = "chaos.trireme.example/payload";
 pub(crate) const COUNT: &str = "chaos.trireme.example/count";
 /// The label by which an object enters and leaves selectors.
 pub(crate) const COLOUR: &str = "colour";
-/// What that label may be.
+/// The values of that label.
 pub(crate) const COLOURS: [&str; 3] = ["red", "green", "blue"];
 /// The label of the objects that a client deletes together.
 pub(crate) const BATCH: &str = "batch";
@@ -89,7 +89,7 @@ impl Place {
     }
 }
 
-/// What a write changes, beside its attempt id.
+/// The changes that a write makes, beside its attempt id.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) attempt: String,

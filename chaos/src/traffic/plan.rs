@@ -1,4 +1,4 @@
-//! What a client does next: drawn from its seed, so that one seed gives one load.
+//! The next step of a client: drawn from its seed, so that one seed gives one load.
 
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -14,7 +14,7 @@ const COUNTERS: u32 = 4;
 /// Objects of one client that it deletes together.
 const BATCH: u32 = 3;
 
-/// What a read asks for as `resourceVersion`.
+/// The `resourceVersion` that a read asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
     /// Unset: the newest.
@@ -44,7 +44,7 @@ impl Scope {
     }
 }
 
-/// How an existing object is changed.
+/// The way in which an existing object is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// `PUT` over the revision that was read.
@@ -100,7 +100,7 @@ impl Plan {
         format!("c{}", self.client)
     }
 
-    /// What to do next.
+    /// Draws the next step.
     pub(crate) fn next(&mut self) -> Step {
         match self.rng.random_range(0..100) {
             0..14 => Step::Create(self.object()),

@@ -16,7 +16,7 @@ use crate::world::{Part, World, total};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_millis(100);
-/// How long an answer may take to count as one.
+/// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Between two looks at the counters, which take more work to make than the rest.
 const LOOKS_PER_METRICS: u32 = 10;

@@ -1,6 +1,6 @@
 //! One caller's connection to one address, and what became of each request on it.
 //!
-//! What matters here is the truth about a request that got no answer: one that was surely never sent may be sent
+//! The point here is the truth about a request that got no answer: one that was surely never sent may be sent
 //! again on a fresh connection, as every client library does; of one that may have been sent nothing is known.
 
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use trireme_http::client::{
     ResponseBody, StatusCode, Tls, TlsOptions, Trust,
 };
 
-/// How long a client waits for a whole answer.
+/// The time limit of a whole answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a request that was surely not sent is tried on a fresh connection.
+/// The most fresh connections for a request that was surely not sent.
 const FRESH_ATTEMPTS: usize = 3;
-/// How long a connection may take to be made before the next attempt.
+/// The time limit of a connection before the next attempt.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The protocol that a caller speaks.
@@ -33,7 +33,7 @@ pub(crate) enum Protocol {
 /// An address of the group: a replica's own, or the balancer's.
 #[derive(Debug, Clone)]
 pub(crate) struct Address {
-    /// What it is called in a history.
+    /// The name in a history.
     pub(crate) name: String,
     endpoint: Endpoint,
     authorization: HeaderValue,
@@ -117,7 +117,7 @@ impl Call {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// An answer came, whole.

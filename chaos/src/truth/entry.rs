@@ -16,6 +16,8 @@ const PLURALS: [(&str, &str); 3] = [
 /// The prefix of names of leases by which servers show that they are there.
 const IDENTITY: &str = "apiserver-";
 const OBJECTS: &str = "/registry/";
+/// Where idempotency keys are.
+const WRITES: &str = "/trireme/writes/";
 
 /// The change as a history has it; `None` if etcd left out what it is about.
 pub(super) fn of(event: &Event, member: &str, at: Nanos) -> Option<TruthEntry> {
@@ -59,8 +61,12 @@ fn described(entry: TruthEntry, value: &[u8]) -> TruthEntry {
             duty: duty.to_owned(),
             token,
             raised: true,
-            period: None,
+            write: None,
         });
+        return TruthEntry { fence, ..entry };
+    }
+    if entry.path.starts_with(WRITES) {
+        let fence = stamp(&entry.path, &String::from_utf8_lossy(value));
         return TruthEntry { fence, ..entry };
     }
     let Ok(object) = serde_json::from_slice::<Value>(value) else {
@@ -79,6 +85,18 @@ fn described(entry: TruthEntry, value: &[u8]) -> TruthEntry {
         lease: lease(&entry.key, &object),
         ..entry
     }
+}
+
+/// The trace that a write under a fence leaves in its idempotency key: `made <token> <where the key was before> <fence>`.
+fn stamp(idempotency_key: &str, trace: &str) -> Option<FenceStamp> {
+    let mut words = trace.strip_prefix("made ")?.split(' ');
+    let (token, before, fence) = (words.next()?, words.next()?, words.next()?);
+    Some(FenceStamp {
+        duty: fence.strip_prefix(FENCES)?.to_owned(),
+        token: token.parse().ok()?,
+        raised: false,
+        write: Some(format!("{idempotency_key} after {before}")),
+    })
 }
 
 /// Identity leases are each their replica's own: nobody is elected by them.
@@ -122,6 +140,17 @@ mod tests {
     fn a_fence_and_a_lease_are_told_apart_from_objects() {
         let fence = entry("/trireme/fence/registry/endpoints", "7").fence.expect("a fence");
         assert_eq!((fence.duty.as_str(), fence.token, fence.raised), ("endpoints", 7, true));
+        let write = entry("/trireme/writes/1f/2", "made 7 41 /trireme/fence/registry/endpoints").fence;
+        let expected = FenceStamp {
+            duty: "endpoints".to_owned(),
+            token: 7,
+            raised: false,
+            write: Some("/trireme/writes/1f/2 after 41".to_owned()),
+        };
+        assert_eq!(write, Some(expected));
+        for not_under_a_fence in ["made", "refused", "made 7"] {
+            assert_eq!(entry("/trireme/writes/1f/2", not_under_a_fence).fence, None);
+        }
         let lease = entry(
             "/registry/leases/kube-system/l",
             r#"{"metadata":{},"spec":{"holderIdentity":"h","leaseTransitions":2}}"#,

@@ -6,7 +6,7 @@
 //!                                           directory + leases
 //! ```
 //!
-//! What is replicated never depends on a clock: the leader decides that a replica is overdue ([`fence`]) and proposes
+//! Replicated state never depends on a clock: the leader decides that a replica is overdue ([`fence`]) and proposes
 //! [`Command::Expire`]; applying it gives the same state everywhere.
 
 pub(crate) mod directory;

@@ -89,7 +89,7 @@ pub struct ManualClock(Arc<Manual>);
 struct Manual {
     origin: Instant,
     elapsed: watch::Sender<Duration>,
-    /// What the wall shows, and how much had elapsed when it was set to that.
+    /// The wall time, and the time elapsed when it was set to that.
     wall: RwLock<(SystemTime, Duration)>,
     /// The number of sleeps under way by the moment at which they end.
     sleeps: watch::Sender<BTreeMap<Instant, usize>>,

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 /// Something an actor can be asked or told. `Reply = ()` makes it fit for [`Notes::tell`](crate::Notes::tell) too.
 pub trait Message: Send + 'static {
-    /// What the actor answers.
+    /// The reply of the actor.
     type Reply: Send + 'static;
 }
 
@@ -27,19 +27,19 @@ pub enum AskError {
     /// The actor died while it had the message, or is being rebuilt.
     #[error("the actor is restarting")]
     Restarting {
-        /// Whether a turn had begun to work on the message.
+        /// True if a turn had begun to work on the message.
         taken: bool,
     },
     /// The deadline came before the reply.
     #[error("the actor did not reply before the deadline")]
     Deadline {
-        /// Whether a turn had begun to work on the message.
+        /// True if a turn had begun to work on the message.
         taken: bool,
     },
     /// The actor was stopped for good.
     #[error("the actor is stopped")]
     Stopped {
-        /// Whether a turn had begun to work on the message.
+        /// True if a turn had begun to work on the message.
         taken: bool,
     },
 }
@@ -82,7 +82,7 @@ const WAITING: u8 = 0;
 const TAKEN: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// Who was first: the turn that takes the message, or the asker who leaves. Exactly one of them wins, which is what
+/// The race between the turn that takes the message and the asker that leaves. Exactly one of them wins, which is what
 /// makes `taken: false` a promise.
 #[derive(Debug, Default)]
 struct Progress(AtomicU8);

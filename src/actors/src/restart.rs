@@ -1,4 +1,4 @@
-//! How often a dead actor may be rebuilt, and what its death is put down to.
+//! Restart budgets of actors, and the causes of their deaths.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -6,10 +6,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often an actor may be rebuilt, and how fast.
+/// The bounds on rebuilding an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartPolicy {
-    /// How many rebuilds a window allows; one more death is fatal.
+    /// The number of rebuilds that a window allows; one more death is fatal.
     pub max_restarts: usize,
     /// The length of the window.
     pub window: Duration,
@@ -32,7 +32,7 @@ impl fmt::Display for RestartPolicy {
 pub struct Fatal {
     /// The actor's kind and instance.
     pub actor: String,
-    /// How often it died within the window.
+    /// The number of times that it died within the window.
     pub deaths: usize,
     /// The window of its policy.
     pub window: Duration,
@@ -40,7 +40,7 @@ pub struct Fatal {
     pub cause: String,
 }
 
-/// What the system does about a [`Fatal`].
+/// The reaction of the system to a [`Fatal`].
 pub(crate) type OnFatal = Arc<dyn Fn(Fatal) + Send + Sync>;
 
 /// The text of a panic, as far as it has one.

@@ -38,19 +38,19 @@ pub enum SpawnError {
     ShuttingDown,
 }
 
-/// What did not end at shutdown; empty if all is well.
+/// Tasks and actors that did not end at shutdown; empty if all is well.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Leaked {
     /// Actors that still take a turn.
     pub actors: Vec<String>,
     /// Named tasks that do not heed their token.
     pub tasks: Vec<String>,
-    /// How many detached tasks of actors still run.
+    /// The number of detached tasks of actors that still run.
     pub detached: usize,
 }
 
 impl Leaked {
-    /// Whether everything ended.
+    /// Reports whether everything ended.
     pub fn is_empty(&self) -> bool {
         self.actors.is_empty() && self.tasks.is_empty() && self.detached == 0
     }
@@ -110,14 +110,14 @@ impl ActorSystemBuilder {
         self
     }
 
-    /// How many threads take turns.
+    /// The number of threads that take turns.
     #[must_use]
     pub fn arbiters(mut self, count: NonZeroUsize) -> Self {
         self.arbiters = count;
         self
     }
 
-    /// What to do when an actor has used up its restart budget; by default the process exits.
+    /// Sets the reaction to an actor that has used up its restart budget; by default the process exits.
     #[must_use]
     pub fn on_fatal(mut self, on_fatal: impl Fn(Fatal) + Send + Sync + 'static) -> Self {
         self.on_fatal = Arc::new(on_fatal);

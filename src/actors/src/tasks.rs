@@ -117,7 +117,7 @@ impl Tasks {
         self.0.running().values().map(|name| name.to_string()).collect()
     }
 
-    /// How many tasks have panicked.
+    /// The number of tasks that have panicked.
     pub fn panics(&self) -> u64 {
         self.0.panics.load(Ordering::Relaxed)
     }
@@ -193,7 +193,7 @@ impl TaskHandle {
         self.cancelled.cancel();
     }
 
-    /// Whether it has ended.
+    /// Reports whether it has ended.
     pub fn is_done(&self) -> bool {
         self.done.is_cancelled()
     }

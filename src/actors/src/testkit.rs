@@ -17,13 +17,13 @@ use crate::restart::Fatal;
 use crate::system::{ActorSystem, SpawnError};
 use crate::topology::{ActorKind, Caller, Entry, FIVE_A_MINUTE, Placement, Topology};
 
-/// How long a test waits for what must happen. Only a failing test ever waits that long.
+/// The time that a test waits for what must happen. Only a failing test ever waits that long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a test may take as a whole, so that one that hangs fails.
+/// The time that a test may take as a whole, so that one that hangs fails.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a test runs in.
+/// The surroundings of a test.
 pub struct TestKit {
     /// The system, with one arbiter, so that all actors of a test share a thread.
     pub system: ActorSystem,

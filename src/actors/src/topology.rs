@@ -44,7 +44,7 @@ impl fmt::Display for ActorKind {
     }
 }
 
-/// Who holds a handle.
+/// The holder of a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Caller {
     /// Request handlers, named tasks, the composition root: they have no mailbox, so nobody can wait for them in turn.
@@ -111,19 +111,19 @@ impl fmt::Display for CallKind {
 pub struct Entry {
     /// The kind.
     pub kind: ActorKind,
-    /// How many there are, in words.
+    /// The number of instances, in words.
     pub count: &'static str,
     /// The room that owns it.
     pub owner: &'static str,
     /// Asks go from a higher rank to a lower one.
     pub rank: u8,
-    /// How many messages may wait or be owed a reply.
+    /// The number of messages that may wait or be owed a reply.
     pub permits: usize,
     /// Why that many.
     pub permits_reason: &'static str,
-    /// Who may ask it (and send it notes).
+    /// Callers that may ask it (and send it notes).
     pub asked_by: &'static [Caller],
-    /// Who may only send it notes.
+    /// Callers that may only send it notes.
     pub noted_by: &'static [Caller],
     /// Its timers; each instance starts each of them once, with [`Owned::start_timer`](crate::Owned::start_timer).
     pub timers: &'static [Timer],
@@ -131,7 +131,7 @@ pub struct Entry {
     pub restart: RestartPolicy,
     /// Where it runs.
     pub placement: Placement,
-    /// What it owns.
+    /// The state that it owns.
     pub purpose: &'static str,
 }
 
@@ -152,11 +152,11 @@ pub enum TopologyError {
     /// An ask would go up or sideways.
     #[error("{caller} (rank {caller_rank}) may not ask {callee} (rank {callee_rank}): asks go down in rank only")]
     Upward {
-        /// Who would ask.
+        /// The asking actor.
         caller: ActorKind,
         /// Its rank.
         caller_rank: u8,
-        /// Who would be asked.
+        /// The actor that would be asked.
         callee: ActorKind,
         /// Its rank.
         callee_rank: u8,
@@ -164,7 +164,7 @@ pub enum TopologyError {
     /// The edge is not in the table.
     #[error("{callee} does not list {caller} among those who may {verb} it")]
     Undeclared {
-        /// Who wants the handle.
+        /// The caller that wants the handle.
         caller: Caller,
         /// The actor behind the handle.
         callee: ActorKind,
@@ -174,7 +174,7 @@ pub enum TopologyError {
     /// The timer is not in the table.
     #[error("{kind} declares no timer {name}")]
     UndeclaredTimer {
-        /// Whose timer it would be.
+        /// The kind that the timer would belong to.
         kind: ActorKind,
         /// The name of the timer.
         name: &'static str,
@@ -259,7 +259,7 @@ impl Topology {
 }
 
 impl Entry {
-    /// Whether `caller` may ask.
+    /// Reports whether `caller` may ask.
     pub(crate) fn check_ask(&self, caller: Caller) -> Result<(), TopologyError> {
         if self.asked_by.contains(&caller) {
             return Ok(());
@@ -271,7 +271,7 @@ impl Entry {
         })
     }
 
-    /// Whether `caller` may send notes.
+    /// Reports whether `caller` may send notes.
     pub(crate) fn check_note(&self, caller: Caller) -> Result<(), TopologyError> {
         if self.noted_by.contains(&caller) || self.asked_by.contains(&caller) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What is known about a living actor from outside: state, load and figures, shown at `/debug/actors` and in metrics.
+//! A living actor seen from outside: state, load and figures, shown at `/debug/actors` and in metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::edges::Edges;
 use crate::topology::Entry;
 
-/// Whether an actor serves.
+/// The state of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActorState {
     /// It takes messages.
@@ -57,7 +57,7 @@ pub struct ActorSnapshot {
     pub room: &'static str,
     /// The rank of the kind.
     pub rank: u8,
-    /// Whether it serves.
+    /// Its state.
     pub state: ActorState,
     /// Messages that wait for their turn.
     pub mailbox_depth: u64,
@@ -65,9 +65,9 @@ pub struct ActorSnapshot {
     pub permits_in_use: u64,
     /// All permits.
     pub permits: u64,
-    /// How often it was rebuilt.
+    /// The number of times that it was rebuilt.
     pub restarts: u64,
-    /// How many turns it has finished, over all its lives.
+    /// The number of turns that it has finished, over all its lives.
     pub turns: u64,
     /// Seconds since its last finished turn; `None` before the first.
     pub last_handled_seconds_ago: Option<f64>,
@@ -165,7 +165,7 @@ impl Vitals {
         ActorState::from_u8(self.state.load(Ordering::Acquire))
     }
 
-    /// Whether it is, or is about to be, no more.
+    /// Reports whether it is, or is about to be, no more.
     pub(crate) fn is_ending(&self) -> bool {
         self.stopping.is_cancelled() || self.state() == ActorState::Stopped
     }

@@ -65,10 +65,10 @@ impl Namespaces {
     }
 }
 
-/// What plugins ask of a namespace; known without decoding it.
+/// Facts about a namespace for plugins, known without decoding it.
 pub(crate) struct Namespace {
     item: Arc<Item>,
-    /// Whether it is being deleted.
+    /// True if it is being deleted.
     pub(crate) is_terminating: bool,
 }
 

@@ -1,5 +1,7 @@
 //! The trait of everything that can say what a user may do, and the words of a refusal.
 
+use std::time::Instant;
+
 use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, go_text::quote};
 use trireme_registry::request::UserInfo;
 
@@ -47,12 +49,20 @@ pub enum Decision {
     Deny(String),
     /// This authorizer has nothing to say; without another that allows it, it may not happen.
     NoOpinion(String),
+    /// This authorizer could not find out; without another that allows it, the request fails.
+    Failed(String),
 }
 
 /// Says what a user may do.
 pub trait Authorizer: Send + Sync + 'static {
     /// Decides; the text of a refusal is shown to the user.
     fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision>;
+
+    /// Waits until all that was in the store at this call counts in decisions: who writes a rule and has the answer finds
+    /// it obeyed.
+    fn settle(&self, _deadline: Instant) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// The error that a refused user reads; `why` may be empty.

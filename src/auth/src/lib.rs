@@ -6,21 +6,26 @@
 
 mod authenticator;
 mod authorizer;
-mod bootstrap;
 mod certificate;
+mod impersonation;
 mod issuer_documents;
+mod modes;
+mod rbac;
 mod rules;
 mod service_account;
 mod token;
 mod token_file;
 mod union;
+mod user_names;
 mod x509;
 
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
-pub use bootstrap::BootstrapPolicy;
 pub use certificate::{CertificateError, CertificateIdentity};
+pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
+pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
+pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
 pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};

@@ -36,8 +36,25 @@ pub struct Rules {
     pub resources: Vec<ResourceRule>,
     /// On other paths.
     pub paths: Vec<PathRule>,
-    /// Why there may be more than is listed, if there may.
-    pub incomplete: Option<String>,
+    /// There may be more than is listed.
+    pub is_incomplete: bool,
+    /// The error that came up while they were listed.
+    pub error: Option<String>,
+}
+
+/// Several errors as Go's aggregate shows them: each text once.
+pub(crate) fn aggregate(errors: &[String]) -> Option<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    for error in errors {
+        if !texts.contains(&error.as_str()) {
+            texts.push(error);
+        }
+    }
+    match texts.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
 }
 
 /// Lists what a user may do.

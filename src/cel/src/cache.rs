@@ -11,19 +11,19 @@ use std::{
 
 use crate::{environment::Environment, error::CompileError, program::Program};
 
-type Key = (u64, Box<str>);
+type ProgramKey = (u64, Box<str>);
 
 /// A bounded, shared cache of programs by environment and expression.
 #[derive(Debug)]
 pub struct ProgramCache {
     max_bytes: usize,
-    halves: Mutex<Halves>,
+    halves: Mutex<Generations>,
 }
 
 #[derive(Debug, Default)]
-struct Halves {
-    young: HashMap<Key, Arc<Program>>,
-    old: HashMap<Key, Arc<Program>>,
+struct Generations {
+    young: HashMap<ProgramKey, Arc<Program>>,
+    old: HashMap<ProgramKey, Arc<Program>>,
     young_bytes: usize,
 }
 
@@ -54,13 +54,13 @@ impl ProgramCache {
         Ok(program)
     }
 
-    fn halves(&self) -> std::sync::MutexGuard<'_, Halves> {
+    fn halves(&self) -> std::sync::MutexGuard<'_, Generations> {
         self.halves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Halves {
-    fn find(&mut self, key: &Key) -> Option<Arc<Program>> {
+impl Generations {
+    fn find(&mut self, key: &ProgramKey) -> Option<Arc<Program>> {
         if let Some(program) = self.young.get(key) {
             return Some(Arc::clone(program));
         }
@@ -70,7 +70,7 @@ impl Halves {
         Some(program)
     }
 
-    fn insert(&mut self, key: Key, program: Arc<Program>, max_bytes: usize) {
+    fn insert(&mut self, key: ProgramKey, program: Arc<Program>, max_bytes: usize) {
         let bytes = key.1.len() + PROGRAM_BYTES;
         if self.young_bytes + bytes > max_bytes {
             self.old = std::mem::take(&mut self.young);

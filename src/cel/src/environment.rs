@@ -1,4 +1,4 @@
-//! What expressions may speak of: variables, and the fields of their types.
+//! The variables of expressions, and the fields of their types.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ pub struct Environment {
     bindings: bool,
 }
 
-/// What an admission policy's expressions may speak of beside the request and its objects.
+/// The variables of an admission policy's expressions beside the request and its objects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AdmissionVariables {
     /// `params`
@@ -103,7 +103,7 @@ impl Environment {
         self.id
     }
 
-    /// What the expressions of admission policies and of webhooks' match conditions speak of.
+    /// The environment of admission policies and of webhooks' match conditions.
     pub fn admission(with: AdmissionVariables) -> Self {
         let mut environment = Self::with_types(ADMISSION_TYPES);
         environment.declare("object", Type::Dyn);
@@ -125,7 +125,7 @@ impl Environment {
         environment
     }
 
-    /// What selectors of devices speak of.
+    /// The environment of selectors of devices.
     pub fn device() -> Self {
         let mut environment = Self::with_types(DEVICE_TYPES);
         environment.declare("device", Type::named(DEVICE));
@@ -205,17 +205,17 @@ impl Environment {
         fields.and_then(|fields| fields.get(field)).unwrap_or(&Type::Dyn)
     }
 
-    /// Whether values of a type can be written out.
+    /// Returns true if values of a type can be written out.
     pub(crate) fn can_create(&self, type_name: &str) -> bool {
         self.is_patch_object(type_name) || self.fields.contains_key(type_name)
     }
 
-    /// Whether `cel.bind` is there.
+    /// Returns true if `cel.bind` is there.
     pub(crate) fn has_bindings(&self) -> bool {
         self.bindings
     }
 
-    /// Whether functions for patches are there.
+    /// Returns true if functions for patches are there.
     pub(crate) fn has_patch_types(&self) -> bool {
         self.patch_types
     }

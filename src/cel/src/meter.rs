@@ -53,7 +53,7 @@ impl EvalError {
     }
 }
 
-/// What several expressions may cost together.
+/// The cost that several expressions may have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     left: u64,
@@ -65,7 +65,7 @@ impl Budget {
         Self { left: cost }
     }
 
-    /// What is left.
+    /// The cost that is left.
     pub const fn left(&self) -> u64 {
         self.left
     }

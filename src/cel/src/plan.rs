@@ -8,16 +8,19 @@ use regex::Regex;
 use crate::{
     check::{qualified_name, type_named},
     environment::Environment,
-    library::{self, Context, Function},
+    library::{self, CallContext, Function},
     meter::{Meter, PER_CALL_LIMIT},
-    syntax::ast::{Call, Comprehension, Expr, Expression, Fold, List, Literal, Logical, MapEntry, Struct},
+    syntax::ast::{
+        CallExpression, Comprehension, Expr, Expression, FoldKind, ListExpression, Literal, Logical, MapEntry,
+        StructExpression,
+    },
     types::Type,
     value::{Fields, Key, Map, Text, Value},
 };
 
 /// A step of a plan.
 #[derive(Debug)]
-pub(crate) enum Node {
+pub(crate) enum PlanNode {
     Constant(Value<'static>),
     /// A variable of the environment.
     Variable(Box<str>),
@@ -27,32 +30,32 @@ pub(crate) enum Node {
     /// The presence of a field.
     Has(Box<SelectNode>),
     Index(Box<IndexNode>),
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Conditional(Box<[Node; 3]>),
+    And(Vec<PlanNode>),
+    Or(Vec<PlanNode>),
+    Conditional(Box<[PlanNode; 3]>),
     Call(Box<CallNode>),
     /// Items, and their positions that are optional.
-    List(Vec<Node>, Vec<usize>),
+    List(Vec<PlanNode>, Vec<usize>),
     Map(Vec<EntryNode>),
     Struct(Box<StructNode>),
     Fold(Box<FoldNode>),
     OptionalMap(Box<OptionalMapNode>),
-    Bind(Box<[Node; 2]>),
+    Bind(Box<[PlanNode; 2]>),
 }
 
 #[derive(Debug)]
 pub(crate) struct SelectNode {
-    pub(crate) operand: Node,
+    pub(crate) operand: PlanNode,
     pub(crate) field: Box<str>,
     pub(crate) optional: bool,
-    /// What cel-go charges for beside the field: the step from a value that is no variable.
+    /// The steps that cel-go charges for beside the field: the step from a value that is no variable.
     pub(crate) starts_path: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct IndexNode {
-    pub(crate) operand: Node,
-    pub(crate) index: Node,
+    pub(crate) operand: PlanNode,
+    pub(crate) index: PlanNode,
     pub(crate) optional: bool,
     pub(crate) starts_path: bool,
 }
@@ -60,7 +63,7 @@ pub(crate) struct IndexNode {
 #[derive(Debug)]
 pub(crate) struct CallNode {
     pub(crate) function: &'static Function,
-    pub(crate) args: Vec<Node>,
+    pub(crate) args: Vec<PlanNode>,
     /// The list of `in` is constant, which makes it free.
     pub(crate) is_free: bool,
     /// The pattern of a function of regular expressions, if it is written out and is one.
@@ -69,8 +72,8 @@ pub(crate) struct CallNode {
 
 #[derive(Debug)]
 pub(crate) struct EntryNode {
-    pub(crate) key: Node,
-    pub(crate) value: Node,
+    pub(crate) key: PlanNode,
+    pub(crate) value: PlanNode,
     pub(crate) optional: bool,
 }
 
@@ -78,27 +81,27 @@ pub(crate) struct EntryNode {
 pub(crate) struct StructNode {
     pub(crate) name: Arc<str>,
     /// Names, values and which are optional.
-    pub(crate) fields: Vec<(Arc<str>, Node, bool)>,
+    pub(crate) fields: Vec<(Arc<str>, PlanNode, bool)>,
 }
 
 #[derive(Debug)]
 pub(crate) struct FoldNode {
-    pub(crate) fold: Fold,
-    pub(crate) range: Node,
+    pub(crate) fold: FoldKind,
+    pub(crate) range: PlanNode,
     pub(crate) has_second: bool,
-    pub(crate) filter: Option<Node>,
-    pub(crate) body: Node,
+    pub(crate) filter: Option<PlanNode>,
+    pub(crate) body: PlanNode,
 }
 
 #[derive(Debug)]
 pub(crate) struct OptionalMapNode {
-    pub(crate) target: Node,
-    pub(crate) body: Node,
+    pub(crate) target: PlanNode,
+    pub(crate) body: PlanNode,
     pub(crate) flat: bool,
 }
 
 /// Plans a checked expression; the error names a function that is declared but not there.
-pub(crate) fn plan(environment: &Environment, expression: &Expression) -> Result<Node, String> {
+pub(crate) fn plan(environment: &Environment, expression: &Expression) -> Result<PlanNode, String> {
     let mut planner = Planner {
         environment,
         scopes: Vec::new(),
@@ -111,17 +114,17 @@ struct Planner<'e> {
     scopes: Vec<String>,
 }
 
-type Outcome = Result<Node, String>;
+type PlanResult = Result<PlanNode, String>;
 
 impl Planner<'_> {
-    fn node(&mut self, part: &Expression) -> Outcome {
+    fn node(&mut self, part: &Expression) -> PlanResult {
         match &part.expr {
-            Expr::Literal(literal) => Ok(Node::Constant(constant(literal))),
+            Expr::Literal(literal) => Ok(PlanNode::Constant(constant(literal))),
             Expr::Ident(name) => Ok(self.ident(name)),
             Expr::Select(select) => self.select(part, &select.operand, &select.field, select.test),
             Expr::Call(call) => self.call(call),
-            Expr::Logical(Logical::And, terms) => Ok(Node::And(self.nodes(terms)?)),
-            Expr::Logical(Logical::Or, terms) => Ok(Node::Or(self.nodes(terms)?)),
+            Expr::Logical(Logical::And, terms) => Ok(PlanNode::And(self.nodes(terms)?)),
+            Expr::Logical(Logical::Or, terms) => Ok(PlanNode::Or(self.nodes(terms)?)),
             Expr::List(list) => self.list(list),
             Expr::Map(entries) => self.map(entries),
             Expr::Struct(created) => self.structure(created),
@@ -130,21 +133,21 @@ impl Planner<'_> {
                 let target = self.node(&mapped.target)?;
                 let body = self.with_names(&[&mapped.variable], &mapped.body)?;
                 let flat = mapped.flat;
-                Ok(Node::OptionalMap(Box::new(OptionalMapNode { target, body, flat })))
+                Ok(PlanNode::OptionalMap(Box::new(OptionalMapNode { target, body, flat })))
             }
             Expr::Bind(bind) => {
                 let value = self.node(&bind.value)?;
                 let body = self.with_names(&[&bind.variable], &bind.body)?;
-                Ok(Node::Bind(Box::new([value, body])))
+                Ok(PlanNode::Bind(Box::new([value, body])))
             }
         }
     }
 
-    fn nodes(&mut self, parts: &[Expression]) -> Result<Vec<Node>, String> {
+    fn nodes(&mut self, parts: &[Expression]) -> Result<Vec<PlanNode>, String> {
         parts.iter().map(|part| self.node(part)).collect()
     }
 
-    fn with_names(&mut self, names: &[&String], body: &Expression) -> Outcome {
+    fn with_names(&mut self, names: &[&String], body: &Expression) -> PlanResult {
         let depth = self.scopes.len();
         self.scopes.extend(names.iter().map(|name| (*name).clone()));
         let node = self.node(body);
@@ -152,23 +155,23 @@ impl Planner<'_> {
         node
     }
 
-    fn ident(&self, name: &str) -> Node {
+    fn ident(&self, name: &str) -> PlanNode {
         if let Some(at) = self.scopes.iter().rposition(|scoped| scoped == name) {
-            return Node::Local(at);
+            return PlanNode::Local(at);
         }
         let name = name.strip_prefix('.').unwrap_or(name);
         match type_named(name).filter(|_| self.environment.variable(name).is_none()) {
-            Some(Type::Type(kind)) => Node::Constant(Value::Type(kind)),
-            _ => Node::Variable(name.into()),
+            Some(Type::Type(kind)) => PlanNode::Constant(Value::Type(kind)),
+            _ => PlanNode::Variable(name.into()),
         }
     }
 
-    fn select(&mut self, part: &Expression, operand: &Expression, field: &str, test: bool) -> Outcome {
+    fn select(&mut self, part: &Expression, operand: &Expression, field: &str, test: bool) -> PlanResult {
         if let Some(name) = qualified_name(part).filter(|name| self.environment.variable(name).is_some()) {
-            return Ok(Node::Variable(name.into()));
+            return Ok(PlanNode::Variable(name.into()));
         }
         if let Some(Type::Type(kind)) = qualified_name(part).and_then(|name| type_named(&name)) {
-            return Ok(Node::Constant(Value::Type(kind)));
+            return Ok(PlanNode::Constant(Value::Type(kind)));
         }
         let operand = self.node(operand)?;
         let select = Box::new(SelectNode {
@@ -177,15 +180,19 @@ impl Planner<'_> {
             field: field.into(),
             optional: false,
         });
-        Ok(if test { Node::Has(select) } else { Node::Select(select) })
+        Ok(if test {
+            PlanNode::Has(select)
+        } else {
+            PlanNode::Select(select)
+        })
     }
 
-    fn call(&mut self, call: &Call) -> Outcome {
+    fn call(&mut self, call: &CallExpression) -> PlanResult {
         match (call.function.as_str(), call.args.as_slice()) {
             ("_?._", [target, field]) => return self.optional_select(target, field),
             ("_[_]" | "_[?_]", [target, index]) => {
                 let operand = self.node(target)?;
-                return Ok(Node::Index(Box::new(IndexNode {
+                return Ok(PlanNode::Index(Box::new(IndexNode {
                     starts_path: starts_path(&operand),
                     operand,
                     index: self.node(index)?,
@@ -194,7 +201,7 @@ impl Planner<'_> {
             }
             ("_?_:_", [condition, truthy, falsy]) => {
                 let nodes = [self.node(condition)?, self.node(truthy)?, self.node(falsy)?];
-                return Ok(Node::Conditional(Box::new(nodes)));
+                return Ok(PlanNode::Conditional(Box::new(nodes)));
             }
             _ => {}
         }
@@ -213,17 +220,17 @@ impl Planner<'_> {
         function_node(&call.function, true, args)
     }
 
-    fn function(&mut self, name: &str, is_member: bool, args: &[Expression]) -> Outcome {
+    fn function(&mut self, name: &str, is_member: bool, args: &[Expression]) -> PlanResult {
         let args = self.nodes(args)?;
         function_node(name, is_member, args)
     }
 
-    fn optional_select(&mut self, target: &Expression, field: &Expression) -> Outcome {
+    fn optional_select(&mut self, target: &Expression, field: &Expression) -> PlanResult {
         let Expr::Literal(Literal::String(name)) = &field.expr else {
             return Err("unsupported optional field selection".to_owned());
         };
         let operand = self.node(target)?;
-        Ok(Node::Select(Box::new(SelectNode {
+        Ok(PlanNode::Select(Box::new(SelectNode {
             starts_path: starts_path(&operand),
             operand,
             field: name.as_str().into(),
@@ -231,17 +238,17 @@ impl Planner<'_> {
         })))
     }
 
-    fn list(&mut self, list: &List) -> Outcome {
+    fn list(&mut self, list: &ListExpression) -> PlanResult {
         let items = self.nodes(&list.elements)?;
         if list.optional.is_empty()
             && let Some(constants) = items.iter().map(as_constant).collect::<Option<Vec<_>>>()
         {
-            return Ok(Node::Constant(Value::list(constants)));
+            return Ok(PlanNode::Constant(Value::list(constants)));
         }
-        Ok(Node::List(items, list.optional.clone()))
+        Ok(PlanNode::List(items, list.optional.clone()))
     }
 
-    fn map(&mut self, entries: &[MapEntry]) -> Outcome {
+    fn map(&mut self, entries: &[MapEntry]) -> PlanResult {
         let mut nodes = Vec::with_capacity(entries.len());
         for entry in entries {
             nodes.push(EntryNode {
@@ -257,22 +264,22 @@ impl Planner<'_> {
         Ok(match nodes.iter().map(pair).collect::<Option<_>>() {
             Some(entries) => {
                 let fields = Fields { name: None, entries };
-                Node::Constant(Value::Map(Map::Made(Arc::new(fields))))
+                PlanNode::Constant(Value::Map(Map::Made(Arc::new(fields))))
             }
-            None => Node::Map(nodes),
+            None => PlanNode::Map(nodes),
         })
     }
 
-    fn structure(&mut self, created: &Struct) -> Outcome {
+    fn structure(&mut self, created: &StructExpression) -> PlanResult {
         let mut fields = Vec::with_capacity(created.fields.len());
         for field in &created.fields {
             fields.push((field.name.as_str().into(), self.node(&field.value)?, field.optional));
         }
         let name = created.name.as_str().into();
-        Ok(Node::Struct(Box::new(StructNode { name, fields })))
+        Ok(PlanNode::Struct(Box::new(StructNode { name, fields })))
     }
 
-    fn fold(&mut self, fold: &Comprehension) -> Outcome {
+    fn fold(&mut self, fold: &Comprehension) -> PlanResult {
         let range = self.node(&fold.range)?;
         let mut names = vec![&fold.variable];
         names.extend(&fold.second);
@@ -281,7 +288,7 @@ impl Planner<'_> {
             None => None,
         };
         let body = self.with_names(&names, &fold.body)?;
-        Ok(Node::Fold(Box::new(FoldNode {
+        Ok(PlanNode::Fold(Box::new(FoldNode {
             fold: fold.fold,
             range,
             has_second: fold.second.is_some(),
@@ -292,28 +299,32 @@ impl Planner<'_> {
 }
 
 /// cel-go charges for the step into a value that is not itself reached by a path from a variable.
-fn starts_path(operand: &Node) -> bool {
+fn starts_path(operand: &PlanNode) -> bool {
     !matches!(
         operand,
-        Node::Variable(_) | Node::Local(_) | Node::Select(_) | Node::Index(_) | Node::Conditional(_)
+        PlanNode::Variable(_)
+            | PlanNode::Local(_)
+            | PlanNode::Select(_)
+            | PlanNode::Index(_)
+            | PlanNode::Conditional(_)
     )
 }
 
-fn function_node(name: &str, is_member: bool, args: Vec<Node>) -> Outcome {
+fn function_node(name: &str, is_member: bool, args: Vec<PlanNode>) -> PlanResult {
     let function = library::find(name, is_member).ok_or_else(|| format!("no such overload: {name}"))?;
-    if let (true, [Node::Constant(argument)]) = (function.is_conversion(), args.as_slice())
+    if let (true, [PlanNode::Constant(argument)]) = (function.is_conversion(), args.as_slice())
         && let Some(folded) = fold_constant(function, argument)
     {
-        return Ok(Node::Constant(folded));
+        return Ok(PlanNode::Constant(folded));
     }
     let pattern = match (name, args.as_slice()) {
-        ("matches" | "find" | "findAll", [_, Node::Constant(Value::String(pattern)), ..]) => {
+        ("matches" | "find" | "findAll", [_, PlanNode::Constant(Value::String(pattern)), ..]) => {
             library::compile_pattern(pattern.as_str()).ok()
         }
         _ => None,
     };
-    let is_free = name == "@in" && matches!(args.as_slice(), [_, Node::Constant(Value::List(_))]);
-    Ok(Node::Call(Box::new(CallNode {
+    let is_free = name == "@in" && matches!(args.as_slice(), [_, PlanNode::Constant(Value::List(_))]);
+    Ok(PlanNode::Call(Box::new(CallNode {
         function,
         args,
         is_free,
@@ -324,7 +335,7 @@ fn function_node(name: &str, is_member: bool, args: Vec<Node>) -> Outcome {
 /// The value of a conversion of a constant; none if it fails, which is left to the evaluation.
 fn fold_constant(function: &Function, argument: &Value<'static>) -> Option<Value<'static>> {
     static NOTHING: LazyLock<Environment> = LazyLock::new(Environment::default);
-    let mut context = Context {
+    let mut context = CallContext {
         environment: &NOTHING,
         meter: &mut Meter::new(PER_CALL_LIMIT),
         pattern: None,
@@ -332,9 +343,9 @@ fn fold_constant(function: &Function, argument: &Value<'static>) -> Option<Value
     function.run(std::slice::from_ref(argument), &mut context).ok()
 }
 
-fn as_constant(node: &Node) -> Option<Value<'static>> {
+fn as_constant(node: &PlanNode) -> Option<Value<'static>> {
     match node {
-        Node::Constant(value) => Some(value.clone()),
+        PlanNode::Constant(value) => Some(value.clone()),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use crate::{
     error::{CompileError, Issue},
     eval::{Activation, Evaluation},
     meter::{Budget, EvalError, Meter, PER_CALL_LIMIT},
-    plan::{self, Node},
+    plan::{self, PlanNode},
     syntax::{self, MAX_DEPTH, SyntaxError, ast::Expression},
     types::Type,
     value::{Authority, Opaque, Value},
@@ -22,7 +22,7 @@ const MAX_CHARACTERS: usize = 100_000;
 pub struct Program {
     environment: Arc<Environment>,
     output: Type,
-    plan: Node,
+    plan: PlanNode,
 }
 
 impl fmt::Debug for Program {
@@ -38,7 +38,7 @@ impl fmt::Debug for Program {
 pub struct Evaluated<'v> {
     /// The value, or why there is none.
     pub result: Result<Value<'v>, EvalError>,
-    /// What it cost, whether it has a value or not.
+    /// The cost, also of an evaluation without a value.
     pub cost: u64,
 }
 
@@ -108,7 +108,7 @@ fn checked(environment: &Environment, expression: &str) -> Result<(Expression, T
         }
         SyntaxError::At(offset, text) => syntax::describe(expression, offset, text),
     })?;
-    let mut checker = check::Checker::new(environment);
+    let mut checker = check::TypeChecker::new(environment);
     let output = checker.check(&parsed);
     let output = checker.resolved(&output);
     let mut errors = checker.errors;

@@ -59,7 +59,7 @@ impl Type {
         Self::Named(name.into())
     }
 
-    /// Whether the value is one of a truth, or may be.
+    /// Returns true if the value is a truth, or may be one.
     pub fn is_bool_or_unknown(&self) -> bool {
         matches!(self, Self::Bool | Self::Any)
     }
@@ -76,7 +76,7 @@ impl Type {
         matches!(self, Self::Dyn | Self::Any | Self::Error)
     }
 
-    /// Whether `null` fits too.
+    /// Returns true if `null` fits too.
     pub(crate) fn is_nullable(&self) -> bool {
         matches!(
             self,

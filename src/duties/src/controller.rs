@@ -57,7 +57,7 @@ pub trait Controller: Send + Sync + 'static {
 pub struct Change {
     /// The resource.
     pub info: Arc<ResourceDefinition>,
-    /// How; in a full pass everything is added.
+    /// The type of the change; in a full pass everything is added.
     pub kind: EventKind,
     /// The object after the change, or as it was last.
     pub item: Arc<Item>,

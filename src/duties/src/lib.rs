@@ -4,7 +4,7 @@
 //!
 //! | what | duties |
 //! | --- | --- |
-//! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`] |
+//! | what every cluster starts with | [`SystemNamespaces`], [`SystemPriorityClasses`], [`DefaultServiceRange`], [`KubernetesService`], [`FlowConfiguration`], [`BootstrapRoles`] |
 //! | what the server itself keeps up | [`ClientTrust`], [`RepairReservations`], [`FlowStatus`], [`KubernetesEndpoints`], [`ExpiredIdentities`] |
 //! | what kube-controller-manager does, where there is none | [`NamespaceDeletion`], [`DefaultServiceAccounts`], [`RootCaPublisher`], [`GarbageCollector`] |
 //!
@@ -24,6 +24,7 @@ mod kubernetes_service;
 mod namespaces;
 mod priority_classes;
 mod queue;
+mod rbac;
 mod reservations;
 mod root_ca;
 mod service_accounts;
@@ -42,6 +43,7 @@ pub use kubernetes_endpoints::{KubernetesEndpoints, Presence};
 pub use kubernetes_service::KubernetesService;
 pub use namespaces::NamespaceDeletion;
 pub use priority_classes::SystemPriorityClasses;
+pub use rbac::{BootstrapProgress, BootstrapRole, BootstrapRoles, RbacRegistries};
 pub use reservations::{RepairReservations, Reservations};
 pub use root_ca::RootCaPublisher;
 pub use service_accounts::DefaultServiceAccounts;

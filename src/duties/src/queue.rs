@@ -1,6 +1,6 @@
 //! The work queue of a duty: which keys have to be looked at, and when.
 //!
-//! Who calls it: the loop in [`crate::keep()`] alone. Promises, those of client-go's `workqueue`: a key waits once however
+//! Called by the loop in [`crate::keep()`] alone. Promises, those of client-go's `workqueue`: a key waits once however
 //! often it is added; nobody else looks at a key while somebody does; what is added meanwhile is looked at again
 //! afterwards; a key that failed waits longer each time, until it succeeds. It is bounded: a queue that is full takes no
 //! new key and says so, and its owner makes a full pass once there is room. What it is not: durable. Every key can be

@@ -1,4 +1,4 @@
-//! What the handlers of all workers share.
+//! State that the handlers of all workers share.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use crate::{config::VersionInfo, health::Health, profiling::Profiler, replicas::
 /// Gives a snapshot of all actors.
 pub(crate) type ActorSnapshots = Arc<dyn Fn() -> Vec<ActorSnapshot> + Send + Sync>;
 
-/// What the handlers work with.
+/// The parts that handlers work with.
 pub(crate) struct Api {
     /// Everything that is served.
     pub(crate) director: DirectorHandle,
     /// `/api`
     pub(crate) api_versions: Document,
-    /// Whether the server is well.
+    /// The checks of the server's health.
     pub(crate) health: Health,
     /// Renders the metrics.
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
@@ -29,15 +29,15 @@ pub(crate) struct Api {
     pub(crate) replicas: Arc<dyn Replicas>,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
-    /// What others need to check service-account tokens, if they can look it up.
+    /// Documents for checking service-account tokens elsewhere, if they can be looked up.
     pub(crate) issuer: Option<IssuerDocuments>,
-    /// What `/version` says.
+    /// The contents of `/version`.
     pub(crate) version: VersionInfo,
     /// Ends what lasts with the server.
     pub(crate) lifecycle: Lifecycle,
     /// Times reviews and ages.
     pub(crate) clock: Clock,
-    /// How long a watch lasts at least that does not say so itself; at most twice that.
+    /// The least time of a watch that does not ask for one; it lasts at most twice that.
     pub(crate) min_watch: Duration,
 }
 

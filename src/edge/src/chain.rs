@@ -73,7 +73,7 @@ where
         // Who asks decides whether the trace that the request names is believed.
         request_span::begin(state, exchange, &request);
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
-        impersonation::refuse(state, exchange, &request).await?;
+        impersonation::impersonate(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
         let seat = max_in_flight::seat(state, exchange).await?;
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
@@ -84,6 +84,7 @@ where
             Ok(response) => response.into_parts().1,
             Err(error) => error.error_response(),
         };
+        authorization::settle(state, exchange, &response).await;
         Ok((response, seat))
     })
     .await

@@ -14,19 +14,19 @@ use trireme_registry::{
 
 /// Looks at the other components.
 pub trait Components: Send + Sync {
-    /// What there is, in order.
+    /// The names of the components, in order.
     fn names(&self) -> &[&'static str];
 
     /// Looks at one of them now; it takes seconds at most.
     fn look<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Health>;
 }
 
-/// How a component is.
+/// The health of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Health {
-    /// Whether it is well.
+    /// True if it is well.
     pub is_healthy: bool,
-    /// What it says, or what came of asking it.
+    /// Its answer, or the error of asking it.
     pub message: String,
     /// Why it could not be asked.
     pub error: String,

@@ -16,7 +16,7 @@ use flate2::{Compression, write::GzEncoder};
 
 /// Smaller answers are not worth it; the figure is kube-apiserver's.
 const THRESHOLD_BYTES: u64 = 128 * 1024;
-/// How much is compressed at a time: about half a millisecond's work.
+/// Bytes that are compressed at a time: about half a millisecond's work.
 const PIECE_BYTES: usize = 32 * 1024;
 
 /// Compresses an answer if it is large and the client takes gzip. Streams begin only after their first chunk is known
@@ -49,7 +49,7 @@ fn accepts_gzip(request: &HttpRequest) -> bool {
 struct GzipBody {
     body: BoxBody,
     encoder: Option<GzEncoder<Vec<u8>>>,
-    /// What has been read and not yet compressed.
+    /// Bytes that have been read and are not yet compressed.
     pending: Bytes,
 }
 

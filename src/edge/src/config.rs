@@ -1,4 +1,4 @@
-//! What the edge is built from.
+//! The parts that the edge is built from.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{health::Health, profiling::Profiler, replicas::Replicas, spans::Span
 pub struct EdgeConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// How many threads serve connections.
+    /// The number of threads that serve connections.
     pub workers: usize,
     /// Certificates and keys.
     pub tls: Arc<dyn TlsProvider>,
@@ -33,7 +33,7 @@ pub struct EdgeConfig {
     pub goaway_chance: f64,
     /// The host and port that `/api` tells clients; the address listened on if there is none.
     pub advertised_address: Option<String>,
-    /// What `/version` says.
+    /// The contents of `/version`.
     pub version: VersionInfo,
 }
 
@@ -64,11 +64,11 @@ pub struct Rooms {
     pub authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub authorizer: Arc<dyn Authorizer>,
-    /// What others need to check service-account tokens; `None` if nobody can look it up.
+    /// Documents for checking service-account tokens elsewhere; `None` if they cannot be looked up.
     pub issuer: Option<IssuerDocuments>,
     /// Bounds how many ask at once.
     pub limiter: Limiter,
-    /// Whether the server is well.
+    /// The checks of the server's health.
     pub health: Health,
     /// Renders the metrics; its recorder is installed, with [`crate::metrics::configure`] applied.
     pub metrics: metrics_exporter_prometheus::PrometheusHandle,
@@ -84,7 +84,7 @@ pub struct Rooms {
     pub clock: Clock,
 }
 
-/// What `/version` says: the Kubernetes version whose API is served, and the build that serves it.
+/// The contents of `/version`: the Kubernetes version whose API is served, and the build that serves it.
 #[derive(Debug, Clone)]
 pub struct VersionInfo {
     /// `v1.36.…+trireme-…`

@@ -17,7 +17,7 @@ use crate::{
     query::Query,
 };
 
-/// What Go says when it looks for a kind in something that is no object.
+/// Go's error on looking for a kind in something that is no object.
 const NOT_AN_OBJECT: &str =
     r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
 /// The scheme that `DeleteOptions` are registered in, as Go's messages name it.
@@ -25,7 +25,7 @@ const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/r
 
 const OPTIONS_TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
-/// What was asked for, before it is checked.
+/// The options as asked for, before they are checked.
 #[derive(Debug, Default, PartialEq)]
 struct Asked {
     grace_period_seconds: Option<i64>,

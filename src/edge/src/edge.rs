@@ -11,6 +11,7 @@ use actix_web::{
     web,
 };
 use trireme_audit::AuditId;
+use trireme_auth::Impersonator;
 use trireme_http::server::{self, BadHead, Handler, Lifecycle, Running, ServerConfig};
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::documents;
@@ -47,6 +48,7 @@ impl Edge {
         let chain = Arc::new(ChainState {
             clock: rooms.clock.clone(),
             authenticator: rooms.authenticator,
+            impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
             authorizer: rooms.authorizer,
             limiter: rooms.limiter,
             lifecycle: lifecycle.clone(),

@@ -39,10 +39,12 @@ pub(crate) struct Exchange {
     pub(crate) accept: Option<String>,
     /// `User-Agent`
     pub(crate) user_agent: Option<String>,
-    /// What the URL is about; set by the request-info filter.
+    /// The subject of the URL; set by the request-info filter.
     pub(crate) info: RequestInfo,
-    /// Who asks; set by the authentication filter.
+    /// The user; set by the authentication filter.
     pub(crate) user: OnceCell<UserInfo>,
+    /// In whose name it goes on, if somebody acts as somebody else; set by the impersonation filter.
+    pub(crate) impersonated: OnceCell<UserInfo>,
     /// When the answer must be there; set by the deadline filter. Long-running requests have none.
     pub(crate) deadline: Cell<Option<Instant>>,
     /// Texts for `Warning` headers, in order.
@@ -53,22 +55,27 @@ pub(crate) struct Exchange {
     pub(crate) trace: Trace,
     /// Holds up the end of the server; long-running requests have none.
     pub(crate) _running: Option<RunningRequest>,
-    /// What is exported of it, if anything is.
+    /// Its exported span, if there is one.
     pub(crate) span: spans::Current,
 }
 
 impl Exchange {
-    /// Who asks. Nobody, before the request is authenticated.
+    /// The user who asks, or in whose name he does. Nobody, before the request is authenticated.
     pub(crate) fn user(&self) -> UserInfo {
-        self.user.get().cloned().unwrap_or_default()
+        self.acting_user().cloned().unwrap_or_default()
     }
 
-    /// Whether the client wants indented JSON.
+    /// The same without a copy.
+    pub(crate) fn acting_user(&self) -> Option<&UserInfo> {
+        self.impersonated.get().or(self.user.get())
+    }
+
+    /// Reports whether the client wants indented JSON.
     pub(crate) fn pretty(&self) -> bool {
         negotiation::wants_pretty(&self.query, self.user_agent.as_deref())
     }
 
-    /// How errors are shown.
+    /// The form of errors.
     pub(crate) fn error_style(&self) -> ErrorStyle {
         ErrorStyle::of(self.accept.as_deref(), self.pretty())
     }

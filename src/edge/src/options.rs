@@ -13,7 +13,7 @@ use crate::query::Query;
 /// Longer names of field managers are cut, if they come from the user agent.
 const MANAGER_BYTES: usize = 128;
 
-/// Whose options they are.
+/// The request that the options belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
     Create,
@@ -79,7 +79,7 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Res
     })
 }
 
-/// What is wrong with a `dryRun`, if anything.
+/// The error in a `dryRun`, if there is one.
 pub(crate) fn dry_run_fault(values: &[&str]) -> Option<Error> {
     if values.iter().all(|value| *value == "All") {
         return None;

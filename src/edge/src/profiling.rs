@@ -1,4 +1,4 @@
-//! What the edge asks of a profiler. The composition root has one: only it may bring what stops threads to look at them.
+//! The edge's interface to a profiler. The composition root has one: only it may bring what stops threads to look at them.
 
 /// Takes CPU profiles of this process.
 pub trait Profiler: Send + Sync {

@@ -1,4 +1,4 @@
-//! What `/debug/replicas` shows of the replica group and asks of it. The composition root knows the group; this room
+//! The replica group as `/debug/replicas` shows and changes it. The composition root knows the group; this room
 //! knows how it looks to a client. `trireme cluster` reads the same types back.
 
 use futures_util::future::BoxFuture;
@@ -7,7 +7,7 @@ use trireme_machinery::ApiError;
 
 /// The replica group, as this replica can tell of it and have it changed.
 pub trait Replicas: Send + Sync {
-    /// What is known now; never waits.
+    /// The present state of the group; never waits.
     fn view(&self) -> View;
 
     /// Makes the replica at this address (`host:port` of its peer port) a member.
@@ -26,11 +26,11 @@ pub struct View {
     /// The id of the replica that answers.
     #[serde(rename = "self")]
     pub replica: Option<String>,
-    /// Who leads; `None` while nobody is known to, and without a quorum.
+    /// The leader; `None` while none is known, and without a quorum.
     pub leader: Option<String>,
     /// Raft's term.
     pub term: u64,
-    /// Whether a quorum has confirmed a leader to this replica within the ttl of a lease.
+    /// True if a quorum has confirmed a leader to this replica within the ttl of a lease.
     pub quorum: bool,
     /// Why this replica takes no part until it is started again, if that is so.
     pub fault: Option<String>,
@@ -54,9 +54,9 @@ pub struct MemberView {
     pub address: String,
     /// Its software version, once it has renewed.
     pub version: Option<String>,
-    /// Whether it counts for the quorum; if not, it is catching up.
+    /// True if it counts for the quorum; if not, it is catching up.
     pub voter: bool,
-    /// Whether it renews its leases; `None` without a quorum, when nobody knows.
+    /// True if it renews its leases; `None` without a quorum, when that is unknown.
     pub alive: Option<bool>,
 }
 
@@ -70,7 +70,7 @@ pub struct DutyView {
     pub holder: Option<String>,
     /// The newest fencing token; `None` if none was given out yet.
     pub token: Option<u64>,
-    /// Whether the replica that answers holds the lease now, by its own clock.
+    /// True if the replica that answers holds the lease now, by its own clock.
     pub held: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a URL is about: the rules of kube-apiserver's `RequestInfo`.
+//! The subject of a URL: the rules of kube-apiserver's `RequestInfo`.
 //!
 //! Made once per request by the filter chain. Authorization and the handlers both work from it, and from nothing else,
 //! so what was allowed is what is done.
@@ -11,7 +11,7 @@ use crate::query::{self, Query};
 /// A request, classified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestInfo {
-    /// Whether it is for objects rather than for another path.
+    /// True if it is for objects rather than for another path.
     pub(crate) is_resource: bool,
     /// `get`, `list`, `watch`, `create`, …; for other paths the method in lower case.
     pub(crate) verb: Verb,
@@ -218,7 +218,7 @@ impl RequestInfo {
         self.text(self.parts.subresource)
     }
 
-    /// What follows the subresource, or empty.
+    /// The path after the subresource, or empty.
     pub(crate) fn rest(&self) -> &str {
         self.text(self.parts.rest)
     }
@@ -233,7 +233,7 @@ impl RequestInfo {
         self.selected_name.as_deref().unwrap_or_else(|| self.path_name())
     }
 
-    /// Whether the connection stays for as long as the client likes: such requests have no deadline and take no seat.
+    /// Reports whether the connection stays for as long as the client likes: such requests have no deadline and take no seat.
     pub(crate) fn is_long_running(&self) -> bool {
         if !self.is_resource {
             // A profile takes as long as it is asked to.
@@ -273,7 +273,7 @@ fn split(path: &str) -> Vec<Span> {
         .collect()
 }
 
-/// Whether a text can be one segment of a path. kube-apiserver lets control characters pass, which no name has.
+/// Reports whether a text can be one segment of a path. kube-apiserver lets control characters pass, which no name has.
 pub(crate) fn is_segment(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(|c: char| matches!(c, '/' | '%') || c.is_control())
 }

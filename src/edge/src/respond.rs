@@ -16,7 +16,7 @@ use crate::{
     status,
 };
 
-/// What a handler comes to.
+/// The result of a handler.
 pub(crate) type Answered = Result<HttpResponse, ApiError>;
 
 /// The answer, be it the wanted one or an error in the form that the client asks for.

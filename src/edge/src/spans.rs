@@ -1,4 +1,4 @@
-//! What the edge asks of an exporter of spans. The composition root has one: which protocol it speaks, and how it samples,
+//! The edge's interface to an exporter of spans. The composition root has one: which protocol it speaks, and how it samples,
 //! is not known here.
 
 use std::{
@@ -20,13 +20,13 @@ pub trait Span {
     fn end(self: Box<Self>, request: Done<'_>);
 }
 
-/// What is known of a request before it is carried out.
+/// Facts about a request before it is carried out.
 pub struct Caller<'a> {
     /// `traceparent`, as the W3C's Trace Context has it.
     pub traceparent: Option<&'a str>,
     /// `tracestate`
     pub tracestate: Option<&'a str>,
-    /// Whether the request may belong to the trace that it names.
+    /// True if the request may belong to the trace that it names.
     pub is_trusted: bool,
     /// When the request came.
     pub came: SystemTime,

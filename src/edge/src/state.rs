@@ -1,16 +1,16 @@
-//! What all workers share.
+//! State that all workers share.
 
 use std::{sync::Arc, time::Duration};
 
 use trireme_actors::Clock;
-use trireme_auth::{Authenticator, Authorizer};
+use trireme_auth::{Authenticator, Authorizer, Impersonator};
 use trireme_flow::Limiter;
 
 use trireme_http::server::Lifecycle;
 
 use crate::spans::Spans;
 
-/// What the filter chain works with.
+/// The parts that the filter chain works with.
 pub(crate) struct ChainState {
     /// Times requests.
     pub(crate) clock: Clock,
@@ -18,13 +18,15 @@ pub(crate) struct ChainState {
     pub(crate) authenticator: Arc<dyn Authenticator>,
     /// Says what they may do.
     pub(crate) authorizer: Arc<dyn Authorizer>,
+    /// Says who may act as whom.
+    pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
-    /// Whether the server is about to end.
+    /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
-    /// How long a request may take that is not long-running.
+    /// The longest time of a request that is not long-running.
     pub(crate) request_timeout: Duration,
-    /// How long a request takes at least that is told of in the log; `None` tells of none.
+    /// The least time of a request that is logged as slow; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
     /// Of how many HTTP/2 requests the connection is ended: 0 to 1.
     pub(crate) goaway_chance: f64,

@@ -80,7 +80,7 @@ pub(crate) fn object(error: &ApiError) -> Value {
     status
 }
 
-/// How errors are shown to a client.
+/// The form of errors for a client.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ErrorStyle {
     pub(crate) format: Format,
@@ -123,7 +123,7 @@ pub(crate) fn body(value: &Value, style: ErrorStyle) -> Vec<u8> {
     }
 }
 
-/// What Go's multiplexer says of a path that nobody serves.
+/// The answer of Go's multiplexer for a path that is not served.
 pub(crate) fn page_not_found() -> HttpResponse {
     HttpResponse::NotFound()
         .insert_header((header::CONTENT_TYPE, "text/plain; charset=utf-8"))

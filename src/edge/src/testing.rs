@@ -15,9 +15,9 @@ use crate::{
 /// A request line, classified: what authorization and routing go by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Classified {
-    /// Whether it is for objects.
+    /// True if it is for objects.
     pub is_resource: bool,
-    /// Whether it has no deadline.
+    /// True if it has no deadline.
     pub is_long_running: bool,
     /// The verb.
     pub verb: String,
@@ -93,7 +93,7 @@ pub fn accept(header: Option<&str>) -> Result<&'static str, ApiError> {
     negotiation::negotiate_view(header, negotiation::Produces::Documents).map(|accept| accept.format.media_type())
 }
 
-/// What a `Content-Type` says of the body of a write.
+/// The format that a `Content-Type` gives the body of a write.
 ///
 /// # Errors
 /// 415, as a client would get it.
@@ -101,7 +101,7 @@ pub fn body_format(header: Option<&str>) -> Result<BodyFormat, ApiError> {
     negotiation::body_format(header)
 }
 
-/// Whether a `Content-Type` is that of a patch.
+/// Reports whether a `Content-Type` is that of a patch.
 pub fn is_patch_type(header: Option<&str>) -> bool {
     negotiation::patch_type(header).is_ok()
 }

@@ -8,7 +8,7 @@ use trireme_registry::{Column, Item, ResourceDefinition, versions};
 
 use crate::{negotiation::MetaVersion, query::Query};
 
-/// What a row of a Table carries of its object.
+/// The part of its object that a row of a Table carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,

@@ -11,7 +11,7 @@ use crate::{
     seats::{Seat, Seats},
 };
 
-/// How many requests may be in flight; 0 means any number.
+/// The number of requests that may be in flight; 0 means any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// `--max-requests-inflight`

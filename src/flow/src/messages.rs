@@ -1,4 +1,4 @@
-//! What reaches the limiter's mailbox.
+//! Messages of the limiter.
 
 use trireme_actors::Message;
 

@@ -7,7 +7,7 @@ use std::sync::{
 
 use metrics::{Gauge, gauge};
 
-/// How many seats there are and how many are taken. Outlives the actor's instances.
+/// The seats: those there are and those taken. Outlives the actor's instances.
 pub(crate) struct Seats {
     limit: AtomicUsize,
     taken: AtomicUsize,

@@ -11,7 +11,7 @@ fn limiter(kit: &TestKit, read_only: usize, mutating: usize) -> Limiter {
     Limiter::start(&kit.system, Limits { read_only, mutating }).expect("the actors start")
 }
 
-/// How many turns the actors of the limiter have taken.
+/// The number of turns that the actors of the limiter have taken.
 fn turns(kit: &TestKit) -> u64 {
     kit.system.snapshot().iter().map(|actor| actor.turns).sum()
 }

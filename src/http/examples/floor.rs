@@ -1,4 +1,4 @@
-//! What an answer costs before anything is done for it: serves the files of a directory over TLS, `/NAME` for each.
+//! The floor under the cost of an answer: serves the files of a directory over TLS, `/NAME` for each.
 //!
 //! `floor hyper DIRECTORY` serves through this room's connection layer, `floor actix DIRECTORY` through actix-web's own
 //! server. Both put their certificate into `DIRECTORY/floor.crt` and print their address and process id.
@@ -20,7 +20,7 @@ use futures_util::stream;
 use trireme_http::server::{AppHandler, ConnectionLimits, Lifecycle, ServerConfig, Tls, start, tls_from_pem};
 
 const WORKERS: usize = 2;
-/// What is longer is sent in pieces of this size, as lists are.
+/// Longer files are sent in pieces of this size, as lists are.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;

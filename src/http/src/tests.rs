@@ -267,7 +267,7 @@ fn clients_have_a_bounded_time() {
     assert_eq!((limits.header_bytes, limits.concurrent_streams), (64 * 1024, 250));
 }
 
-/// Whether the server closes the connection.
+/// Reports whether the server closes the connection.
 async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
     let mut rest = Vec::new();
     matches!(
@@ -276,7 +276,7 @@ async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) -> bool {
     )
 }
 
-/// What the tiny application says of the other end.
+/// The tiny application's account of the other end.
 fn describe(peer: &Peer) -> String {
     let Some(certificate) = &peer.certificate else {
         return "nobody".to_owned();

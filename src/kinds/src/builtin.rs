@@ -109,7 +109,7 @@ pub fn other_kinds() -> HashSet<GroupVersionKind> {
     .collect()
 }
 
-/// What every kind declares of itself.
+/// All kinds as they declare themselves.
 fn declared(settings: &Settings) -> Vec<Kind> {
     let groups = [
         admissionregistration::kinds(),

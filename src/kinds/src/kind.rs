@@ -1,4 +1,4 @@
-//! What a kind adds to its row in the resource table.
+//! The part of a resource that its kind declares in its own file.
 
 use std::{sync::Arc, time::Duration};
 

@@ -12,11 +12,11 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy)]
 pub struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: FieldPathStep<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step<'a> {
+enum FieldPathStep<'a> {
     Root,
     Field(&'a str),
     Index(usize),
@@ -28,7 +28,7 @@ impl<'a> Path<'a> {
     pub const fn root() -> Path<'static> {
         Path {
             parent: None,
-            step: Step::Root,
+            step: FieldPathStep::Root,
         }
     }
 
@@ -36,7 +36,7 @@ impl<'a> Path<'a> {
     pub const fn new(name: &'a str) -> Path<'a> {
         Path {
             parent: None,
-            step: Step::Field(name),
+            step: FieldPathStep::Field(name),
         }
     }
 
@@ -47,7 +47,7 @@ impl<'a> Path<'a> {
     {
         Path {
             parent: Some(self),
-            step: Step::Field(name),
+            step: FieldPathStep::Field(name),
         }
     }
 
@@ -58,7 +58,7 @@ impl<'a> Path<'a> {
     {
         Path {
             parent: Some(self),
-            step: Step::Index(index),
+            step: FieldPathStep::Index(index),
         }
     }
 
@@ -69,7 +69,7 @@ impl<'a> Path<'a> {
     {
         Path {
             parent: Some(self),
-            step: Step::Key(key),
+            step: FieldPathStep::Key(key),
         }
     }
 }
@@ -79,16 +79,16 @@ impl fmt::Display for Path<'_> {
         let at_start = match self.parent {
             Some(parent) => {
                 parent.fmt(f)?;
-                parent.parent.is_none() && matches!(parent.step, Step::Root)
+                parent.parent.is_none() && matches!(parent.step, FieldPathStep::Root)
             }
             None => true,
         };
         match self.step {
-            Step::Root => Ok(()),
-            Step::Field(name) if at_start => f.write_str(name),
-            Step::Field(name) => write!(f, ".{name}"),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+            FieldPathStep::Root => Ok(()),
+            FieldPathStep::Field(name) if at_start => f.write_str(name),
+            FieldPathStep::Field(name) => write!(f, ".{name}"),
+            FieldPathStep::Index(index) => write!(f, "[{index}]"),
+            FieldPathStep::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod json;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod policy_rule;
 pub mod protobuf;
 pub mod quantity;
 pub mod schema;

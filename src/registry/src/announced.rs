@@ -1,4 +1,4 @@
-//! What the replicas of one cluster tell each other, each for as long as it is renewed: addresses, loads, definitions.
+//! Facts that the replicas of one cluster publish, each for as long as it is renewed: addresses, loads, definitions.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ const LASTS: Duration = Duration::from_secs(15);
 #[derive(Clone)]
 pub struct AnnouncedAddresses(Announcements);
 
-/// How many connections each replica has. Cheap to clone.
+/// The number of connections that each replica has. Cheap to clone.
 ///
 /// Not among the objects: nobody but the replicas is to see it.
 #[derive(Clone)]
@@ -99,7 +99,7 @@ impl AnnouncedLoads {
         self.0.withdraw(replica).await
     }
 
-    /// What the replicas but this one have announced.
+    /// The facts that the other replicas have announced.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -63,7 +63,7 @@ pub struct ResourceDefinition {
     pub strategy: Arc<dyn Strategy>,
     /// Work in the store that goes with a write (allocation of addresses and ports), if the kind has any.
     pub side_effects: Option<Arc<dyn SideEffects>>,
-    /// How long objects live, for kinds that expire (events).
+    /// The time that objects live, for kinds that expire (events).
     pub ttl: Option<std::time::Duration>,
     /// The schemas that OpenAPI documents show of the types.
     pub openapi: OpenApiFragment,
@@ -87,7 +87,7 @@ pub struct ServedVersion {
     pub type_name: Arc<str>,
     /// The `Warning` that requests for the version get.
     pub deprecation: Option<Arc<str>>,
-    /// How objects of this version are made from stored ones and back; `None` if they are the same but for
+    /// The conversion between this version and the stored one; `None` if objects are the same but for
     /// `apiVersion`, or if the resource has a [`Converter`].
     pub conversion: Option<Arc<dyn Conversion>>,
     /// The schema of the version's objects, where they are no struct of the definition's types.
@@ -216,9 +216,9 @@ pub struct Column {
     pub format: &'static str,
     /// 0 is always shown, 1 with `-o wide`.
     pub priority: i32,
-    /// Whether the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
+    /// True if the definitions name the column: kube-apiserver has rows with a cell more than it names columns.
     pub defined: bool,
-    /// What it shows; made when a Table is asked for, so that a server that shows none need not know.
+    /// Its description; made when a Table is asked for, so that a server that shows none need not know.
     pub description: Arc<dyn Fn() -> Arc<str> + Send + Sync>,
     /// Makes the cell; the time is for ages.
     pub cell: Cell,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use trireme_machinery::json;
 use trireme_storage::Revision;
 
-/// What stands before the revision in the bytes of an item, from [`crate::Item::body`] on.
+/// The text before the revision in the bytes of an item, from [`crate::Item::body`] on.
 pub(crate) const BODY_TO_REVISION: &str = r#""metadata":{"resourceVersion":""#;
 
 /// The bytes to store: no `resourceVersion`, which is the store's to give.

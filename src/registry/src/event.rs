@@ -67,7 +67,7 @@ impl Event {
         self.item.revision
     }
 
-    /// What a watcher with a filter gets to see of the change.
+    /// The event that a watcher with a filter gets for the change.
     pub(crate) fn seen_by(&self, matches: impl Fn(&Item) -> bool) -> Option<Seen> {
         let before = self.previous.as_deref().is_some_and(&matches);
         let after = self.kind != EventKind::Deleted && matches(&self.item);

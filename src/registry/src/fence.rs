@@ -39,7 +39,7 @@ impl Fence {
         let _ = self.0.refused.subscribe().wait_for(|refused| *refused).await;
     }
 
-    /// What the store compares.
+    /// The comparison that the store makes.
     pub(crate) fn at(&self) -> trireme_storage::Fence {
         self.0.at.clone()
     }
@@ -111,7 +111,11 @@ impl Fences {
                     let key: Arc<str> = key.into();
                     return Ok(Fence(Arc::new(Inner {
                         duty: duty.to_owned(),
-                        at: trireme_storage::Fence { key, mod_revision },
+                        at: trireme_storage::Fence {
+                            key,
+                            mod_revision,
+                            token,
+                        },
                         refused: watch::Sender::new(false),
                     })));
                 }

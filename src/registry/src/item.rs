@@ -37,13 +37,13 @@ pub struct Item {
     pub labels: Box<[(Box<str>, Box<str>)]>,
     /// The uids that `metadata.ownerReferences` names.
     pub owners: Box<[Box<str>]>,
-    /// Whether a deletion is under way: there is a `metadata.deletionTimestamp`.
+    /// True if a deletion is under way: there is a `metadata.deletionTimestamp`.
     pub is_terminating: bool,
     /// Values of the resource's selectable fields, in the order of `ResourceDefinition::selectable`.
     pub fields: Box<[Box<str>]>,
     /// The object as the line of a watch; `bytes` is a part of it, so that the most frequent form costs no memory.
     pub(crate) line: Bytes,
-    /// What `line` says happened.
+    /// The kind of change that `line` tells.
     pub(crate) line_kind: EventKind,
 }
 
@@ -117,7 +117,7 @@ impl Item {
         }
     }
 
-    /// Whether the line of a watch that says `kind` is at hand without a copy.
+    /// Reports whether the line of a watch that says `kind` is at hand without a copy.
     pub(crate) fn has_line(&self, kind: EventKind) -> bool {
         self.line_kind == kind
     }

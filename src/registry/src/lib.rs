@@ -48,7 +48,7 @@ mod view;
 mod watch_cache;
 mod write;
 
-pub use access::{ObjectAccess, ResourceIndex};
+pub use access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages};
 pub use admission::{Admission, Attributes, Operation, WriteRecord, WriteRequest};
 pub use announced::{AnnouncedAddresses, AnnouncedDefinitions, AnnouncedLoads};
 pub use definition::{

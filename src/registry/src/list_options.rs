@@ -44,23 +44,23 @@ pub struct ListQuery<'a> {
     pub send_initial_events: Option<&'a str>,
 }
 
-/// What a watch is asked for.
+/// The options of a watch.
 #[derive(Debug, Clone)]
 pub struct WatchOptions {
     /// Which objects.
     pub selection: Selection,
     /// From where.
     pub start: WatchStart,
-    /// Whether to send bookmarks.
+    /// True to send bookmarks.
     pub bookmarks: bool,
-    /// Whether to mark the end of the initial state.
+    /// True to mark the end of the initial state.
     pub initial_events_end: bool,
     /// `timeoutSeconds`; `None` leaves the choice to the server.
     pub timeout: Option<Duration>,
 }
 
 impl ListQuery<'_> {
-    /// Whether a watch is asked for: anything but no, in Go's sense.
+    /// Reports whether a watch is asked for: anything but no, in Go's sense.
     pub fn is_watch(&self) -> bool {
         truth(self.watch).unwrap_or(false)
     }
@@ -207,7 +207,7 @@ impl ListQuery<'_> {
     }
 }
 
-/// How fresh a GET of one object must be.
+/// The freshness that a GET of one object needs.
 pub fn get_freshness(resource_version: Option<&str>) -> Result<Freshness, ApiError> {
     let revision = parse_revision(resource_version.unwrap_or_default()).map_err(ApiError::bad_request)?;
     Ok(match revision {

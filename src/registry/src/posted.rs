@@ -15,7 +15,7 @@ use crate::{
     write::{decode::BodyDecoder, metadata},
 };
 
-/// What a body must be.
+/// The kind that a body must have.
 pub struct PostedKind<'a> {
     /// The kind, in the version of the URL.
     pub kind: GroupVersionKind,

@@ -13,7 +13,7 @@ use trireme_machinery::{ApiError, GroupResource};
 use trireme_storage::{Revision, Storage};
 
 use crate::{
-    access::{ObjectAccess, Rule},
+    access::{ObjectAccess, RuleChange},
     admission::Admission,
     definition::{ResourceDefinition, ServedVersion},
     item::Item,
@@ -22,7 +22,7 @@ use crate::{
     reads::{ListPage, Reader, Watcher},
     request::{
         Answer, CreateRequest, DeleteCollectionRequest, DeleteRequest, Deleted, Freshness, GetRequest, ListRequest,
-        PatchRequest, Target, UpdateRequest, WatchRequest, WriteContext, Written,
+        PatchRequest, Target, UpdateRequest, WatchRequest, Written,
     },
     subresource::{CreateCall, SubresourceCreateRequest, SubresourceCreated, SubresourceRole},
     write::Writer,
@@ -92,7 +92,7 @@ impl RegistryHandle {
         self.current.load_full()
     }
 
-    /// What the resource is.
+    /// The definition of the resource.
     pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.writer.info
     }
@@ -208,25 +208,15 @@ impl RegistryHandle {
         to_the_end(async move { writer.delete_collection(request, &permit).await }).await
     }
 
-    /// Changes an object by a rule of the server's own: no admission, no validation. On a lost race the rule sees the
-    /// newer object.
+    /// Changes an object by a rule of the server's own.
     ///
     /// # Errors
-    /// What the rule says of the newest object, and all that can be wrong with a write.
-    pub async fn change(
-        &self,
-        target: Target,
-        dry_run: bool,
-        rule: impl Fn(&WriteContext, &mut Value) -> Result<(), ApiError> + Send + Sync + 'static,
-    ) -> Result<Answer, ApiError> {
-        self.change_by(target, dry_run, Arc::new(rule)).await
-    }
-
-    async fn change_by(&self, target: Target, dry_run: bool, rule: Arc<Rule>) -> Result<Answer, ApiError> {
-        let mut key = self.key(&target)?;
+    /// The rule's refusal of the newest object, and all that can be wrong with a write.
+    pub async fn change(&self, change: RuleChange) -> Result<Answer, ApiError> {
+        let mut key = self.key(&change.target)?;
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
-        to_the_end(async move { writer.change(target, dry_run, &*rule, key).await }).await
+        to_the_end(async move { writer.change(change, key).await }).await
     }
 
     /// Does to an object what a POST to one of its subresources says.
@@ -292,8 +282,8 @@ impl ObjectAccess for RegistryHandle {
         Box::pin(async move { Ok(self.list(request).await?.items) })
     }
 
-    fn change(&self, target: Target, dry_run: bool, rule: Arc<Rule>) -> BoxFuture<'_, Result<Answer, ApiError>> {
-        Box::pin(self.change_by(target, dry_run, rule))
+    fn change(&self, change: RuleChange) -> BoxFuture<'_, Result<Answer, ApiError>> {
+        Box::pin(self.change(change))
     }
 
     fn delete(&self, request: DeleteRequest) -> BoxFuture<'_, Result<Deleted, ApiError>> {

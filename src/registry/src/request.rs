@@ -1,4 +1,4 @@
-//! What callers ask of a registry, decoded and free of HTTP.
+//! Requests to a registry, decoded and free of HTTP.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use trireme_storage::Revision;
 
 use crate::{fence::Fence, item::Item, trace::Trace};
 
-/// Who asks (`user.Info`).
+/// The user of a request (`user.Info`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UserInfo {
     /// User name.
@@ -52,7 +52,7 @@ pub struct WriteContext {
     pub dry_run: bool,
 }
 
-/// How strictly unknown and duplicate fields are treated (`fieldValidation`).
+/// Strictness about unknown and duplicate fields (`fieldValidation`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FieldValidation {
     /// Dropped in silence.
@@ -64,7 +64,7 @@ pub enum FieldValidation {
     Strict,
 }
 
-/// What all requests for a resource say.
+/// The part that all requests for a resource have.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// The served version in use: an index into `ResourceDefinition::versions`.
@@ -73,7 +73,7 @@ pub struct Target {
     pub namespace: String,
     /// The name of the URL; empty for collections.
     pub name: String,
-    /// Who asks.
+    /// The user.
     pub user: UserInfo,
     /// Where the time goes; off for what the server asks itself.
     pub trace: Trace,
@@ -136,11 +136,11 @@ pub struct WriteOptions {
 pub struct Body {
     /// The bytes as received.
     pub bytes: Bytes,
-    /// How to read them.
+    /// Their format.
     pub format: BodyFormat,
 }
 
-/// How a body is written.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFormat {
     /// `application/json`
@@ -193,7 +193,7 @@ pub struct PatchRequest {
     pub target: Target,
     /// Which part.
     pub subresource: Subresource,
-    /// How to apply the patch.
+    /// The kind of patch.
     pub kind: PatchKind,
     /// The patch.
     pub patch: Bytes,
@@ -216,7 +216,7 @@ pub struct DeleteOptions {
     pub dry_run: bool,
 }
 
-/// What becomes of dependents.
+/// The fate of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
     /// They lose their owner.
@@ -258,7 +258,7 @@ pub struct Selection {
     pub fields: FieldSelector,
 }
 
-/// How fresh a read must be.
+/// The freshness that a read needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Freshness {
     /// Linearizable: as of now.
@@ -277,14 +277,14 @@ pub enum Freshness {
 pub struct GetRequest {
     /// Where.
     pub target: Target,
-    /// How fresh.
+    /// The freshness that is needed.
     pub freshness: Freshness,
 }
 
 /// Options of a list, already held against `ValidateListOptions`.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
-    /// How fresh; ignored with `continue_token`.
+    /// The freshness that is needed; ignored with `continue_token`.
     pub freshness: Freshness,
     /// At most so many items; 0 means all.
     pub limit: usize,
@@ -324,9 +324,9 @@ pub struct WatchRequest {
     pub selection: Selection,
     /// From where.
     pub start: WatchStart,
-    /// Whether to send bookmarks (`allowWatchBookmarks`).
+    /// True to send bookmarks (`allowWatchBookmarks`).
     pub bookmarks: bool,
-    /// Whether to mark the end of the initial state with the `k8s.io/initial-events-end` bookmark.
+    /// True to mark the end of the initial state with the `k8s.io/initial-events-end` bookmark.
     pub initial_events_end: bool,
     /// After what time to end the watch.
     pub timeout: Duration,
@@ -356,7 +356,7 @@ impl Answer {
 pub struct Written {
     /// The object after the write.
     pub object: Answer,
-    /// Whether it was created.
+    /// True if it was created.
     pub created: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,
@@ -364,14 +364,14 @@ pub struct Written {
     pub audit_annotations: BTreeMap<String, String>,
 }
 
-/// What a delete did.
+/// The outcome of a delete.
 #[derive(Debug, Clone)]
 pub struct Deleted {
     /// The object as it was last, or as it is now if it is only marked.
     pub object: Arc<Item>,
-    /// Whether it is gone; else it waits for its finalizers or grace period.
+    /// True if it is gone; else it waits for its finalizers or grace period.
     pub removed: bool,
-    /// Whether the client is told of it by a `Status` of success instead of the object.
+    /// True if the client is told of it by a `Status` of success instead of the object.
     pub as_status: bool,
     /// `Warning` texts.
     pub warnings: Vec<String>,

@@ -25,7 +25,7 @@ pub struct SelectableField {
     /// Reads the value from the object, which may come with nothing but the parts named; absent fields read as the empty
     /// string. A field labelled `name` always is the object's name.
     pub read: Arc<dyn Fn(&Value) -> String + Send + Sync>,
-    /// Whether lists that select on this field look at no other objects, and watchers are woken by its value
+    /// True if lists that select on this field look at no other objects, and watchers are woken by its value
     /// (`spec.nodeName` of pods).
     pub indexed: bool,
 }
@@ -125,7 +125,7 @@ impl Parts {
     }
 }
 
-/// What a stored object says of itself, with the parts of it that selectable fields are read from.
+/// The head of a stored object, with the parts of it that selectable fields are read from.
 pub(crate) struct Head<'a> {
     pub(crate) api_version: Cow<'a, str>,
     pub(crate) kind: Cow<'a, str>,
@@ -133,7 +133,7 @@ pub(crate) struct Head<'a> {
     pub(crate) selected: Value,
 }
 
-/// What an item keeps of `metadata`.
+/// The part of `metadata` that an item keeps.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     #[serde(default)]
@@ -148,7 +148,7 @@ pub(crate) struct Metadata {
     pub(crate) owner_references: Option<Vec<Owner>>,
 }
 
-/// What an item keeps of an entry of `ownerReferences`.
+/// The part of an entry of `ownerReferences` that an item keeps.
 #[derive(Deserialize)]
 pub(crate) struct Owner {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! What a store's failure means to a client.
+//! The client's errors for failures of the store.
 
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::StorageError;

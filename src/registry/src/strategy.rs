@@ -1,4 +1,4 @@
-//! What a kind does beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
+//! Behaviour of a kind beyond its data: the hooks of `k8s.io/apiserver/pkg/registry/rest`.
 
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use trireme_machinery::{
 
 use crate::{request::WriteContext, subresource::SubresourceRole};
 
-/// What a delete without finalizers does to an object.
+/// The effect of a delete on an object without finalizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deletion {
     /// It is removed at once.
@@ -34,7 +34,7 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// What makes a valid name.
+    /// The check of names.
     fn name_check(&self) -> NameCheck {
         names::name_is_dns_subdomain
     }
@@ -98,27 +98,27 @@ pub trait Strategy: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether the kind has a `metadata.generation`.
+    /// Reports whether the kind has a `metadata.generation`.
     fn has_generation(&self) -> bool {
         false
     }
 
-    /// Whether an update makes the generation grow: by default, when anything but metadata and status changed.
+    /// Reports whether an update makes the generation grow: by default, when anything but metadata and status changed.
     fn is_new_generation(&self, new: &Value, old: &Value) -> bool {
         differs_beyond_metadata_and_status(new, old)
     }
 
-    /// Whether a PUT to a name that does not exist creates it.
+    /// Reports whether a PUT to a name that does not exist creates it.
     fn allow_create_on_update(&self) -> bool {
         false
     }
 
-    /// Whether a PUT may leave out the `resourceVersion`.
+    /// Reports whether a PUT may leave out the `resourceVersion`.
     fn allow_unconditional_update(&self) -> bool {
         true
     }
 
-    /// Whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
+    /// Reports whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
     /// Kubernetes' do: clients then see each fault of it twice.
     fn repeats_metadata_checks(&self) -> bool {
         true
@@ -140,7 +140,7 @@ pub trait Strategy: Send + Sync + 'static {
         None
     }
 
-    /// What a delete does; `grace_period` is the one asked for.
+    /// The effect of a delete; `grace_period` is the one asked for.
     fn deletion(&self, _object: &Value, _grace_period: Option<i64>) -> Deletion {
         Deletion::Immediate
     }
@@ -149,13 +149,13 @@ pub trait Strategy: Send + Sync + 'static {
     /// a namespace turns `Terminating` here.
     fn mark_deleted(&self, _object: &mut Value) {}
 
-    /// Whether an object that is marked may go now although `metadata.finalizers` is empty: namespaces wait for
+    /// Reports whether an object that is marked may go now although `metadata.finalizers` is empty: namespaces wait for
     /// `spec.finalizers`.
     fn may_be_removed(&self, _object: &Value) -> bool {
         true
     }
 
-    /// Whether a delete that removes the object answers with the object instead of a `Status`.
+    /// Reports whether a delete that removes the object answers with the object instead of a `Status`.
     fn returns_deleted_object(&self) -> bool {
         false
     }
@@ -165,19 +165,19 @@ pub trait Strategy: Send + Sync + 'static {
         false
     }
 
-    /// Whether a delete can wait for dependents or leave them behind. Of what nothing depends on it just goes, whatever
+    /// Reports whether a delete can wait for dependents or leave them behind. Of what nothing depends on it just goes, whatever
     /// is asked for.
     fn may_have_dependents(&self) -> bool {
         true
     }
 
-    /// What a client is warned of that deletes without saying what becomes of the dependents.
+    /// The warning for a client that deletes without saying what becomes of the dependents.
     fn default_propagation_warning(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// Whether two objects differ in more than their metadata and status.
+/// Reports whether two objects differ in more than their metadata and status.
 pub fn differs_beyond_metadata_and_status(new: &Value, old: &Value) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new != old;
@@ -223,7 +223,7 @@ pub trait SideEffects: Send + Sync + 'static {
     fn finish(&self, reservation: Reservation, committed: bool) -> BoxFuture<'_, ()>;
 }
 
-/// What [`SideEffects::reserve`] took and may have to give back: opaque keys of its own making.
+/// Reservations that [`SideEffects::reserve`] took and may have to give back: opaque keys of its own making.
 #[derive(Debug, Default, Clone)]
 pub struct Reservation {
     /// Taken for the new object; given back if the write fails.

@@ -59,7 +59,7 @@ pub trait Create: Send + Sync {
     /// As URLs name it.
     fn name(&self) -> &'static str;
 
-    /// What is POSTed.
+    /// The body that is POSTed.
     fn body(&self) -> CreateBody;
 
     /// Holds the body against the rules that need no look at the object.
@@ -92,7 +92,7 @@ pub struct CreateCall {
 /// The outcome of a POST to a [`Create`].
 #[derive(Debug)]
 pub struct SubresourceCreated {
-    /// What to answer with, if it is more than success.
+    /// The object to answer with, if the answer is more than success.
     pub object: Option<Value>,
     /// `Warning` texts.
     pub warnings: Vec<String>,

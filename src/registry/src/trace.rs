@@ -22,14 +22,14 @@ use std::{
 use futures_util::future::poll_immediate;
 use trireme_actors::Clock;
 
-/// How many steps are kept: a write passes ten, and six more for each race that it loses. Later ones are counted only.
+/// The number of steps that are kept: a write passes ten, and six more for each race that it loses. Later ones are counted only.
 const KEPT: usize = 24;
 /// The low bits of a kept number say which step, the others its time in microseconds.
 const STEP_BITS: u32 = 8;
 
 macro_rules! steps {
     ($($(#[$doc:meta])* $step:ident $name:literal,)*) => {
-        /// What has been done for a request. Time that a step took is the time since the one before it.
+        /// A step of a request. Its time is the time since the step before it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum TraceStep {
@@ -86,7 +86,7 @@ steps! {
     RaceLost "store refused: changed meanwhile",
     /// The store did not do what it was asked, or did not say whether it has.
     StoreFailed "store failed",
-    /// What is selected of a collection is deleted, up to a failure.
+    /// The selected part of a collection is deleted, up to a failure.
     CollectionRemoved "collection gone through",
     /// The answer is made; one that is not streamed is as good as sent.
     Answered "answer made",
@@ -162,7 +162,7 @@ impl Trace {
         kept.filter_map(passed).collect()
     }
 
-    /// How many steps were passed beyond those that are kept.
+    /// The number of steps that were passed beyond those that are kept.
     pub fn not_kept(&self) -> usize {
         self.0
             .as_ref()

@@ -125,6 +125,9 @@ pub struct Fence {
     pub key: Arc<str>,
     /// The key's `mod_revision` must be this.
     pub mod_revision: Revision,
+    /// The fencing token that the holder wrote into the key. Nothing compares it: a store that leaves a trace of its writes
+    /// names it there, for whoever looks from outside.
+    pub token: u64,
 }
 
 /// Optional parts of a put.

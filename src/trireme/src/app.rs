@@ -21,7 +21,7 @@ use trireme_storage::{EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, St
 
 use crate::build_error::{BuildError, read_file};
 use crate::duties::Duties;
-use crate::first_namespaces::FirstNamespaces;
+use crate::first_objects::FirstObjects;
 use crate::group::Membership;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::{self, Pki, PkiError};
@@ -52,7 +52,7 @@ pub(crate) struct App {
     store: Arc<dyn Storage>,
     membership: Option<Membership>,
     director: DirectorHandle,
-    namespaces: FirstNamespaces,
+    first_objects: [FirstObjects; 2],
     views: Views,
     edge: Running,
     spans: Option<OtlpSpans>,
@@ -104,9 +104,12 @@ impl App {
         let duties = duties.start()?;
         let probe = StoreProbe::start(&system, director.clone());
         let group = membership.as_ref().map(|membership| membership.group().clone());
-        let namespaces = FirstNamespaces::await_in(&system, resources::registry(&director, "", "namespaces")?, group);
+        let namespaces = resources::registry(&director, "", "namespaces")?;
+        let namespaces = FirstObjects::namespaces(&system, &namespaces, group.clone());
+        let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
-        let views = Views::of([namespaces.view(), served.extensions.readiness()]);
+        let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let views = Views::of(own.into_iter().chain(served.authorization.views()));
         let replicas = Observed::start(
             &system,
             Facts {
@@ -123,10 +126,11 @@ impl App {
                 tokens: &tokens,
             },
             &system,
-            &director,
+            &served,
             front::Watched {
                 store: probe.clone(),
                 namespaces: namespaces.clone(),
+                bootstrap_roles: bootstrap_roles.clone(),
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,
@@ -152,7 +156,7 @@ impl App {
             store,
             membership,
             director,
-            namespaces,
+            first_objects: [namespaces, bootstrap_roles],
             views,
             edge,
             spans,
@@ -211,7 +215,8 @@ impl App {
     }
 
     async fn until_ready(&self) {
-        while !self.director.is_ready() || self.views.check().is_err() || self.namespaces.check().is_err() {
+        let waits = |first: &FirstObjects| first.check().is_err();
+        while !self.director.is_ready() || self.views.check().is_err() || self.first_objects.iter().any(waits) {
             self.clock.sleep(READINESS_POLL).await;
         }
     }

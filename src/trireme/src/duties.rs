@@ -7,13 +7,14 @@ use std::time::Duration;
 use trireme_actors::ActorSystem;
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
-    ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities, FlowConfiguration,
-    FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService, NamespaceDeletion, Presence,
-    RepairReservations, Reservations, RootCaPublisher, SingleKeyController, SystemNamespaces, SystemPriorityClasses,
+    BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities,
+    FlowConfiguration, FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService,
+    NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher, SingleKeyController,
+    SystemNamespaces, SystemPriorityClasses,
 };
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
-use crate::resources::{ResourcesError, Served, registry};
+use crate::resources::{ResourcesError, Served, rbac_registries, registry};
 use crate::settings::Settings;
 
 /// A service that has reservations and is not stored yet is stored within this time, or its replica is gone.
@@ -76,6 +77,7 @@ impl Duties<'_> {
             self.keep(SingleKeyController(trust)),
             self.keep(SingleKeyController(self.repair_reservations()?)),
             self.keep(SingleKeyController(SystemNamespaces::new(self.core("namespaces")?))),
+            self.keep(BootstrapRoles::new(rbac_registries(&self.served.director)?)),
             self.keep(SingleKeyController(SystemPriorityClasses::new(classes))),
             self.keep(SingleKeyController(FlowConfiguration::new(
                 schemas.clone(),

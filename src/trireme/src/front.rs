@@ -7,8 +7,8 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, Authorizer, BearerTokens, BootstrapPolicy, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
-    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenError,
+    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -23,14 +23,14 @@ use trireme_registry::{DirectorHandle, Views};
 use crate::build_error::BuildError;
 use crate::components::OnThisMachine;
 use crate::duties;
-use crate::first_namespaces::FirstNamespaces;
+use crate::first_objects::FirstObjects;
 use crate::lifecycle::{Lifecycle, Moment};
 use crate::pki::Pki;
 use crate::probe::StoreProbe;
 use crate::profiling::CpuProfiler;
 use crate::reload::{Current, Reloader};
 use crate::replicas::Observed;
-use crate::resources;
+use crate::resources::{self, Served};
 use crate::settings::Settings;
 use crate::spans::OtlpSpans;
 use crate::tokens::TokenKeys;
@@ -39,8 +39,10 @@ use crate::tokens::TokenKeys;
 pub(crate) struct Watched {
     /// True if the store answers and the watch caches keep up.
     pub(crate) store: StoreProbe,
-    /// True if a fresh store has what clients take for granted.
-    pub(crate) namespaces: FirstNamespaces,
+    /// True if a fresh store has the namespaces that clients take for granted.
+    pub(crate) namespaces: FirstObjects,
+    /// True if it has the roles and bindings.
+    pub(crate) bootstrap_roles: FirstObjects,
     /// The values that are derived from resources.
     pub(crate) views: Views,
     /// True if the end has begun.
@@ -62,12 +64,13 @@ pub(crate) async fn start(
     settings: &Settings,
     keys: Keys<'_>,
     system: &ActorSystem,
-    director: &DirectorHandle,
+    served: &Served,
     watched: Watched,
     metrics: PrometheusHandle,
     spans: Option<OtlpSpans>,
 ) -> Result<Running, BuildError> {
     let listen = SocketAddr::new(settings.bind_address, settings.secure_port);
+    let director = &served.director;
     let mut files = Reloader::default();
     let reached_at = duties::reachable_address(settings).unwrap_or(settings.bind_address);
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
@@ -91,10 +94,10 @@ pub(crate) async fn start(
         Arc::new(CertificateAuthenticator::new(system.clock().clone())),
         Arc::new(BearerTokens::new(Arc::clone(&tokens), audiences.clone())),
     ];
-    let authorizer: Arc<dyn Authorizer> = Arc::new(BootstrapPolicy);
+    let authorizer: Arc<dyn Authorizer> = served.authorization.chain.clone();
     let mut handlers = trireme_edge::reviews(Reviewers {
         authorizer: Arc::clone(&authorizer),
-        rules: Arc::new(BootstrapPolicy),
+        rules: served.authorization.chain.clone(),
         tokens,
         audiences,
         clock: system.clock().clone(),
@@ -215,6 +218,7 @@ fn health(watched: Watched) -> Health {
     let Watched {
         store,
         namespaces,
+        bootstrap_roles,
         views,
         lifecycle,
         replicas,
@@ -228,6 +232,9 @@ fn health(watched: Watched) -> Health {
             caches.check_caches().and_then(|()| views.check())
         })
         .check(hook, Probes::ReadyOnly, move || namespaces.check())
+        .check("poststarthook/rbac/bootstrap-roles", Probes::NotLive, move || {
+            bootstrap_roles.check()
+        })
         .check("shutdown", Probes::ReadyOnly, move || {
             if lifecycle.has(Moment::ShutdownInitiated) {
                 Err("the process is shutting down".to_owned())

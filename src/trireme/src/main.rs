@@ -1,12 +1,13 @@
 //! The `trireme` binary: settings, build, announce, wait for a signal, drain.
 
 mod app;
+mod authorization;
 mod build_error;
 mod cluster;
 mod compaction;
 mod components;
 mod duties;
-mod first_namespaces;
+mod first_objects;
 mod front;
 mod group;
 mod lifecycle;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use trireme_actors::ActorSystem;
 use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces};
 use trireme_aggregation::{LocalService, LocalServices};
+use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
 use trireme_http::client::{Client, ClientSettings};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
@@ -16,6 +17,7 @@ use trireme_registry::{
 };
 use trireme_storage::Storage;
 
+use crate::authorization::Authorization;
 use crate::settings::Settings;
 
 /// The interval at which the registration of resources is tried again until the store takes it.
@@ -46,6 +48,8 @@ pub(crate) struct Served {
     pub(crate) addresses: AddressAllocator,
     /// The allocator of node ports.
     pub(crate) ports: PortAllocator,
+    /// Who says what users may do.
+    pub(crate) authorization: Authorization,
     /// The resources that users define.
     pub(crate) extensions: Extensions,
 }
@@ -61,7 +65,13 @@ pub(crate) async fn start(
     let published = PublishedSurface::default();
     let namespaces = Namespaces::new(published.resource("", "v1", "namespaces"), system.clock().clone());
     let lifecycle = NamespaceLifecycle::new(namespaces.clone());
-    let admission = Chain::new(vec![Arc::new(lifecycle), Arc::new(DeviceAdminAccess::new(namespaces))]);
+    let authorization = Authorization::start(system, settings, &published);
+    let admission = Chain::new(vec![
+        Arc::new(lifecycle),
+        Arc::new(DeviceAdminAccess::new(namespaces)),
+        // The last one: it judges what is going to be stored.
+        Arc::new(authorization.escalation_check(system)),
+    ]);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));
@@ -101,6 +111,7 @@ pub(crate) async fn start(
         director,
         addresses: kind_settings.addresses,
         ports: kind_settings.ports,
+        authorization,
     })
 }
 
@@ -146,6 +157,17 @@ pub(crate) fn registry(
         .find(group, "v1", resource)
         .map(|route| route.registry)
         .ok_or(ResourcesError::NotServed(resource))
+}
+
+/// The registries of roles and bindings.
+pub(crate) fn rbac_registries(director: &DirectorHandle) -> Result<RbacRegistries, ResourcesError> {
+    let of = |resource| registry(director, "rbac.authorization.k8s.io", resource);
+    Ok(RbacRegistries {
+        cluster_roles: of("clusterroles")?,
+        cluster_role_bindings: of("clusterrolebindings")?,
+        roles: of("roles")?,
+        role_bindings: of("rolebindings")?,
+    })
 }
 
 fn kind_settings(

@@ -8,7 +8,7 @@
 //! | `400 bare` | has this code and no body: the HTTP layer refused it, or it answers HEAD |
 //! | `closed` | does not come, the connection is closed: HTTP allows no answer |
 //!
-//! What follows `|` is part of the message, or of the body and the `Warning` headers if there is no message.
+//! The text after `|` is part of the message, or of the body and the `Warning` headers if there is no message.
 
 use std::fmt;
 

@@ -4,6 +4,7 @@
 //! gave. Both answers are normalised before they are compared, see `normal`. `tests/reference/README.md` explains the
 //! format.
 
+mod echo;
 pub mod known;
 mod normal;
 mod spaced;
@@ -13,7 +14,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -26,6 +27,8 @@ use normal::Normalizer;
 const SIDE_BY_SIDE: usize = 4;
 /// The number of differences of one step are told.
 const DIFFERENCES_TOLD: usize = 4;
+/// For steps that are repeated until their answer has a certain code.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// For steps that read lines and do not say how long.
 const DEFAULT_SECONDS: u64 = 10;
 
@@ -43,8 +46,17 @@ pub struct Scenario {
 pub struct Mismatch {
     /// The scenario.
     pub name: String,
-    /// The differences, one line each.
-    pub differences: Vec<String>,
+    /// The differences.
+    pub differences: Vec<StepDifference>,
+}
+
+/// A difference between the recorded answer to a step and the one that came.
+#[derive(Debug, Clone)]
+pub struct StepDifference {
+    /// The place of the step in its scenario, from 0.
+    pub step: usize,
+    /// The request and the difference, in one line.
+    pub text: String,
 }
 
 /// The results of the scenarios of one file.
@@ -79,7 +91,7 @@ pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
-    let note = |scenario: &Scenario, differences: Vec<String>| {
+    let note = |scenario: &Scenario, differences: Vec<StepDifference>| {
         let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
         results.push((scenario.name.clone(), differences));
     };
@@ -118,7 +130,7 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, client: &Client) -> Vec<String> {
+    fn differences(&self, client: &Client) -> Vec<StepDifference> {
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
@@ -129,7 +141,10 @@ impl Scenario {
         for (number, step) in self.steps.iter().enumerate() {
             let differences = run_step(client, step, &mut variables, &normalizer);
             let request = step["do"].as_str().unwrap_or_default();
-            let line = |difference: String| format!("step {number} {}: {difference}", before_query(request));
+            let line = |difference: String| StepDifference {
+                step: number,
+                text: format!("step {number} {}: {difference}", before_query(request)),
+            };
             told.extend(differences.into_iter().take(DIFFERENCES_TOLD).map(line));
         }
         if self.own_namespace {
@@ -172,7 +187,7 @@ fn run_step(
     variables: &mut HashMap<String, String>,
     normalizer: &Normalizer,
 ) -> Vec<String> {
-    let answer = match send_step(client, step, variables) {
+    let answer = match send_until(client, step, variables) {
         Ok(answer) => answer,
         Err(error) => return vec![format!("no answer: {error}")],
     };
@@ -196,11 +211,26 @@ fn run_step(
         "",
         &mut differences,
     );
+    differences.extend(echo::lost(&step["body"], &step["expect"]["body"], &got["body"]));
     if let Some(seconds) = step["wait"].as_f64() {
         // Part of the recording: the server was given this long before the next step.
         std::thread::sleep(Duration::from_secs_f64(seconds));
     }
     differences
+}
+
+/// Repeats a step that says so until the answer has the code that it waits for.
+fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+    let patience = Duration::from_secs_f64(step["retry"].as_f64().unwrap_or_default());
+    let begun = Instant::now();
+    loop {
+        let answer = send_step(client, step, variables)?;
+        if step["until"].as_u64().is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
+            return Ok(answer);
+        }
+        // Part of the recording: it was asked again and again.
+        std::thread::sleep(ASKED_AGAIN_AFTER);
+    }
 }
 
 fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
@@ -215,14 +245,24 @@ fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>)
     let client = match step["as"].as_str() {
         None => client.with_token(ADMIN_TOKEN),
         Some("none") => client.anonymous(),
-        Some(token) => client.with_token(token),
+        Some(token) => client.with_token(&substitute_text(token, variables)),
     };
     let lines = step["lines"].as_u64().unwrap_or_default();
     let seconds = step["seconds"].as_u64().unwrap_or(DEFAULT_SECONDS);
+    let headers = step["headers"].as_object().into_iter().flatten();
+    let headers: Vec<(String, String)> = headers
+        .map(|(name, value)| {
+            (
+                name.clone(),
+                substitute_text(value.as_str().unwrap_or_default(), variables),
+            )
+        })
+        .collect();
     client.send(&Request {
         method,
         path,
         body,
+        headers: &headers,
         content_type: step["type"].as_str().or(has_body.then_some("application/json")),
         accept: step["accept"].as_str(),
         lines: (lines > 0).then(|| {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::rust_files;
 
-/// Who uses whom among the top-level modules of one crate.
+/// The uses of the top-level modules of one crate by each other.
 pub(super) type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// The modules of the crate whose sources are below `src`.
@@ -141,7 +141,7 @@ fn identifier(text: &str) -> Option<String> {
     (end > 0).then(|| text[..end].to_owned())
 }
 
-/// What the crate's root re-exports, and from which module: the name that users write, and the module's.
+/// The re-exports of the crate's root, and the module that each is from: the name that users write, and the module's.
 fn exports(root: &str, modules: &BTreeSet<String>) -> Vec<(String, String)> {
     let mut exports = Vec::new();
     for item in root.split(';').filter_map(|item| {

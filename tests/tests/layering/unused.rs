@@ -73,7 +73,7 @@ fn text(file: &Path) -> String {
     fs::read_to_string(file).expect("the file can be read")
 }
 
-/// Whether a source names a crate: as the beginning of a path, or in `use` and `extern crate`.
+/// Returns true if a source names a crate: as the beginning of a path, or in `use` and `extern crate`.
 fn names(text: &str, identifier: &str) -> bool {
     text.match_indices(identifier).any(|(at, _)| {
         let before = text[..at].chars().next_back();

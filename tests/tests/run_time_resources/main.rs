@@ -154,5 +154,5 @@ async fn replaced(server: &Server, converted: &Converted) {
     assert!(v3.contains("colour"), "{v3}");
 }
 
-/// How long anything may take.
+/// The time limit of anything.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Column, Converter, OpenApiFragment, ResourceDefinition, SchemaSource, ServedVersion, Strategy};
 
-/// How many objects each call of the converter had. What is called `spec` elsewhere is `oldSpec` in `v1alpha1`.
+/// The number of objects in each call of the converter. The field `spec` is called `oldSpec` in `v1alpha1`.
 #[derive(Clone, Default)]
 pub(super) struct Converted(Arc<Mutex<Vec<usize>>>);
 

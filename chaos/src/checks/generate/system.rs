@@ -6,15 +6,15 @@ use super::{ENDED, FAULT, MS, Pending, REPLICAS, VICTIM, World, key, path};
 use crate::history::{DutySample, FenceStamp, Key, LeaseState, Nanos, Sample, SampleRecord, TruthEntry};
 
 impl World {
-    /// A duty that runs once a period, and an election's lease: both change hands when the victim goes.
+    /// A duty that writes now and then, and an election's lease: both change hands when the victim goes.
     pub(super) fn duty(&mut self, pending: &Pending) -> Nanos {
         let fence = key("", "", "");
         let token = if pending.effect < FAULT.0 { 1 } else { 2 };
-        let stamp = |raised, period| FenceStamp {
+        let stamp = |raised, write| FenceStamp {
             duty: "sweep".to_owned(),
             token,
             raised,
-            period,
+            write,
         };
         let entry = |world: &mut Self, path: &str, key: &Key, fence, lease| {
             world.revision += 1;
@@ -43,8 +43,8 @@ impl World {
                 None,
             );
         }
-        let period = Some(self.revision);
-        entry(self, "/trireme/runs/sweep", &fence, Some(stamp(false, period)), None);
+        let write = Some(format!("/trireme/writes/1/1 after {}", self.revision));
+        entry(self, "/trireme/writes/1/1", &fence, Some(stamp(false, write)), None);
         let lease = key("leases.coordination.k8s.io", "kube-system", "sweep");
         let state = LeaseState {
             holder: format!("holder-{token}"),

@@ -386,11 +386,16 @@ pub(super) const PLANTS: &[Plant] = &[
             ..written
         }));
     }),
-    plant(18, "two runs of one period", |history, _| {
-        let period = stamps(history, |stamp| stamp.period.is_some(), 1)[0].period;
-        for stamp in stamps(history, |stamp| stamp.period.is_some() && stamp.period != period, 1) {
-            stamp.period = period;
+    plant(18, "a write of a duty that takes effect twice", |history, _| {
+        let write = stamps(history, |stamp| stamp.write.is_some(), 1)[0].write.clone();
+        for stamp in stamps(history, |stamp| stamp.write.is_some() && stamp.write != write, 1) {
+            stamp.write.clone_from(&write);
         }
+    }),
+    plant(31, "a request that is refused for nothing", |history, _| {
+        let read = |op: &&mut Op| op.verb == Verb::List && op.outcome == Outcome::Ok && op.purpose == Purpose::Traffic;
+        let op = history.ops.iter_mut().find(read).expect("a list");
+        (op.code, op.outcome, op.rv, op.list) = (403, Outcome::Fail, None, None);
     }),
     plant(18, "a lease that changes hands without counting", |history, _| {
         for record in &mut history.truth {

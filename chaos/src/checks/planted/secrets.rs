@@ -38,7 +38,7 @@ pub(super) struct Secret {
 impl Secret {
     pub(super) fn new(history: &History, number: usize) -> Self {
         let runs = history.truth.iter().filter_map(|record| match record {
-            TruthRecord::Entry(entry) if entry.member == "e1" && entry.path == "/trireme/runs/sweep" => {
+            TruthRecord::Entry(entry) if entry.member == "e1" && entry.path == "/trireme/writes/1/1" => {
                 Some((entry.revision, entry.at))
             }
             _ => None,

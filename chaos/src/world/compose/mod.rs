@@ -6,7 +6,7 @@
 //!        └── fault proxies at the gateway of `default` ◄── HAProxy, replicas (told so by a second file of Compose)
 //! ```
 //!
-//! What is other than in a deployment is in [`overrides`]. The containers run on this machine, so that their processes are
+//! Differences from a deployment are in [`overrides`]. The containers run on this machine, so that their processes are
 //! signalled and looked at as those of the loopback are; that needs root. Compose makes them and takes them down; in
 //! between `docker start` starts them, one by one, like the parts of any world.
 

@@ -1,4 +1,4 @@
-//! What a room writes: an [`Actor`] with one [`Receive`] per message, and what a turn may do: [`Turn`].
+//! The traits of a room's actors: an [`Actor`] with one [`Receive`] per message, and the means of a turn: [`Turn`].
 //!
 //! A turn is synchronous and short. What takes longer than about half a millisecond is started by [`Turn::detach`] (I/O)
 //! or [`Turn::offload`] (computing), and comes back as a message in a turn of its own. Between two turns the state
@@ -39,7 +39,7 @@ pub trait Actor: Sized + Unpin + 'static {
     fn stopping(&mut self) {}
 }
 
-/// How an actor takes one kind of message.
+/// Handling of one kind of message by an actor.
 pub trait Receive<M: Message>: Actor {
     /// One turn. The reply may be sent now or kept and sent later.
     fn receive(&mut self, message: M, reply: Reply<M::Reply>, turn: &mut Turn<'_, Self>);
@@ -49,7 +49,7 @@ pub trait Receive<M: Message>: Actor {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the task panicked: {0}")]
 pub struct Lost(
-    /// What the panic said.
+    /// The text of the panic.
     pub String,
 );
 
@@ -58,14 +58,14 @@ pub struct Lost(
 #[error("the actor instance has ended")]
 pub struct Gone;
 
-/// What an actor can do during a turn.
+/// The means of an actor during a turn.
 pub struct Turn<'a, A: Actor> {
     pub(crate) context: &'a mut actix::Context<Shell<A>>,
     pub(crate) life: &'a Life,
     pub(crate) failure: Option<String>,
 }
 
-/// What belongs to one instance and ends with it.
+/// State of one instance that ends with it.
 #[derive(Clone)]
 pub(crate) struct Life {
     pub(crate) vitals: Arc<Vitals>,

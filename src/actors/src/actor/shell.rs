@@ -17,7 +17,7 @@ use crate::message::{Message, Reply};
 use crate::restart::panic_text;
 use crate::vitals::{Queued, Vitals};
 
-/// How many turns an actor takes before its neighbours on the arbiter get theirs: actix drains a mailbox without ever
+/// The number of turns that an actor takes before its neighbours on the arbiter get theirs: actix drains a mailbox without ever
 /// yielding. At tens of microseconds a turn this is a millisecond or two.
 const TURNS_BEFORE_YIELD: u32 = 32;
 

@@ -11,7 +11,7 @@ use crate::{Actor, ActorKind, Caller, Handle, Lost, Message, Owned, Receive, Rep
 
 const WORKER: ActorKind = ActorKind::named("Worker");
 
-/// How many permits the worker has.
+/// The number of permits that the worker has.
 pub(crate) const PERMITS: usize = 4;
 
 static TABLE: &[Entry] = &[

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Checker;
+use super::TypeChecker;
 use crate::{
-    syntax::ast::{Comprehension, Expression, Fold, OptionalMap},
+    syntax::ast::{Comprehension, Expression, FoldKind, OptionalMap},
     types::Type,
 };
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     pub(crate) fn check_comprehension(&mut self, id: u32, fold: &Comprehension) -> Type {
         let range = self.check(&fold.range);
         let (first, second) = self.items_of(fold.range.offset, &range, fold.second.is_some());
@@ -27,25 +27,25 @@ impl Checker<'_> {
         }
         let found = self.with_variables(&variables, &fold.body);
         match fold.fold {
-            Fold::All | Fold::Exists => {
+            FoldKind::All | FoldKind::Exists => {
                 self.expect(&fold.body, &Type::Bool, &found);
                 Type::Bool
             }
-            Fold::ExistsOne if fold.second.is_some() => {
+            FoldKind::ExistsOne if fold.second.is_some() => {
                 self.expect(&fold.body, &Type::Bool, &found);
                 Type::Bool
             }
-            Fold::ExistsOne => match self.fits(&found, &Type::Bool) {
+            FoldKind::ExistsOne => match self.fits(&found, &Type::Bool) {
                 true => Type::Bool,
                 false => self.not_a_condition(id, &found, &Type::Int),
             },
-            Fold::Filter => match self.fits(&found, &Type::Bool) {
+            FoldKind::Filter => match self.fits(&found, &Type::Bool) {
                 true => first.list(),
                 false => self.not_a_condition(id, &found, &first.list()),
             },
-            Fold::List => self.resolved_keeping_open(&found).list(),
-            Fold::Values => Type::Map(Arc::new(first), Arc::new(found)),
-            Fold::Entries => found,
+            FoldKind::List => self.resolved_keeping_open(&found).list(),
+            FoldKind::Values => Type::Map(Arc::new(first), Arc::new(found)),
+            FoldKind::Entries => found,
         }
     }
 

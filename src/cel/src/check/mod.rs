@@ -12,7 +12,7 @@ use crate::{
     declarations::{self, Overload},
     environment::Environment,
     library,
-    syntax::ast::{Call, Expr, Expression, List, Literal, MapEntry, Select, Struct},
+    syntax::ast::{CallExpression, Expr, Expression, ListExpression, Literal, MapEntry, Select, StructExpression},
     types::Type,
 };
 use unify::most_general;
@@ -21,22 +21,22 @@ use unify::most_general;
 const MOST_SEGMENTS: usize = 3;
 
 /// The state of one check.
-pub(crate) struct Checker<'a> {
+pub(crate) struct TypeChecker<'a> {
     pub(crate) environment: &'a Environment,
     /// Variables of the expression itself, the innermost last.
     pub(crate) scopes: Vec<(String, Type)>,
-    /// What open types have become.
+    /// The types that stand for open ones now.
     pub(crate) open: HashMap<u32, Type>,
-    /// What open types were before, to go back to.
+    /// The earlier types of open ones, to go back to.
     pub(crate) trail: Vec<(u32, Option<Type>)>,
     pub(crate) next_open: u32,
-    /// What does not fit, with the id of the part.
+    /// The errors, each with the id of its part of the expression.
     pub(crate) errors: Vec<(u32, String)>,
     /// Literals that are not what they are taken for; told if all else fits.
     pub(crate) literal_errors: Vec<(u32, String)>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> TypeChecker<'a> {
     pub(crate) fn new(environment: &'a Environment) -> Self {
         Self {
             environment,
@@ -124,7 +124,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn check_call(&mut self, id: u32, call: &Call) -> Type {
+    fn check_call(&mut self, id: u32, call: &CallExpression) -> Type {
         if let ("_?._", [target, field]) = (call.function.as_str(), call.args.as_slice()) {
             return self.check_optional_select(id, target, field);
         }
@@ -152,7 +152,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Durations and times that are written out must be some.
-    fn check_literal(&mut self, call: &Call) {
+    fn check_literal(&mut self, call: &CallExpression) {
         let [argument] = call.args.as_slice() else { return };
         let Expr::Literal(Literal::String(text)) = &argument.expr else {
             return;
@@ -169,7 +169,7 @@ impl<'a> Checker<'a> {
     }
 
     /// So must the pattern of `matches`.
-    fn check_pattern(&mut self, call: &Call) {
+    fn check_pattern(&mut self, call: &CallExpression) {
         let Some(pattern) = call.args.last().filter(|_| call.function == "matches") else {
             return;
         };
@@ -246,7 +246,7 @@ impl<'a> Checker<'a> {
         self.error(id, text)
     }
 
-    fn check_list(&mut self, list: &List) -> Type {
+    fn check_list(&mut self, list: &ListExpression) -> Type {
         let mut item: Option<Type> = None;
         for (index, element) in list.elements.iter().enumerate() {
             let mut found = self.check(element);
@@ -296,7 +296,7 @@ impl<'a> Checker<'a> {
         Type::Map(Arc::new(key), Arc::new(value))
     }
 
-    fn check_struct(&mut self, id: u32, created: &Struct) -> Type {
+    fn check_struct(&mut self, id: u32, created: &StructExpression) -> Type {
         let name = &created.name;
         if !self.environment.can_create(name) {
             return self.undeclared(id, name);
@@ -324,7 +324,7 @@ impl<'a> Checker<'a> {
         Type::named(name)
     }
 
-    /// What a range gives out: items or keys, or both in pairs with what they stand for.
+    /// The types of the variables of a range: items or keys, or both in pairs with their values.
     pub(crate) fn items_of(&mut self, id: u32, range: &Type, is_paired: bool) -> (Type, Type) {
         match self.resolved_once(range) {
             Type::List(item) if is_paired => (Type::Int, item.as_ref().clone()),

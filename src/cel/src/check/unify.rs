@@ -2,10 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::Checker;
+use super::TypeChecker;
 use crate::types::Type;
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// A new open type.
     pub(crate) fn fresh(&mut self) -> Type {
         self.next_open += 1;
@@ -51,7 +51,7 @@ impl Checker<'_> {
         found
     }
 
-    /// Whether all types fit; if not, nothing has become of open ones.
+    /// Unifies pairs of types and returns true if all fit; if not, open ones stay as they were.
     pub(crate) fn all_fit(&mut self, found: &[Type], expected: &[Type]) -> bool {
         let before = self.trail.len();
         let fit = found.len() == expected.len()

@@ -1,6 +1,6 @@
 //! Fields and indexes.
 
-use super::{Evaluation, NO_SUCH_OVERLOAD, Outcome};
+use super::{EvalResult, Evaluation, NO_SUCH_OVERLOAD};
 use crate::{
     library::display,
     meter::EvalError,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl<'v> Evaluation<'v, '_> {
-    pub(super) fn select(&mut self, select: &'v SelectNode) -> Outcome<'v> {
+    pub(super) fn select(&mut self, select: &'v SelectNode) -> EvalResult<'v> {
         let operand = self.eval(&select.operand)?;
         self.meter.charge(1 + u64::from(select.starts_path))?;
         let found = self.field(&operand, &select.field)?;
@@ -19,7 +19,7 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    pub(super) fn has(&mut self, select: &'v SelectNode) -> Outcome<'v> {
+    pub(super) fn has(&mut self, select: &'v SelectNode) -> EvalResult<'v> {
         let operand = self.eval(&select.operand)?;
         self.field(&operand, &select.field)
             .map(|found| Value::Bool(found.is_some()))
@@ -34,7 +34,7 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    pub(super) fn index(&mut self, node: &'v IndexNode) -> Outcome<'v> {
+    pub(super) fn index(&mut self, node: &'v IndexNode) -> EvalResult<'v> {
         let operand = self.eval(&node.operand)?;
         let index = self.eval(&node.index)?;
         self.meter.charge(1 + u64::from(node.starts_path))?;

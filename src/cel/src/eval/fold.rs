@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Evaluation, NO_SUCH_OVERLOAD, Outcome};
+use super::{EvalResult, Evaluation, NO_SUCH_OVERLOAD};
 use crate::{
     meter::EvalError,
-    plan::{FoldNode, Node},
-    syntax::ast::Fold,
+    plan::{FoldNode, PlanNode},
+    syntax::ast::FoldKind,
     value::{Fields, Key, Map, Value},
 };
 
@@ -22,16 +22,16 @@ const INSERT_COST: u64 = 2;
 type Steps<'v> = Box<dyn Iterator<Item = Result<(Value<'v>, Option<Value<'v>>), EvalError>> + 'v>;
 
 impl<'v> Evaluation<'v, '_> {
-    pub(super) fn fold(&mut self, fold: &'v FoldNode) -> Outcome<'v> {
+    pub(super) fn fold(&mut self, fold: &'v FoldNode) -> EvalResult<'v> {
         let range = self.eval(&fold.range)?;
         let steps = self.steps(&range, fold.has_second)?;
         match fold.fold {
-            Fold::All => self.decide(fold, steps, false),
-            Fold::Exists => self.decide(fold, steps, true),
-            Fold::ExistsOne => self.exists_one(fold, steps),
-            Fold::Filter => self.filter(fold, steps),
-            Fold::List => self.transform_list(fold, steps),
-            Fold::Values | Fold::Entries => self.transform_map(fold, steps),
+            FoldKind::All => self.decide(fold, steps, false),
+            FoldKind::Exists => self.decide(fold, steps, true),
+            FoldKind::ExistsOne => self.exists_one(fold, steps),
+            FoldKind::Filter => self.filter(fold, steps),
+            FoldKind::List => self.transform_list(fold, steps),
+            FoldKind::Values | FoldKind::Entries => self.transform_map(fold, steps),
         }
     }
 
@@ -62,7 +62,7 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    fn step(&mut self, node: &'v Node, (first, second): &(Value<'v>, Option<Value<'v>>)) -> Outcome<'v> {
+    fn step(&mut self, node: &'v PlanNode, (first, second): &(Value<'v>, Option<Value<'v>>)) -> EvalResult<'v> {
         match second {
             Some(second) => self.with_locals([first.clone(), second.clone()], node),
             None => self.with_locals([first.clone()], node),
@@ -70,12 +70,12 @@ impl<'v> Evaluation<'v, '_> {
     }
 
     /// The truth of a condition for a step.
-    fn holds(&mut self, node: &'v Node, step: &(Value<'v>, Option<Value<'v>>)) -> Result<bool, EvalError> {
+    fn holds(&mut self, node: &'v PlanNode, step: &(Value<'v>, Option<Value<'v>>)) -> Result<bool, EvalError> {
         self.step(node, step)?.as_bool().ok_or(NO_SUCH_OVERLOAD)
     }
 
     /// `all` and `exists`: a step that decides wins over steps that fail.
-    fn decide(&mut self, fold: &'v FoldNode, steps: Steps<'v>, deciding: bool) -> Outcome<'v> {
+    fn decide(&mut self, fold: &'v FoldNode, steps: Steps<'v>, deciding: bool) -> EvalResult<'v> {
         // `exists` negates what was accumulated before it looks at it.
         let condition_cost = if deciding { 3 } else { 2 };
         let mut failed = None;
@@ -98,7 +98,7 @@ impl<'v> Evaluation<'v, '_> {
         failed.map_or(Ok(Value::Bool(!deciding)), Err)
     }
 
-    fn exists_one(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> Outcome<'v> {
+    fn exists_one(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> EvalResult<'v> {
         let mut count = 0_u64;
         for step in steps {
             self.meter.work(1)?;
@@ -111,7 +111,7 @@ impl<'v> Evaluation<'v, '_> {
         Ok(Value::Bool(count == 1))
     }
 
-    fn filter(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> Outcome<'v> {
+    fn filter(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> EvalResult<'v> {
         let mut items = Vec::new();
         for step in steps {
             self.meter.work(1)?;
@@ -125,9 +125,9 @@ impl<'v> Evaluation<'v, '_> {
         Ok(Value::list(items))
     }
 
-    fn transform_list(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> Outcome<'v> {
+    fn transform_list(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> EvalResult<'v> {
         // A list of a constant is a constant.
-        let of_list = if matches!(fold.body, Node::Constant(_)) {
+        let of_list = if matches!(fold.body, PlanNode::Constant(_)) {
             0
         } else {
             ITEM_LIST_COST
@@ -153,7 +153,7 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    fn transform_map(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> Outcome<'v> {
+    fn transform_map(&mut self, fold: &'v FoldNode, steps: Steps<'v>) -> EvalResult<'v> {
         let mut fields = Fields::default();
         for step in steps {
             self.meter.work(1)?;
@@ -162,7 +162,7 @@ impl<'v> Evaluation<'v, '_> {
                 continue;
             }
             let result = self.step(&fold.body, &step)?;
-            if fold.fold == Fold::Values {
+            if fold.fold == FoldKind::Values {
                 self.meter.charge(INSERT_COST + 1)?;
                 insert(&mut fields, Key::of(&step.0), result)?;
                 continue;

@@ -12,9 +12,9 @@ use serde_json::Value as Json;
 
 use crate::{
     environment::Environment,
-    library::Context,
+    library::CallContext,
     meter::{EvalError, Meter},
-    plan::{CallNode, EntryNode, Node, OptionalMapNode, StructNode},
+    plan::{CallNode, EntryNode, OptionalMapNode, PlanNode, StructNode},
     types::Type,
     value::{Fields, Key, Map, Text, Value},
 };
@@ -24,16 +24,16 @@ const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 const STRUCT_COST: u64 = 40;
 
-pub(crate) type Outcome<'v> = Result<Value<'v>, EvalError>;
+pub(crate) type EvalResult<'v> = Result<Value<'v>, EvalError>;
 
 /// The values of an environment's variables. It is made once for a request and serves all its expressions.
 #[derive(Debug, Clone, Default)]
 pub struct Activation<'v> {
-    variables: Vec<(&'v str, Binding<'v>)>,
+    variables: Vec<(&'v str, LoopBinding<'v>)>,
 }
 
 #[derive(Debug, Clone)]
-enum Binding<'v> {
+enum LoopBinding<'v> {
     Json(&'v Json),
     Value(Value<'v>),
 }
@@ -47,14 +47,14 @@ impl<'v> Activation<'v> {
     /// With an object, which is read as the type that the environment declares for the variable.
     #[must_use]
     pub fn with_json(mut self, name: &'v str, json: &'v Json) -> Self {
-        self.variables.push((name, Binding::Json(json)));
+        self.variables.push((name, LoopBinding::Json(json)));
         self
     }
 
     /// With a value.
     #[must_use]
     pub fn with_value(mut self, name: &'v str, value: Value<'v>) -> Self {
-        self.variables.push((name, Binding::Value(value)));
+        self.variables.push((name, LoopBinding::Value(value)));
         self
     }
 }
@@ -69,33 +69,33 @@ pub(crate) struct Evaluation<'v, 'a> {
 }
 
 impl<'v> Evaluation<'v, '_> {
-    pub(crate) fn eval(&mut self, node: &'v Node) -> Outcome<'v> {
+    pub(crate) fn eval(&mut self, node: &'v PlanNode) -> EvalResult<'v> {
         match node {
-            Node::Constant(value) => Ok(value.clone()),
-            Node::Variable(name) => self.variable(name),
-            Node::Local(at) => self.local(*at),
-            Node::Select(select) => self.select(select),
-            Node::Has(select) => self.has(select),
-            Node::Index(index) => self.index(index),
-            Node::And(terms) => self.logical(terms, false),
-            Node::Or(terms) => self.logical(terms, true),
-            Node::Conditional(parts) => self.conditional(parts),
-            Node::Call(call) => self.call(call),
-            Node::List(items, optional) => self.list(items, optional),
-            Node::Map(entries) => self.map(entries),
-            Node::Struct(created) => self.structure(created),
-            Node::Fold(fold) => self.fold(fold),
-            Node::OptionalMap(mapped) => self.optional_map(mapped),
-            Node::Bind(parts) => self.bind(parts),
+            PlanNode::Constant(value) => Ok(value.clone()),
+            PlanNode::Variable(name) => self.variable(name),
+            PlanNode::Local(at) => self.local(*at),
+            PlanNode::Select(select) => self.select(select),
+            PlanNode::Has(select) => self.has(select),
+            PlanNode::Index(index) => self.index(index),
+            PlanNode::And(terms) => self.logical(terms, false),
+            PlanNode::Or(terms) => self.logical(terms, true),
+            PlanNode::Conditional(parts) => self.conditional(parts),
+            PlanNode::Call(call) => self.call(call),
+            PlanNode::List(items, optional) => self.list(items, optional),
+            PlanNode::Map(entries) => self.map(entries),
+            PlanNode::Struct(created) => self.structure(created),
+            PlanNode::Fold(fold) => self.fold(fold),
+            PlanNode::OptionalMap(mapped) => self.optional_map(mapped),
+            PlanNode::Bind(parts) => self.bind(parts),
         }
     }
 
-    fn variable(&mut self, name: &'v str) -> Outcome<'v> {
+    fn variable(&mut self, name: &'v str) -> EvalResult<'v> {
         self.meter.charge(1)?;
         let mut variables = self.activation.variables.iter();
         match variables.find(|(bound, _)| *bound == name) {
-            Some((_, Binding::Value(value))) => Ok(value.clone()),
-            Some((_, Binding::Json(json))) => {
+            Some((_, LoopBinding::Value(value))) => Ok(value.clone()),
+            Some((_, LoopBinding::Json(json))) => {
                 let kind = self.environment.variable(name).unwrap_or(&Type::Dyn);
                 Ok(Value::of_json(json, kind))
             }
@@ -103,13 +103,13 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    fn local(&mut self, at: usize) -> Outcome<'v> {
+    fn local(&mut self, at: usize) -> EvalResult<'v> {
         self.meter.charge(1)?;
         self.locals.get(at).cloned().ok_or(NO_SUCH_OVERLOAD)
     }
 
     /// `&&` and `||`: a term that decides wins over terms that fail.
-    fn logical(&mut self, terms: &'v [Node], deciding: bool) -> Outcome<'v> {
+    fn logical(&mut self, terms: &'v [PlanNode], deciding: bool) -> EvalResult<'v> {
         let mut failed = None;
         for term in terms {
             match self.eval(term) {
@@ -123,7 +123,7 @@ impl<'v> Evaluation<'v, '_> {
         failed.map_or(Ok(Value::Bool(!deciding)), Err)
     }
 
-    fn conditional(&mut self, [condition, truthy, falsy]: &'v [Node; 3]) -> Outcome<'v> {
+    fn conditional(&mut self, [condition, truthy, falsy]: &'v [PlanNode; 3]) -> EvalResult<'v> {
         let branch = match self.eval(condition)? {
             Value::Bool(true) => truthy,
             Value::Bool(false) => falsy,
@@ -131,12 +131,12 @@ impl<'v> Evaluation<'v, '_> {
         };
         match branch {
             // cel-go resolves a name in a branch without a step of its own.
-            Node::Local(at) => self.locals.get(*at).cloned().ok_or(NO_SUCH_OVERLOAD),
+            PlanNode::Local(at) => self.locals.get(*at).cloned().ok_or(NO_SUCH_OVERLOAD),
             branch => self.eval(branch),
         }
     }
 
-    fn call(&mut self, call: &'v CallNode) -> Outcome<'v> {
+    fn call(&mut self, call: &'v CallNode) -> EvalResult<'v> {
         match call.args.as_slice() {
             [] => self.run(call, &[]),
             [one] => {
@@ -157,11 +157,11 @@ impl<'v> Evaluation<'v, '_> {
         }
     }
 
-    fn run(&mut self, call: &'v CallNode, args: &[Value<'v>]) -> Outcome<'v> {
+    fn run(&mut self, call: &'v CallNode, args: &[Value<'v>]) -> EvalResult<'v> {
         if !call.is_free {
             call.function.charge(args, &mut self.meter)?;
         }
-        let mut context = Context {
+        let mut context = CallContext {
             environment: self.environment,
             meter: &mut self.meter,
             pattern: call.pattern.as_ref(),
@@ -169,7 +169,7 @@ impl<'v> Evaluation<'v, '_> {
         call.function.run(args, &mut context)
     }
 
-    fn list(&mut self, items: &'v [Node], optional: &[usize]) -> Outcome<'v> {
+    fn list(&mut self, items: &'v [PlanNode], optional: &[usize]) -> EvalResult<'v> {
         let mut values = Vec::with_capacity(items.len());
         for (at, item) in items.iter().enumerate() {
             let value = self.eval(item)?;
@@ -183,7 +183,7 @@ impl<'v> Evaluation<'v, '_> {
         Ok(Value::list(values))
     }
 
-    fn map(&mut self, nodes: &'v [EntryNode]) -> Outcome<'v> {
+    fn map(&mut self, nodes: &'v [EntryNode]) -> EvalResult<'v> {
         let mut fields = Fields::default();
         for node in nodes {
             let key = self.eval(&node.key)?;
@@ -200,7 +200,7 @@ impl<'v> Evaluation<'v, '_> {
         Ok(Value::Map(Map::Made(Arc::new(fields))))
     }
 
-    fn structure(&mut self, created: &'v StructNode) -> Outcome<'v> {
+    fn structure(&mut self, created: &'v StructNode) -> EvalResult<'v> {
         let mut fields = Fields {
             name: Some(Arc::clone(&created.name)),
             ..Fields::default()
@@ -220,7 +220,7 @@ impl<'v> Evaluation<'v, '_> {
         Ok(Value::Map(Map::Made(Arc::new(fields))))
     }
 
-    fn optional_map(&mut self, mapped: &'v OptionalMapNode) -> Outcome<'v> {
+    fn optional_map(&mut self, mapped: &'v OptionalMapNode) -> EvalResult<'v> {
         let before = self.meter.cost();
         let Value::Optional(target) = self.eval(&mapped.target)? else {
             return Err(NO_SUCH_OVERLOAD);
@@ -241,12 +241,12 @@ impl<'v> Evaluation<'v, '_> {
         Ok(result.some())
     }
 
-    fn bind(&mut self, [value, body]: &'v [Node; 2]) -> Outcome<'v> {
+    fn bind(&mut self, [value, body]: &'v [PlanNode; 2]) -> EvalResult<'v> {
         let value = self.eval(value)?;
         self.with_locals([value], body)
     }
 
-    pub(crate) fn with_locals<const N: usize>(&mut self, values: [Value<'v>; N], body: &'v Node) -> Outcome<'v> {
+    pub(crate) fn with_locals<const N: usize>(&mut self, values: [Value<'v>; N], body: &'v PlanNode) -> EvalResult<'v> {
         let depth = self.locals.len();
         self.locals.extend(values);
         let result = self.eval(body);

@@ -1,6 +1,5 @@
 //! The types of Kubernetes' libraries: text with a meaning. They know nothing of expressions.
 
 pub(crate) mod formats;
-pub(crate) mod images;
 pub(crate) mod semvers;
 pub(crate) mod urls;

@@ -4,14 +4,14 @@ use std::{cmp::Ordering, fmt};
 
 /// A version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct SemanticVersion {
     /// Major, minor and patch.
     pub numbers: [u64; 3],
     pre: Vec<String>,
     build: String,
 }
 
-impl Version {
+impl SemanticVersion {
     /// Reads a version.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ fn number(text: &str, which: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{which} number is out of range"))
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for SemanticVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.numbers;
         write!(f, "{major}.{minor}.{patch}")?;

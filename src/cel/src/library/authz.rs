@@ -5,7 +5,7 @@ use trireme_machinery::{
     selector::{FieldSelector, LabelSelector},
 };
 
-use super::{Context, Cost, MEMBER, Outcome, Row, no_overload};
+use super::{CallContext, Cost, FunctionResult, FunctionRow, MEMBER, no_overload};
 use crate::{
     authorizer::{Check, CheckObject, Decision, ResourceCheck},
     meter::EvalError,
@@ -15,7 +15,7 @@ use crate::{
 /// Two checks an evaluation are within its limit.
 const CHECK_COST: u64 = 350_000;
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("path", MEMBER, Cost::Fixed(1), |args, _| match args {
         [Value::Opaque(Opaque::Authority(_)), Value::String(path)] if path.as_str().is_empty() => {
             Err(EvalError::fixed("path must not be empty"))
@@ -45,12 +45,12 @@ pub(super) const TABLE: &[Row] = &[
     ("name", MEMBER, Cost::Fixed(1), |args, _| {
         with_part("name", args, |check, text| check.name = text.to_owned())
     }),
-    ("fieldSelector", MEMBER, Cost::OfSecond, |args, _| {
+    ("fieldSelector", MEMBER, Cost::Selector, |args, _| {
         with_part("fieldSelector", args, |check, text| {
             check.field_selector = Some(FieldSelector::parse(text).map_err(|error| error.to_string()));
         })
     }),
-    ("labelSelector", MEMBER, Cost::OfSecond, |args, _| {
+    ("labelSelector", MEMBER, Cost::Selector, |args, _| {
         with_part("labelSelector", args, |check, text| {
             check.label_selector = Some(LabelSelector::parse(text).map_err(|error| error.to_string()));
         })
@@ -82,7 +82,7 @@ pub(super) const TABLE: &[Row] = &[
     }),
 ];
 
-fn of_decision<'v>(name: &str, args: &[Value<'v>], part: fn(&Decision) -> Value<'v>) -> Outcome<'v> {
+fn of_decision<'v>(name: &str, args: &[Value<'v>], part: fn(&Decision) -> Value<'v>) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Decision(decision))] => Ok(part(decision)),
         _ => no_overload(name, args),
@@ -93,7 +93,7 @@ fn with_object<'v>(
     name: &str,
     args: &[Value<'v>],
     object: fn(&CheckObject, &str) -> Option<CheckObject>,
-) -> Outcome<'v> {
+) -> FunctionResult<'v> {
     let [Value::Opaque(Opaque::Authority(authority)), Value::String(text)] = args else {
         return no_overload(name, args);
     };
@@ -105,7 +105,7 @@ fn with_object<'v>(
     Ok(Value::Opaque(Opaque::Authority(authority.into())))
 }
 
-fn with_part<'v>(name: &str, args: &[Value<'v>], set: fn(&mut ResourceCheck, &str)) -> Outcome<'v> {
+fn with_part<'v>(name: &str, args: &[Value<'v>], set: fn(&mut ResourceCheck, &str)) -> FunctionResult<'v> {
     let [Value::Opaque(Opaque::Authority(authority)), Value::String(text)] = args else {
         return no_overload(name, args);
     };
@@ -117,7 +117,7 @@ fn with_part<'v>(name: &str, args: &[Value<'v>], set: fn(&mut ResourceCheck, &st
     Ok(Value::Opaque(Opaque::Authority(authority.into())))
 }
 
-fn service_account<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn service_account<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let [
         Value::Opaque(Opaque::Authority(authority)),
         Value::String(namespace),

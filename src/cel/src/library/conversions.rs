@@ -6,12 +6,12 @@ use trireme_machinery::{
 };
 
 use super::{
-    Context, Cost, GLOBAL, Outcome, Row, display, no_overload, operators::TIMESTAMP_OVERFLOW,
+    CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, display, no_overload, operators::TIMESTAMP_OVERFLOW,
     operators::TIMESTAMP_SECONDS,
 };
 use crate::{meter::EvalError, value::Value};
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("dyn", GLOBAL, Cost::Fixed(1), |args, _| {
         args.first().cloned().ok_or(EvalError::fixed("no such overload"))
     }),
@@ -20,7 +20,7 @@ pub(super) const TABLE: &[Row] = &[
         _ => no_overload("type", args),
     }),
     ("bool", GLOBAL, Cost::Fixed(1), to_bool),
-    ("bytes", GLOBAL, Cost::TextTraversal, |args, _| match args {
+    ("bytes", GLOBAL, Cost::OfText, |args, _| match args {
         [Value::Bytes(_)] => Ok(args[0].clone()),
         [Value::String(text)] => Ok(Value::Bytes(text.as_str().as_bytes().into())),
         _ => no_overload("bytes", args),
@@ -28,7 +28,7 @@ pub(super) const TABLE: &[Row] = &[
     ("double", GLOBAL, Cost::Fixed(1), to_double),
     ("int", GLOBAL, Cost::Fixed(1), to_int),
     ("uint", GLOBAL, Cost::Fixed(1), to_uint),
-    ("string", GLOBAL, Cost::Fixed(1), to_string),
+    ("string", GLOBAL, Cost::OfBytes, to_string),
     ("duration", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [Value::Duration(_)] => Ok(args[0].clone()),
         [Value::Int(nanos)] => Ok(Value::Duration(Duration::from_nanos(*nanos))),
@@ -43,7 +43,7 @@ pub(super) const TABLE: &[Row] = &[
 const RANGE: EvalError = EvalError::fixed("integer overflow");
 const UNSIGNED_RANGE: EvalError = EvalError::fixed("unsigned integer overflow");
 
-fn to_bool<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_bool<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(*value)),
         [Value::String(text)] => match text.as_str() {
@@ -56,7 +56,7 @@ fn to_bool<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "CEL rounds large numbers")]
-fn to_double<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_double<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Double(value)] => Ok(Value::Double(*value)),
         [Value::Int(value)] => Ok(Value::Double(*value as f64)),
@@ -74,7 +74,7 @@ fn to_double<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the guard has seen that it fits")]
-fn to_int<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_int<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(value)] => Ok(Value::Int(*value)),
         [Value::Uint(value)] => i64::try_from(*value).map(Value::Int).map_err(|_| RANGE),
@@ -94,7 +94,7 @@ fn to_int<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     clippy::cast_sign_loss,
     reason = "the guard has seen that it fits"
 )]
-fn to_uint<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_uint<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Uint(value)] => Ok(Value::Uint(*value)),
         [Value::Int(value)] => u64::try_from(*value).map(Value::Uint).map_err(|_| UNSIGNED_RANGE),
@@ -107,19 +107,13 @@ fn to_uint<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn to_string<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_string<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::String(_)] => Ok(args[0].clone()),
-        [Value::Bytes(bytes)] => {
-            // The call itself is charged with 1 already.
-            context
-                .meter
-                .charge((bytes.len() as u64).div_ceil(10).saturating_sub(1))?;
-            match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(Value::text(text)),
-                Err(_) => Err(EvalError::fixed("invalid UTF-8 in bytes, cannot convert to string")),
-            }
-        }
+        [Value::Bytes(bytes)] => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Value::text(text)),
+            Err(_) => Err(EvalError::fixed("invalid UTF-8 in bytes, cannot convert to string")),
+        },
         [
             value @ (Value::Bool(_)
             | Value::Int(_)
@@ -133,7 +127,7 @@ fn to_string<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'
     }
 }
 
-fn to_timestamp<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn to_timestamp<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let time = match args {
         [Value::Timestamp(time)] => *time,
         [Value::Int(seconds)] => Time::from_unix(*seconds, 0),

@@ -1,4 +1,5 @@
-//! Costs of calls (`k8s.io/apiserver/pkg/cel/library/cost.go` and cel-go's own functions).
+//! Costs of calls: `CallCost` of `k8s.io/apiserver/pkg/cel/library/cost.go` in 1.36, and what cel-go 0.26 tracks itself
+//! (`interpreter/runtimecost.go`, `ext/sets.go`).
 
 use crate::{
     meter::{EvalError, Meter},
@@ -12,10 +13,14 @@ pub(crate) enum Cost {
     Fixed(u64),
     /// So many traversals of the first argument.
     Traversal(u64),
-    /// The same if the first argument is text or bytes; else 1.
-    TextTraversal,
-    /// A traversal of the second argument.
-    OfSecond,
+    /// A traversal of the first argument if it is text; else 1.
+    OfText,
+    /// A traversal of the first argument if it is bytes; else 1.
+    OfBytes,
+    /// Parsing the second argument as a selector.
+    Selector,
+    /// Comparing two values for being the same: as [`Cost::Smaller`], but 1 for values of Kubernetes' own types.
+    Equality,
     /// Going through all that the first argument holds.
     Elements,
     /// Comparing two values: the shorter one counts.
@@ -44,11 +49,16 @@ impl Cost {
         let cost = match self {
             Self::Fixed(cost) => cost,
             Self::Traversal(times) => tenth(size(0).saturating_mul(times)),
-            Self::TextTraversal | Self::Sum | Self::Smaller if !is_text(0) && !matches!(self, Self::Smaller) => 1,
-            Self::TextTraversal => tenth(size(0)),
-            Self::OfSecond => tenth(size(1)),
+            Self::OfText => text_cost(args.first(), |value| matches!(value, Value::String(_))),
+            Self::OfBytes => text_cost(args.first(), |value| matches!(value, Value::Bytes(_))),
+            Self::Selector => selector_cost(size(1)),
             Self::Elements => return args.first().map_or(Ok(()), |value| charge_elements(value, meter)),
-            Self::Smaller => tenth(size(0).min(size(1))),
+            Self::Equality if matches!(args.first(), Some(Value::Opaque(_))) => 1,
+            Self::Smaller | Self::Equality => {
+                let size = |index: usize| args.get(index).map_or(1, held_size);
+                tenth(size(0).min(size(1)))
+            }
+            Self::Sum if !is_text(0) => 1,
             Self::Sum => tenth(size(0).saturating_add(size(1))),
             Self::Product => tenth(size(0)).saturating_mul(tenth(size(1))),
             Self::Pattern => tenth(size(0).saturating_add(1)).saturating_mul(size(1).div_ceil(4)),
@@ -71,6 +81,29 @@ impl Cost {
             }
         };
         meter.charge(cost)
+    }
+}
+
+/// A traversal of a value of a type; 1 of any other.
+fn text_cost(value: Option<&Value<'_>>, is_type: fn(&Value<'_>) -> bool) -> u64 {
+    value
+        .filter(|value| is_type(value))
+        .map_or(1, |value| value.cost_size().div_ceil(10))
+}
+
+/// A list of requirements, of which there is one for every two characters at most: parsed once, each a struct with a list.
+fn selector_cost(size: u64) -> u64 {
+    const LIST: u64 = 10;
+    const STRUCT: u64 = 40;
+    let requirements = size.div_ceil(2).saturating_mul(LIST + STRUCT);
+    LIST.saturating_add(size.div_ceil(10)).saturating_add(requirements)
+}
+
+/// The size of a value, of an optional one that of what it holds.
+fn held_size(value: &Value<'_>) -> u64 {
+    match value {
+        Value::Optional(Some(inner)) => held_size(inner),
+        value => value.cost_size(),
     }
 }
 

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use trireme_machinery::time::Duration;
 
-use super::{Context, Cost, GLOBAL, MEMBER, Outcome, Row, no_overload, operators};
+use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload, operators};
 use crate::{
     meter::EvalError,
     value::{List, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("isSorted", MEMBER, Cost::Elements, is_sorted),
     ("min", MEMBER, Cost::Elements, |args, _| {
         extreme("min", args, Ordering::Less)
@@ -42,7 +42,7 @@ pub(super) const TABLE: &[Row] = &[
 
 const NO_SUCH_OVERLOAD: EvalError = EvalError::fixed("no such overload");
 
-fn contains<'v>(list: &List<'v>, items: &List<'v>, context: &mut Context<'v, '_>) -> Result<bool, EvalError> {
+fn contains<'v>(list: &List<'v>, items: &List<'v>, context: &mut CallContext<'v, '_>) -> Result<bool, EvalError> {
     for item in items.iter() {
         if !operators::is_in(&item, list, context)? {
             return Ok(false);
@@ -51,7 +51,7 @@ fn contains<'v>(list: &List<'v>, items: &List<'v>, context: &mut Context<'v, '_>
     Ok(true)
 }
 
-fn is_sorted<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn is_sorted<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let [Value::List(list)] = args else {
         return no_overload("isSorted", args);
     };
@@ -67,7 +67,7 @@ fn is_sorted<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     Ok(Value::Bool(true))
 }
 
-fn extreme<'v>(name: &str, args: &[Value<'v>], wanted: Ordering) -> Outcome<'v> {
+fn extreme<'v>(name: &str, args: &[Value<'v>], wanted: Ordering) -> FunctionResult<'v> {
     let [Value::List(list)] = args else {
         return no_overload(name, args);
     };
@@ -85,7 +85,7 @@ fn extreme<'v>(name: &str, args: &[Value<'v>], wanted: Ordering) -> Outcome<'v> 
 }
 
 /// The sum of items; that of none is 0, whatever the list could have held.
-fn sum<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn sum<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let [Value::List(list)] = args else {
         return no_overload("sum", args);
     };

@@ -28,11 +28,11 @@ pub(crate) use cost::Cost;
 pub(crate) use regexes::compile as compile_pattern;
 pub(crate) use show::display;
 
-type Outcome<'v> = Result<Value<'v>, EvalError>;
-type Native = for<'v> fn(&[Value<'v>], &mut Context<'v, '_>) -> Outcome<'v>;
+type FunctionResult<'v> = Result<Value<'v>, EvalError>;
+type Native = for<'v> fn(&[Value<'v>], &mut CallContext<'v, '_>) -> FunctionResult<'v>;
 
-/// What a function needs beside its arguments.
-pub(crate) struct Context<'v, 'm> {
+/// The surroundings of a call, beside its arguments.
+pub(crate) struct CallContext<'v, 'm> {
     pub(crate) environment: &'v Environment,
     pub(crate) meter: &'m mut Meter,
     /// The pattern of a call that is written out, compiled.
@@ -54,13 +54,13 @@ impl std::fmt::Debug for Function {
 }
 
 /// A row of the tables.
-type Row = (&'static str, bool, Cost, Native);
+type FunctionRow = (&'static str, bool, Cost, Native);
 const MEMBER: bool = true;
 const GLOBAL: bool = false;
 
 /// The functions of a name: the one that is called on its first argument comes second.
 static FUNCTIONS: LazyLock<HashMap<&'static str, [Option<Function>; 2]>> = LazyLock::new(|| {
-    let tables: [&[Row]; 11] = [
+    let tables: [&[FunctionRow]; 11] = [
         operators::TABLE,
         conversions::TABLE,
         numbers::TABLE,
@@ -100,7 +100,7 @@ impl Function {
         self.cost.charge(args, meter)
     }
 
-    pub(crate) fn run<'v>(&self, args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+    pub(crate) fn run<'v>(&self, args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
         (self.native)(args, context)
     }
 
@@ -122,7 +122,7 @@ impl Function {
 }
 
 /// The error of arguments that no form of a function takes.
-fn no_overload<'v>(name: &str, args: &[Value<'_>]) -> Outcome<'v> {
+fn no_overload<'v>(name: &str, args: &[Value<'_>]) -> FunctionResult<'v> {
     let kinds: Vec<String> = args.iter().map(Value::kind_name).collect();
     Err(EvalError::failed(format!(
         "no such overload: {name}({})",

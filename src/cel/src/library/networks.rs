@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use super::{Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
     meter::EvalError,
     value::{Cidr, Opaque, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("ip", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => address(text.as_str()).map(|address| Value::Opaque(Opaque::Ip(address))),
         _ => no_overload("ip", args),
@@ -97,14 +97,14 @@ pub(super) const TABLE: &[Row] = &[
     ),
 ];
 
-fn of_ip<'v>(name: &str, args: &[Value<'v>], result: fn(IpAddr) -> Value<'v>) -> Outcome<'v> {
+fn of_ip<'v>(name: &str, args: &[Value<'v>], result: fn(IpAddr) -> Value<'v>) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Ip(address))] => Ok(result(*address)),
         _ => no_overload(name, args),
     }
 }
 
-fn of_cidr<'v>(name: &str, args: &[Value<'v>], result: fn(&Cidr) -> Value<'v>) -> Outcome<'v> {
+fn of_cidr<'v>(name: &str, args: &[Value<'v>], result: fn(&Cidr) -> Value<'v>) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Cidr(cidr))] => Ok(result(cidr)),
         _ => no_overload(name, args),

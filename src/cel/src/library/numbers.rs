@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use trireme_machinery::quantity::{Format, Quantity};
 
-use super::{Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
-    ext::semvers::Version,
+    ext::semvers::SemanticVersion,
     meter::EvalError,
     value::{Opaque, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("quantity", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => Quantity::parse(text.as_str())
             .map(quantity)
@@ -71,7 +71,7 @@ fn quantity<'v>(value: Quantity) -> Value<'v> {
     Value::Opaque(Opaque::Quantity(value.into()))
 }
 
-fn of_quantity<'v>(name: &str, args: &[Value<'v>], result: fn(&Quantity) -> Outcome<'v>) -> Outcome<'v> {
+fn of_quantity<'v>(name: &str, args: &[Value<'v>], result: fn(&Quantity) -> FunctionResult<'v>) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Quantity(value))] => result(value),
         _ => no_overload(name, args),
@@ -86,7 +86,7 @@ fn approximate(value: &Quantity) -> f64 {
     }
 }
 
-fn sum<'v>(name: &str, args: &[Value<'v>], combine: fn(Quantity, Quantity) -> Quantity) -> Outcome<'v> {
+fn sum<'v>(name: &str, args: &[Value<'v>], combine: fn(Quantity, Quantity) -> Quantity) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Quantity(a)), Value::Opaque(Opaque::Quantity(b))] => Ok(quantity(combine(**a, **b))),
         [Value::Opaque(Opaque::Quantity(a)), Value::Int(b)] => {
@@ -105,15 +105,17 @@ fn order(name: &str, args: &[Value<'_>]) -> Result<Ordering, EvalError> {
 }
 
 /// The version that the arguments are text of, leniently if the second says so.
-fn version(args: &[Value<'_>]) -> Option<Result<Version, String>> {
+fn version(args: &[Value<'_>]) -> Option<Result<SemanticVersion, String>> {
     match args {
-        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Some(Version::parse(text.as_str())),
-        [Value::String(text), Value::Bool(true)] => Some(Version::parse_lenient(text.as_str())),
+        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => {
+            Some(SemanticVersion::parse(text.as_str()))
+        }
+        [Value::String(text), Value::Bool(true)] => Some(SemanticVersion::parse_lenient(text.as_str())),
         _ => None,
     }
 }
 
-fn number_of<'v>(name: &str, args: &[Value<'v>], index: usize) -> Outcome<'v> {
+fn number_of<'v>(name: &str, args: &[Value<'v>], index: usize) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Semver(version))] => {
             let number = version.numbers.get(index).copied().unwrap_or(0);

@@ -2,16 +2,16 @@
 
 use trireme_machinery::time::{Duration, Time};
 
-use super::{Context, Cost, GLOBAL, MEMBER, Outcome, Row};
+use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER};
 use crate::{
     meter::EvalError,
     value::{Key, List, Text, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("!_", GLOBAL, Cost::Fixed(1), not),
     ("-_", GLOBAL, Cost::Fixed(1), negate),
-    ("_==_", GLOBAL, Cost::Smaller, |args, context| {
+    ("_==_", GLOBAL, Cost::Equality, |args, context| {
         Ok(Value::Bool(are_equal(args, context)?))
     }),
     ("_!=_", GLOBAL, Cost::Smaller, |args, context| {
@@ -47,14 +47,14 @@ pub(super) const TIMESTAMP_OVERFLOW: EvalError = EvalError::fixed("timestamp ove
 const DIVISION_BY_ZERO: EvalError = EvalError::fixed("division by zero");
 const MODULUS_BY_ZERO: EvalError = EvalError::fixed("modulus by zero");
 
-fn not<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn not<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Bool(value)] => Ok(Value::Bool(!value)),
         _ => Err(NO_SUCH_OVERLOAD),
     }
 }
 
-fn negate<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn negate<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(value)] => value.checked_neg().map(Value::Int).ok_or(INT_OVERFLOW),
         [Value::Double(value)] => Ok(Value::Double(-value)),
@@ -63,14 +63,14 @@ fn negate<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn are_equal<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Result<bool, EvalError> {
+fn are_equal<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> Result<bool, EvalError> {
     match args {
         [a, b] => a.equals(b, context.environment, context.meter),
         _ => Err(NO_SUCH_OVERLOAD),
     }
 }
 
-fn compare<'v>(args: &[Value<'v>], holds: fn(std::cmp::Ordering) -> bool) -> Outcome<'v> {
+fn compare<'v>(args: &[Value<'v>], holds: fn(std::cmp::Ordering) -> bool) -> FunctionResult<'v> {
     let [a, b] = args else { return Err(NO_SUCH_OVERLOAD) };
     match (a, b) {
         (Value::Double(x), _) | (_, Value::Double(x)) if x.is_nan() => {
@@ -83,7 +83,7 @@ fn compare<'v>(args: &[Value<'v>], holds: fn(std::cmp::Ordering) -> bool) -> Out
     }
 }
 
-fn duration<'v>(nanos: Option<i64>) -> Outcome<'v> {
+fn duration<'v>(nanos: Option<i64>) -> FunctionResult<'v> {
     nanos
         .map(|nanos| Value::Duration(Duration::from_nanos(nanos)))
         .ok_or(DURATION_OVERFLOW)
@@ -96,7 +96,7 @@ pub(super) fn nanos_of(time: Time) -> i128 {
     i128::from(time.unix_seconds()) * 1_000_000_000 + i128::from(time.nanos())
 }
 
-fn timestamp<'v>(nanos: i128) -> Outcome<'v> {
+fn timestamp<'v>(nanos: i128) -> FunctionResult<'v> {
     let seconds = i64::try_from(nanos.div_euclid(1_000_000_000)).map_err(|_| TIMESTAMP_OVERFLOW)?;
     let rest = u32::try_from(nanos.rem_euclid(1_000_000_000)).map_err(|_| TIMESTAMP_OVERFLOW)?;
     if !TIMESTAMP_SECONDS.contains(&seconds) {
@@ -105,7 +105,7 @@ fn timestamp<'v>(nanos: i128) -> Outcome<'v> {
     Ok(Value::Timestamp(Time::from_unix(seconds, rest)))
 }
 
-fn add<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn add<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(a), Value::Int(b)] => a.checked_add(*b).map(Value::Int).ok_or(INT_OVERFLOW),
         [Value::Uint(a), Value::Uint(b)] => a.checked_add(*b).map(Value::Uint).ok_or(UINT_OVERFLOW),
@@ -130,7 +130,7 @@ fn add<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn subtract<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn subtract<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(a), Value::Int(b)] => a.checked_sub(*b).map(Value::Int).ok_or(INT_OVERFLOW),
         [Value::Uint(a), Value::Uint(b)] => a.checked_sub(*b).map(Value::Uint).ok_or(UINT_OVERFLOW),
@@ -142,7 +142,7 @@ fn subtract<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn multiply<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn multiply<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(a), Value::Int(b)] => a.checked_mul(*b).map(Value::Int).ok_or(INT_OVERFLOW),
         [Value::Uint(a), Value::Uint(b)] => a.checked_mul(*b).map(Value::Uint).ok_or(UINT_OVERFLOW),
@@ -151,7 +151,7 @@ fn multiply<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn divide<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn divide<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => Err(DIVISION_BY_ZERO),
         [Value::Int(a), Value::Int(b)] => a.checked_div(*b).map(Value::Int).ok_or(INT_OVERFLOW),
@@ -161,7 +161,7 @@ fn divide<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn modulo<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn modulo<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => Err(MODULUS_BY_ZERO),
         [Value::Int(a), Value::Int(b)] => a.checked_rem(*b).map(Value::Int).ok_or(INT_OVERFLOW),
@@ -170,7 +170,7 @@ fn modulo<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     }
 }
 
-fn contains<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn contains<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [item, Value::List(list)] => Ok(Value::Bool(is_in(item, list, context)?)),
         [key, Value::Map(map)] => match Key::of(key) {
@@ -181,7 +181,11 @@ fn contains<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v
     }
 }
 
-pub(super) fn is_in<'v>(item: &Value<'v>, list: &List<'v>, context: &mut Context<'v, '_>) -> Result<bool, EvalError> {
+pub(super) fn is_in<'v>(
+    item: &Value<'v>,
+    list: &List<'v>,
+    context: &mut CallContext<'v, '_>,
+) -> Result<bool, EvalError> {
     for other in list.iter() {
         if item.equals(&other, context.environment, context.meter)? {
             return Ok(true);
@@ -190,7 +194,7 @@ pub(super) fn is_in<'v>(item: &Value<'v>, list: &List<'v>, context: &mut Context
     Ok(false)
 }
 
-fn size<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn size<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let size = match args {
         [Value::String(text)] => Text::characters(text),
         [Value::Bytes(bytes)] => bytes.len(),

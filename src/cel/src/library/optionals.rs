@@ -1,9 +1,9 @@
 //! Optionals.
 
-use super::{Cost, GLOBAL, MEMBER, Row, no_overload};
+use super::{Cost, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{meter::EvalError, value::Value};
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("optional.of", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [value] => Ok(value.clone().some()),
         _ => no_overload("optional.of", args),

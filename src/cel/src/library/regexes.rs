@@ -2,12 +2,13 @@
 
 use regex::{Regex, RegexBuilder};
 
-use super::{Context, Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{meter::EvalError, value::Value};
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("matches", MEMBER, Cost::Pattern, matches),
-    ("matches", GLOBAL, Cost::Pattern, matches),
+    // cel-go tracks the cost of the other form only.
+    ("matches", GLOBAL, Cost::Fixed(1), matches),
     ("find", MEMBER, Cost::Pattern, |args, context| match args {
         [Value::String(text), Value::String(pattern)] => {
             let found = with_pattern(pattern.as_str(), context, |regex| {
@@ -35,7 +36,7 @@ pub(super) const TABLE: &[Row] = &[
 /// The most memory that a compiled pattern may take.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
-fn matches<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn matches<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::String(text), Value::String(pattern)] => with_pattern(pattern.as_str(), context, |regex| {
             Value::Bool(regex.is_match(text.as_str()))
@@ -44,7 +45,7 @@ fn matches<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v>
     }
 }
 
-fn with_pattern<T>(pattern: &str, context: &Context<'_, '_>, f: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
+fn with_pattern<T>(pattern: &str, context: &CallContext<'_, '_>, f: impl FnOnce(&Regex) -> T) -> Result<T, EvalError> {
     match context.pattern {
         Some(regex) => Ok(f(regex)),
         None => compile(pattern).map(|regex| f(&regex)),
@@ -64,7 +65,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, EvalError> {
         .map_err(|_| EvalError::failed(format!("error parsing regexp: invalid pattern: `{pattern}`")))
 }
 
-/// What RE2 writes otherwise: its classes are of ASCII, and `\Q…\E` quotes.
+/// Rewrites syntax that RE2 reads otherwise: its classes are of ASCII, and `\Q…\E` quotes.
 fn translate(pattern: &str) -> String {
     let mut translated = String::with_capacity(pattern.len());
     let mut rest = pattern;

@@ -1,6 +1,6 @@
 //! Text (cel-go's `ext.Strings`, version 2). Positions count characters.
 
-use super::{Context, Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{CallContext, Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
     meter::{EvalError, MAX_TEXT_BYTES},
     value::Value,
@@ -8,7 +8,7 @@ use crate::{
 
 mod formatting;
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("contains", MEMBER, Cost::Product, |args, _| {
         truth("contains", args, |text, other| text.contains(other))
     }),
@@ -26,14 +26,14 @@ pub(super) const TABLE: &[Row] = &[
         position("lastIndexOf", args, context, true)
     }),
     ("join", MEMBER, Cost::Fixed(0), join),
-    ("strings.quote", GLOBAL, Cost::Fixed(1), |args, _| match args {
+    ("strings.quote", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => {
             bounded(text.as_str().len() * 4)?;
             Ok(Value::text(quote(text.as_str())))
         }
         _ => no_overload("strings.quote", args),
     }),
-    ("format", MEMBER, Cost::Fixed(1), |args, context| match args {
+    ("format", MEMBER, Cost::Traversal(1), |args, context| match args {
         [Value::String(text), Value::List(values)] => {
             formatting::format(text.as_str(), values, context).map(Value::text)
         }
@@ -64,7 +64,7 @@ pub(super) const fn bounded(bytes: usize) -> Result<(), EvalError> {
     Ok(())
 }
 
-fn truth<'v>(name: &str, args: &[Value<'v>], holds: fn(&str, &str) -> bool) -> Outcome<'v> {
+fn truth<'v>(name: &str, args: &[Value<'v>], holds: fn(&str, &str) -> bool) -> FunctionResult<'v> {
     match args {
         [Value::String(text), Value::String(other)] => Ok(Value::Bool(holds(text.as_str(), other.as_str()))),
         _ => no_overload(name, args),
@@ -82,7 +82,7 @@ fn byte_of(text: &str, index: i64) -> Result<usize, EvalError> {
     starts.nth(characters).ok_or_else(|| out_of_range(index))
 }
 
-fn char_at<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn char_at<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::String(text), Value::Int(index)] => {
             let rest = text.as_str().get(byte_of(text.as_str(), *index)?..).unwrap_or_default();
@@ -93,7 +93,7 @@ fn char_at<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
 }
 
 /// The position of text in text, or of an item in a list; -1 if it is not there.
-fn position<'v>(name: &str, args: &[Value<'v>], context: &mut Context<'v, '_>, last: bool) -> Outcome<'v> {
+fn position<'v>(name: &str, args: &[Value<'v>], context: &mut CallContext<'v, '_>, last: bool) -> FunctionResult<'v> {
     let position = match args {
         [Value::List(list), item] => {
             let mut found = None;
@@ -134,7 +134,7 @@ fn position<'v>(name: &str, args: &[Value<'v>], context: &mut Context<'v, '_>, l
     ))
 }
 
-fn join<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
+fn join<'v>(args: &[Value<'v>], context: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let (list, separator) = match args {
         [Value::List(list)] => (list, ""),
         [Value::List(list), Value::String(separator)] => (list, separator.as_str()),
@@ -155,7 +155,7 @@ fn join<'v>(args: &[Value<'v>], context: &mut Context<'v, '_>) -> Outcome<'v> {
     Ok(Value::String(joined))
 }
 
-fn replace<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn replace<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let (text, from, to, limit) = match args {
         [Value::String(text), Value::String(from), Value::String(to)] => (text, from, to, -1),
         [
@@ -173,7 +173,7 @@ fn replace<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
     Ok(Value::text(text.replacen(from, to, limit)))
 }
 
-fn split<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn split<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     let (text, separator, limit) = match args {
         [Value::String(text), Value::String(separator)] => (text, separator, -1),
         [Value::String(text), Value::String(separator), Value::Int(limit)] => (text, separator, *limit),
@@ -199,7 +199,7 @@ fn characters(text: &str, limit: usize) -> Vec<&str> {
         .collect()
 }
 
-fn substring<'v>(args: &[Value<'v>], _: &mut Context<'v, '_>) -> Outcome<'v> {
+fn substring<'v>(args: &[Value<'v>], _: &mut CallContext<'v, '_>) -> FunctionResult<'v> {
     match args {
         [Value::String(text), Value::Int(start)] => {
             let from = byte_of(text.as_str(), *start)?;

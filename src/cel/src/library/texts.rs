@@ -1,15 +1,15 @@
-//! Text with a meaning: URLs, images, named formats, keys in patches.
+//! Text with a meaning: URLs, named formats, keys in patches.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Cost, GLOBAL, MEMBER, Outcome, Row, no_overload};
+use super::{Cost, FunctionResult, FunctionRow, GLOBAL, MEMBER, no_overload};
 use crate::{
-    ext::{formats, images::Image, urls::Url},
+    ext::{formats, urls::Url},
     meter::EvalError,
     value::{Fields, Key, Map, Opaque, Text, Value},
 };
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("url", GLOBAL, Cost::Traversal(1), |args, _| match args {
         [Value::String(text)] => match Url::parse(text.as_str()) {
             Ok(url) => Ok(Value::Opaque(Opaque::Url(url.into()))),
@@ -41,35 +41,6 @@ pub(super) const TABLE: &[Row] = &[
     ("getQuery", MEMBER, Cost::Fixed(1), |args, _| match args {
         [Value::Opaque(Opaque::Url(url))] => Ok(parameters(url.query())),
         _ => no_overload("getQuery", args),
-    }),
-    ("image", GLOBAL, Cost::Fixed(1), |args, _| match args {
-        [Value::String(text)] => Image::parse(text.as_str())
-            .map(|image| Value::Opaque(Opaque::Image(image.into())))
-            .map_err(EvalError::failed),
-        _ => no_overload("image", args),
-    }),
-    ("isImage", GLOBAL, Cost::Fixed(1), |args, _| match args {
-        [Value::String(text)] => Ok(Value::Bool(Image::parse(text.as_str()).is_ok())),
-        _ => no_overload("isImage", args),
-    }),
-    ("containsDigest", MEMBER, Cost::Fixed(1), |args, _| match args {
-        [Value::Opaque(Opaque::Image(image))] => Ok(Value::Bool(!image.digest.is_empty())),
-        _ => no_overload("containsDigest", args),
-    }),
-    ("registry", MEMBER, Cost::Fixed(1), |args, _| {
-        of_image("registry", args, |image| image.registry.clone())
-    }),
-    ("repository", MEMBER, Cost::Fixed(1), |args, _| {
-        of_image("repository", args, |image| image.repository.clone())
-    }),
-    ("identifier", MEMBER, Cost::Fixed(1), |args, _| {
-        of_image("identifier", args, |image| image.identifier().to_owned())
-    }),
-    ("tag", MEMBER, Cost::Fixed(1), |args, _| {
-        of_image("tag", args, |image| image.tag.clone())
-    }),
-    ("digest", MEMBER, Cost::Fixed(1), |args, _| {
-        of_image("digest", args, |image| image.digest.clone())
     }),
     ("format.named", GLOBAL, Cost::Fixed(1), |args, _| match args {
         [Value::String(name)] => {
@@ -125,16 +96,9 @@ pub(super) const TABLE: &[Row] = &[
     ),
 ];
 
-fn of_url<'v>(name: &str, args: &[Value<'v>], part: fn(&Url) -> String) -> Outcome<'v> {
+fn of_url<'v>(name: &str, args: &[Value<'v>], part: fn(&Url) -> String) -> FunctionResult<'v> {
     match args {
         [Value::Opaque(Opaque::Url(url))] => Ok(Value::text(part(url))),
-        _ => no_overload(name, args),
-    }
-}
-
-fn of_image<'v>(name: &str, args: &[Value<'v>], part: fn(&Image) -> String) -> Outcome<'v> {
-    match args {
-        [Value::Opaque(Opaque::Image(image))] => Ok(Value::text(part(image))),
         _ => no_overload(name, args),
     }
 }
@@ -148,7 +112,7 @@ fn parameters<'v>(query: BTreeMap<String, Vec<String>>) -> Value<'v> {
     Value::Map(Map::Made(Arc::new(Fields { name: None, entries })))
 }
 
-fn format<'v>(name: &str) -> Outcome<'v> {
+fn format<'v>(name: &str) -> FunctionResult<'v> {
     match formats::named(name) {
         Some(format) => Ok(Value::Opaque(Opaque::Format(format))),
         None => no_overload(name, &[]),

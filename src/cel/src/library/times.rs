@@ -3,10 +3,10 @@
 use jiff::{Timestamp, Zoned, civil::Weekday, tz};
 use trireme_machinery::time::Time;
 
-use super::{Cost, MEMBER, Outcome, Row, no_overload};
+use super::{Cost, FunctionResult, FunctionRow, MEMBER, no_overload};
 use crate::{meter::EvalError, value::Value};
 
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[FunctionRow] = &[
     ("getFullYear", MEMBER, Cost::Fixed(1), |args, _| {
         part("getFullYear", args, |at| i64::from(at.year()), None)
     }),
@@ -50,7 +50,12 @@ pub(super) const TABLE: &[Row] = &[
 ];
 
 /// A part of a time in a zone; of a duration, how often so many nanoseconds are in it.
-fn part<'v>(name: &str, args: &[Value<'v>], of_time: fn(&Zoned) -> i64, of_duration: Option<i64>) -> Outcome<'v> {
+fn part<'v>(
+    name: &str,
+    args: &[Value<'v>],
+    of_time: fn(&Zoned) -> i64,
+    of_duration: Option<i64>,
+) -> FunctionResult<'v> {
     match (args, of_duration) {
         ([Value::Timestamp(time)], _) => Ok(Value::Int(of_time(&zoned(*time, "")?))),
         ([Value::Timestamp(time), Value::String(zone)], _) => Ok(Value::Int(of_time(&zoned(*time, zone.as_str())?))),

@@ -13,12 +13,12 @@ pub(crate) enum Expr {
     Literal(Literal),
     Ident(String),
     Select(Box<Select>),
-    Call(Box<Call>),
+    Call(Box<CallExpression>),
     /// `&&` and `||` of two or more terms.
     Logical(Logical, Vec<Expression>),
-    List(List),
+    List(ListExpression),
     Map(Vec<MapEntry>),
-    Struct(Box<Struct>),
+    Struct(Box<StructExpression>),
     Comprehension(Box<Comprehension>),
     /// `target.optMap(name, body)` and `target.optFlatMap(name, body)`.
     OptionalMap(Box<OptionalMap>),
@@ -53,14 +53,14 @@ pub(crate) struct Select {
 
 /// An operator, a function or a function called on something.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
+pub(crate) struct CallExpression {
     pub(crate) target: Option<Expression>,
     pub(crate) function: String,
     pub(crate) args: Vec<Expression>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct List {
+pub(crate) struct ListExpression {
     pub(crate) elements: Vec<Expression>,
     /// Positions of elements with a question mark.
     pub(crate) optional: Vec<usize>,
@@ -74,7 +74,7 @@ pub(crate) struct MapEntry {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Struct {
+pub(crate) struct StructExpression {
     pub(crate) name: String,
     pub(crate) fields: Vec<StructField>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct StructField {
 
 /// The results that a comprehension can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fold {
+pub(crate) enum FoldKind {
     All,
     Exists,
     ExistsOne,
@@ -106,7 +106,7 @@ pub(crate) enum Fold {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Comprehension {
-    pub(crate) fold: Fold,
+    pub(crate) fold: FoldKind,
     pub(crate) range: Expression,
     pub(crate) variable: String,
     /// With it the variables are index and item, or key and value.

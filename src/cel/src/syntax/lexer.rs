@@ -3,13 +3,13 @@
 /// A word of the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Ident,
     /// A field's name in backticks.
     QuotedIdent,
@@ -46,7 +46,7 @@ pub(crate) fn tokens(source: &str) -> Result<Vec<Token>, usize> {
             start,
             end: lexer.at,
         });
-        if kind == Kind::End {
+        if kind == TokenKind::End {
             return Ok(tokens);
         }
     }
@@ -75,10 +75,10 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    fn token(&mut self) -> Option<Kind> {
+    fn token(&mut self) -> Option<TokenKind> {
         let rest = self.rest();
         let first = match rest.chars().next() {
-            None => return Some(Kind::End),
+            None => return Some(TokenKind::End),
             Some(first) => first,
         };
         if let Some(kind) = self.text() {
@@ -95,14 +95,14 @@ impl<'s> Lexer<'s> {
             let inner = rest.get(1..)?;
             let len = inner.find(|c: char| !(c.is_ascii_alphanumeric() || "_.-/ ".contains(c)))?;
             self.at += len + 2;
-            return (len > 0 && inner.get(len..)?.starts_with('`')).then_some(Kind::QuotedIdent);
+            return (len > 0 && inner.get(len..)?.starts_with('`')).then_some(TokenKind::QuotedIdent);
         }
         let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol))?;
         self.at += symbol.len();
-        Some(Kind::Symbol(symbol))
+        Some(TokenKind::Symbol(symbol))
     }
 
-    fn word(&mut self) -> Kind {
+    fn word(&mut self) -> TokenKind {
         let rest = self.rest();
         let len = rest
             .find(|c: char| c != '_' && !c.is_ascii_alphanumeric())
@@ -110,7 +110,7 @@ impl<'s> Lexer<'s> {
         self.at += len;
         let word = rest.get(..len).unwrap_or_default();
         let keyword = KEYWORDS.iter().find(|keyword| **keyword == word);
-        keyword.map_or(Kind::Ident, |keyword| Kind::Symbol(keyword))
+        keyword.map_or(TokenKind::Ident, |keyword| TokenKind::Symbol(keyword))
     }
 
     fn digits(&mut self, is_digit: fn(&u8) -> bool) -> usize {
@@ -119,7 +119,7 @@ impl<'s> Lexer<'s> {
         len
     }
 
-    fn number(&mut self) -> Kind {
+    fn number(&mut self) -> TokenKind {
         let is_hex = self.rest().starts_with("0x") && self.rest().as_bytes().get(2).is_some_and(u8::is_ascii_hexdigit);
         if is_hex {
             self.at += 2;
@@ -143,19 +143,23 @@ impl<'s> Lexer<'s> {
                 is_float = true;
             }
         }
-        if is_float { Kind::Float } else { self.unsigned_or_int() }
+        if is_float {
+            TokenKind::Float
+        } else {
+            self.unsigned_or_int()
+        }
     }
 
-    fn unsigned_or_int(&mut self) -> Kind {
+    fn unsigned_or_int(&mut self) -> TokenKind {
         if self.rest().starts_with(['u', 'U']) {
             self.at += 1;
-            return Kind::Uint;
+            return TokenKind::Uint;
         }
-        Kind::Int
+        TokenKind::Int
     }
 
     /// Text or bytes, if that begins here: none within if it does not end.
-    fn text(&mut self) -> Option<Option<Kind>> {
+    fn text(&mut self) -> Option<Option<TokenKind>> {
         let rest = self.rest();
         let prefix = rest.bytes().take_while(|byte| b"rRbB".contains(byte)).take(3).count();
         let marks = rest.get(..prefix)?.to_ascii_lowercase();
@@ -176,7 +180,11 @@ impl<'s> Lexer<'s> {
             return Some(None);
         };
         self.at += prefix + open.len() * 2 + len;
-        Some(Some(if marks.contains('b') { Kind::Bytes } else { Kind::String }))
+        Some(Some(if marks.contains('b') {
+            TokenKind::Bytes
+        } else {
+            TokenKind::String
+        }))
     }
 }
 

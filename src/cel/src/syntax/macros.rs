@@ -1,12 +1,12 @@
 //! Calls that are macros: they name variables for a part of themselves, or do not evaluate what they are given.
 
 use super::{
-    ast::{Bind, Call, Comprehension, Expr, Expression, Fold, OptionalMap, Select},
-    parser::{Outcome, Parser, SyntaxError, call},
+    ast::{Bind, CallExpression, Comprehension, Expr, Expression, FoldKind, OptionalMap, Select},
+    parser::{ParseResult, Parser, SyntaxError, call},
 };
 
 /// A function called on nothing: `has(a.b)` is a macro.
-pub(crate) fn of_nothing(offset: u32, name: String, mut args: Vec<Expression>) -> Outcome<Expr> {
+pub(crate) fn of_nothing(offset: u32, name: String, mut args: Vec<Expression>) -> ParseResult<Expr> {
     if name != "has" || args.len() != 1 {
         return Ok(call(&name, args));
     }
@@ -17,7 +17,12 @@ pub(crate) fn of_nothing(offset: u32, name: String, mut args: Vec<Expression>) -
 }
 
 /// A function called on something.
-pub(crate) fn on_target(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
+pub(crate) fn on_target(
+    parser: &Parser<'_>,
+    target: Expression,
+    name: &str,
+    args: Vec<Expression>,
+) -> ParseResult<Expr> {
     if let Some((fold, has_second, has_filter)) = comprehension(name, args.len()) {
         return fold_of(target, fold, (has_second, has_filter), args);
     }
@@ -35,7 +40,7 @@ pub(crate) fn on_target(parser: &Parser<'_>, target: Expression, name: &str, arg
     }
 }
 
-fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> Outcome<Expr> {
+fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<Expression>) -> ParseResult<Expr> {
     let is_binding = parser.has_bindings && name == "bind" && target.expr == Expr::Ident("cel".to_owned());
     let args = match <[Expression; 3]>::try_from(args) {
         Ok([variable, value, body]) if is_binding => {
@@ -45,7 +50,7 @@ fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<E
         Ok(args) => Vec::from(args),
         Err(args) => args,
     };
-    Ok(Expr::Call(Box::new(Call {
+    Ok(Expr::Call(Box::new(CallExpression {
         target: Some(target),
         function: name.to_owned(),
         args,
@@ -53,26 +58,26 @@ fn bind_or_call(parser: &Parser<'_>, target: Expression, name: &str, args: Vec<E
 }
 
 /// The comprehension that a name stands for, with two variables or one, with a filter or without.
-fn comprehension(name: &str, arguments: usize) -> Option<(Fold, bool, bool)> {
+fn comprehension(name: &str, arguments: usize) -> Option<(FoldKind, bool, bool)> {
     Some(match (name, arguments) {
-        ("all", 2 | 3) => (Fold::All, arguments == 3, false),
-        ("exists", 2 | 3) => (Fold::Exists, arguments == 3, false),
-        ("exists_one" | "existsOne", 2 | 3) => (Fold::ExistsOne, arguments == 3, false),
-        ("filter", 2) => (Fold::Filter, false, false),
-        ("map", 2 | 3) => (Fold::List, false, arguments == 3),
-        ("transformList", 3 | 4) => (Fold::List, true, arguments == 4),
-        ("transformMap", 3 | 4) => (Fold::Values, true, arguments == 4),
-        ("transformMapEntry", 3 | 4) => (Fold::Entries, true, arguments == 4),
+        ("all", 2 | 3) => (FoldKind::All, arguments == 3, false),
+        ("exists", 2 | 3) => (FoldKind::Exists, arguments == 3, false),
+        ("exists_one" | "existsOne", 2 | 3) => (FoldKind::ExistsOne, arguments == 3, false),
+        ("filter", 2) => (FoldKind::Filter, false, false),
+        ("map", 2 | 3) => (FoldKind::List, false, arguments == 3),
+        ("transformList", 3 | 4) => (FoldKind::List, true, arguments == 4),
+        ("transformMap", 3 | 4) => (FoldKind::Values, true, arguments == 4),
+        ("transformMapEntry", 3 | 4) => (FoldKind::Entries, true, arguments == 4),
         _ => return None,
     })
 }
 
 fn fold_of(
     range: Expression,
-    fold: Fold,
+    fold: FoldKind,
     (has_second, has_filter): (bool, bool),
     args: Vec<Expression>,
-) -> Outcome<Expr> {
+) -> ParseResult<Expr> {
     let end = range.offset;
     let mut args = args.into_iter();
     let mut take = || args.next().ok_or_else(|| invalid(end, "argument is missing"));
@@ -90,7 +95,7 @@ fn fold_of(
     })))
 }
 
-fn simple_name(part: &Expression) -> Outcome<String> {
+fn simple_name(part: &Expression) -> ParseResult<String> {
     match &part.expr {
         Expr::Ident(name) if !name.starts_with('.') => Ok(name.clone()),
         _ => Err(invalid(part.offset, "argument must be a simple name")),

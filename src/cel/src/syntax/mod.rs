@@ -8,8 +8,9 @@ mod macros;
 mod parser;
 
 pub(crate) use describe::describe;
+pub use parser::is_identifier;
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
 
-/// What may stand where an operand is missing.
+/// The tokens that may stand in the place of a missing operand.
 const OPERANDS: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";

@@ -5,8 +5,11 @@
 //! expression makes the parser, or those who walk the tree later, go deeper than [`MAX_TREE_DEPTH`].
 
 use super::{
-    ast::{Call, Expr, Expression, List, Literal, Logical, MapEntry, Select, Struct, StructField},
-    lexer::{Kind, Token, tokens},
+    ast::{
+        CallExpression, Expr, Expression, ListExpression, Literal, Logical, MapEntry, Select, StructExpression,
+        StructField,
+    },
+    lexer::{Token, TokenKind, tokens},
     literal, macros,
 };
 
@@ -36,6 +39,15 @@ const RESERVED: [&str; 17] = [
     "while",
 ];
 
+/// Tells names that a variable can have: identifiers that are neither reserved nor literals or operators.
+pub fn is_identifier(name: &str) -> bool {
+    let begins = name.starts_with(|letter: char| letter == '_' || letter.is_ascii_alphabetic());
+    let goes_on = name
+        .chars()
+        .all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
+    begins && goes_on && !RESERVED.contains(&name) && !["true", "false", "null", "in"].contains(&name)
+}
+
 /// Why a source is no expression.
 #[derive(Debug)]
 pub(crate) enum SyntaxError {
@@ -46,19 +58,19 @@ pub(crate) enum SyntaxError {
 }
 
 /// A part and how deep it is: all nodes, and those that cel-go counts.
-pub(crate) struct Parsed {
+pub(crate) struct ParsedExpression {
     pub(crate) part: Expression,
     pub(crate) nodes: u16,
     pub(crate) counted: u16,
 }
 
-pub(crate) type Outcome<T> = Result<T, SyntaxError>;
+pub(crate) type ParseResult<T> = Result<T, SyntaxError>;
 
 /// Parses an expression.
 ///
 /// # Errors
 /// If the source is none, or goes too deep.
-pub(crate) fn parse(source: &str, has_bindings: bool) -> Outcome<Expression> {
+pub(crate) fn parse(source: &str, has_bindings: bool) -> ParseResult<Expression> {
     let tokens =
         tokens(source).map_err(|at| SyntaxError::At(at, "Syntax error: token recognition error".to_owned()))?;
     let mut parser = Parser {
@@ -70,7 +82,7 @@ pub(crate) fn parse(source: &str, has_bindings: bool) -> Outcome<Expression> {
     };
     let parsed = parser.expression()?;
     match parser.kind() {
-        Kind::End => Ok(parsed.part),
+        TokenKind::End => Ok(parsed.part),
         _ => Err(parser.unexpected("<EOF>")),
     }
 }
@@ -84,12 +96,17 @@ pub(crate) struct Parser<'s> {
 }
 
 /// A node above others, which are not too deep for it.
-pub(crate) fn node(offset: u32, expr: Expr, (nodes, counted): (u16, u16), is_counted: bool) -> Outcome<Parsed> {
+pub(crate) fn node(
+    offset: u32,
+    expr: Expr,
+    (nodes, counted): (u16, u16),
+    is_counted: bool,
+) -> ParseResult<ParsedExpression> {
     let (nodes, counted) = (nodes + 1, counted + u16::from(is_counted));
     if counted > MAX_DEPTH || nodes > MAX_TREE_DEPTH {
         return Err(SyntaxError::TooDeep);
     }
-    Ok(Parsed {
+    Ok(ParsedExpression {
         part: Expression { offset, expr },
         nodes,
         counted,
@@ -101,7 +118,7 @@ pub(crate) fn node(offset: u32, expr: Expr, (nodes, counted): (u16, u16), is_cou
 pub(crate) struct Depths(pub(crate) u16, pub(crate) u16);
 
 impl Depths {
-    pub(crate) fn of(&mut self, parsed: Parsed) -> Expression {
+    pub(crate) fn of(&mut self, parsed: ParsedExpression) -> Expression {
         self.0 = self.0.max(parsed.nodes);
         self.1 = self.1.max(parsed.counted);
         parsed.part
@@ -116,13 +133,13 @@ impl Parser<'_> {
     fn token(&self) -> Token {
         // The last token is the end, which is never passed.
         self.tokens.get(self.at).copied().unwrap_or(Token {
-            kind: Kind::End,
+            kind: TokenKind::End,
             start: self.source.len(),
             end: self.source.len(),
         })
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> TokenKind {
         self.token().kind
     }
 
@@ -132,22 +149,22 @@ impl Parser<'_> {
 
     fn next(&mut self) -> Token {
         let token = self.token();
-        self.at += usize::from(token.kind != Kind::End);
+        self.at += usize::from(token.kind != TokenKind::End);
         token
     }
 
     fn take(&mut self, symbol: &'static str) -> Option<Token> {
-        (self.kind() == Kind::Symbol(symbol)).then(|| self.next())
+        (self.kind() == TokenKind::Symbol(symbol)).then(|| self.next())
     }
 
-    fn expect(&mut self, symbol: &'static str) -> Outcome<Token> {
+    fn expect(&mut self, symbol: &'static str) -> ParseResult<Token> {
         self.take(symbol).ok_or_else(|| self.unexpected(&format!("'{symbol}'")))
     }
 
     fn unexpected(&self, expected: &str) -> SyntaxError {
         let token = self.token();
         let shown = match token.kind {
-            Kind::End => "<EOF>",
+            TokenKind::End => "<EOF>",
             _ => self.text(token),
         };
         SyntaxError::At(
@@ -157,7 +174,7 @@ impl Parser<'_> {
     }
 
     /// A whole expression, with its conditional.
-    fn expression(&mut self) -> Outcome<Parsed> {
+    fn expression(&mut self) -> ParseResult<ParsedExpression> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(SyntaxError::TooDeep);
@@ -171,7 +188,7 @@ impl Parser<'_> {
         Ok(parsed)
     }
 
-    fn conditional(&mut self, mark: Token, condition: Parsed) -> Outcome<Parsed> {
+    fn conditional(&mut self, mark: Token, condition: ParsedExpression) -> ParseResult<ParsedExpression> {
         let mut depths = Depths::default();
         let condition = depths.of(condition);
         let truthy = depths.of(self.binary(0)?);
@@ -182,9 +199,9 @@ impl Parser<'_> {
     }
 
     /// Operators that bind at least as tightly as `least`.
-    fn binary(&mut self, least: u8) -> Outcome<Parsed> {
+    fn binary(&mut self, least: u8) -> ParseResult<ParsedExpression> {
         let mut left = self.unary()?;
-        while let Kind::Symbol(symbol) = self.kind() {
+        while let TokenKind::Symbol(symbol) = self.kind() {
             let Some((function, precedence)) = operator(symbol).filter(|(_, precedence)| *precedence >= least) else {
                 break;
             };
@@ -194,7 +211,13 @@ impl Parser<'_> {
     }
 
     /// An operator and what follows it; `&&` and `||` take all their terms at once.
-    fn operation(&mut self, left: Parsed, symbol: &str, function: &str, precedence: u8) -> Outcome<Parsed> {
+    fn operation(
+        &mut self,
+        left: ParsedExpression,
+        symbol: &str,
+        function: &str,
+        precedence: u8,
+    ) -> ParseResult<ParsedExpression> {
         let token = self.next();
         let mut depths = Depths::default();
         let mut terms = vec![depths.of(left), depths.of(self.binary(precedence + 1)?)];
@@ -210,16 +233,16 @@ impl Parser<'_> {
         node(at(token), Expr::Logical(logical, terms), (depths.0, depths.1), false)
     }
 
-    fn unary(&mut self) -> Outcome<Parsed> {
+    fn unary(&mut self) -> ParseResult<ParsedExpression> {
         match self.kind() {
-            Kind::Symbol(symbol @ ("!" | "-")) => self.signed(symbol),
+            TokenKind::Symbol(symbol @ ("!" | "-")) => self.signed(symbol),
             _ => self.member(),
         }
     }
 
-    fn signed(&mut self, symbol: &'static str) -> Outcome<Parsed> {
+    fn signed(&mut self, symbol: &'static str) -> ParseResult<ParsedExpression> {
         let first = self.next();
-        if symbol == "-" && matches!(self.kind(), Kind::Int | Kind::Float) {
+        if symbol == "-" && matches!(self.kind(), TokenKind::Int | TokenKind::Float) {
             let number = self.next();
             let literal = self.number(number, true)?;
             let parsed = node(at(first), Expr::Literal(literal), (0, 0), false)?;
@@ -238,19 +261,19 @@ impl Parser<'_> {
         node(at(first), call(function, vec![operand.part]), depths, false)
     }
 
-    fn member(&mut self) -> Outcome<Parsed> {
+    fn member(&mut self) -> ParseResult<ParsedExpression> {
         let primary = self.primary()?;
         self.members_of(primary)
     }
 
     /// Fields, indexes and calls that follow something.
-    fn members_of(&mut self, mut left: Parsed) -> Outcome<Parsed> {
+    fn members_of(&mut self, mut left: ParsedExpression) -> ParseResult<ParsedExpression> {
         loop {
             let token = self.token();
             left = match token.kind {
-                Kind::Symbol(".") => self.field(left)?,
-                Kind::Symbol("[") => self.index(left)?,
-                Kind::Symbol("{") => match qualified_name(&left.part) {
+                TokenKind::Symbol(".") => self.field(left)?,
+                TokenKind::Symbol("[") => self.index(left)?,
+                TokenKind::Symbol("{") => match qualified_name(&left.part) {
                     Some(name) => self.structure(name)?,
                     None => return Ok(left),
                 },
@@ -259,15 +282,15 @@ impl Parser<'_> {
         }
     }
 
-    fn field(&mut self, left: Parsed) -> Outcome<Parsed> {
+    fn field(&mut self, left: ParsedExpression) -> ParseResult<ParsedExpression> {
         let dot = self.next();
         let is_optional = self.take("?").is_some();
         let field = self.next();
         let name = match field.kind {
-            Kind::Ident => self.text(field).to_owned(),
-            Kind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
+            TokenKind::Ident => self.text(field).to_owned(),
+            TokenKind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
             _ => {
-                self.at -= usize::from(field.kind != Kind::End);
+                self.at -= usize::from(field.kind != TokenKind::End);
                 return Err(self.unexpected("IDENTIFIER"));
             }
         };
@@ -280,7 +303,7 @@ impl Parser<'_> {
             let args = vec![depths.of(left), name];
             return node(at(dot), call("_?._", args), (depths.0, depths.1), true);
         }
-        if let (Kind::Ident, Some(open)) = (field.kind, self.take("(")) {
+        if let (TokenKind::Ident, Some(open)) = (field.kind, self.take("(")) {
             let args = self.arguments(")", &mut depths)?;
             let target = depths.of(left);
             let expr = macros::on_target(self, target, &name, args)?;
@@ -295,7 +318,7 @@ impl Parser<'_> {
         node(at(dot), Expr::Select(Box::new(select)), (depths.0, depths.1), true)
     }
 
-    fn index(&mut self, left: Parsed) -> Outcome<Parsed> {
+    fn index(&mut self, left: ParsedExpression) -> ParseResult<ParsedExpression> {
         let open = self.next();
         let function = if self.take("?").is_some() { "_[?_]" } else { "_[_]" };
         let mut depths = Depths::default();
@@ -304,7 +327,7 @@ impl Parser<'_> {
         node(at(open), call(function, args), (depths.0, depths.1), true)
     }
 
-    fn arguments(&mut self, close: &'static str, depths: &mut Depths) -> Outcome<Vec<Expression>> {
+    fn arguments(&mut self, close: &'static str, depths: &mut Depths) -> ParseResult<Vec<Expression>> {
         let mut args = Vec::new();
         if self.take(close).is_some() {
             return Ok(args);
@@ -318,15 +341,15 @@ impl Parser<'_> {
         }
     }
 
-    fn structure(&mut self, name: String) -> Outcome<Parsed> {
+    fn structure(&mut self, name: String) -> ParseResult<ParsedExpression> {
         let open = self.next();
         let (mut fields, mut depths) = (Vec::new(), Depths::default());
         while self.take("}").is_none() {
             let optional = self.take("?").is_some();
             let field = self.next();
             let field_name = match field.kind {
-                Kind::Ident => self.text(field).to_owned(),
-                Kind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
+                TokenKind::Ident => self.text(field).to_owned(),
+                TokenKind::QuotedIdent => self.text(field).trim_matches('`').to_owned(),
                 _ => {
                     return Err(SyntaxError::At(
                         field.start,
@@ -346,54 +369,56 @@ impl Parser<'_> {
                 break;
             }
         }
-        let structure = Expr::Struct(Box::new(Struct { name, fields }));
+        let structure = Expr::Struct(Box::new(StructExpression { name, fields }));
         node(at(open), structure, (depths.0, depths.1), false)
     }
 
-    fn primary(&mut self) -> Outcome<Parsed> {
+    fn primary(&mut self) -> ParseResult<ParsedExpression> {
         match self.kind() {
-            Kind::Symbol("(") => self.parenthesized(),
-            Kind::Symbol("[") => self.list(),
-            Kind::Symbol("{") => self.map(),
-            Kind::Symbol(".") | Kind::Ident => self.name(),
+            TokenKind::Symbol("(") => self.parenthesized(),
+            TokenKind::Symbol("[") => self.list(),
+            TokenKind::Symbol("{") => self.map(),
+            TokenKind::Symbol(".") | TokenKind::Ident => self.name(),
             _ => self.literal(),
         }
     }
 
-    fn parenthesized(&mut self) -> Outcome<Parsed> {
+    fn parenthesized(&mut self) -> ParseResult<ParsedExpression> {
         self.next();
         let inner = self.expression()?;
         self.expect(")")?;
         Ok(inner)
     }
 
-    fn literal(&mut self) -> Outcome<Parsed> {
+    fn literal(&mut self) -> ParseResult<ParsedExpression> {
         let token = self.token();
         let literal = match token.kind {
-            Kind::Symbol("null") => Literal::Null,
-            Kind::Symbol(word @ ("true" | "false")) => Literal::Bool(word == "true"),
-            Kind::Int | Kind::Uint | Kind::Float | Kind::String | Kind::Bytes => self.number(token, false)?,
+            TokenKind::Symbol("null") => Literal::Null,
+            TokenKind::Symbol(word @ ("true" | "false")) => Literal::Bool(word == "true"),
+            TokenKind::Int | TokenKind::Uint | TokenKind::Float | TokenKind::String | TokenKind::Bytes => {
+                self.number(token, false)?
+            }
             _ => return Err(self.unexpected(super::OPERANDS)),
         };
         self.next();
         node(at(token), Expr::Literal(literal), (0, 0), false)
     }
 
-    fn number(&self, token: Token, is_negative: bool) -> Outcome<Literal> {
+    fn number(&self, token: Token, is_negative: bool) -> ParseResult<Literal> {
         let text = self.text(token);
         let (literal, what) = match token.kind {
-            Kind::Int => (literal::int(text, is_negative), "invalid int literal"),
-            Kind::Uint => (literal::uint(text), "invalid uint literal"),
-            Kind::Float => (literal::double(text, is_negative), "invalid double literal"),
+            TokenKind::Int => (literal::int(text, is_negative), "invalid int literal"),
+            TokenKind::Uint => (literal::uint(text), "invalid uint literal"),
+            TokenKind::Float => (literal::double(text, is_negative), "invalid double literal"),
             _ => (literal::text(text), "invalid text literal"),
         };
         literal.ok_or_else(|| SyntaxError::At(token.start, what.to_owned()))
     }
 
-    fn name(&mut self) -> Outcome<Parsed> {
+    fn name(&mut self) -> ParseResult<ParsedExpression> {
         let dot = self.take(".");
         let token = self.token();
-        if token.kind != Kind::Ident {
+        if token.kind != TokenKind::Ident {
             return Err(self.unexpected("IDENTIFIER"));
         }
         self.next();
@@ -416,10 +441,10 @@ impl Parser<'_> {
         node(at(open), expr, (depths.0, depths.1), false)
     }
 
-    fn list(&mut self) -> Outcome<Parsed> {
+    fn list(&mut self) -> ParseResult<ParsedExpression> {
         let open = self.next();
         let (mut list, mut depths) = (
-            List {
+            ListExpression {
                 elements: Vec::new(),
                 optional: Vec::new(),
             },
@@ -438,7 +463,7 @@ impl Parser<'_> {
         node(at(open), Expr::List(list), (depths.0, depths.1), false)
     }
 
-    fn map(&mut self) -> Outcome<Parsed> {
+    fn map(&mut self) -> ParseResult<ParsedExpression> {
         let open = self.next();
         let (mut entries, mut depths) = (Vec::new(), Depths::default());
         while self.take("}").is_none() {
@@ -457,7 +482,7 @@ impl Parser<'_> {
 }
 
 pub(crate) fn call(function: &str, args: Vec<Expression>) -> Expr {
-    Expr::Call(Box::new(Call {
+    Expr::Call(Box::new(CallExpression {
         target: None,
         function: function.to_owned(),
         args,

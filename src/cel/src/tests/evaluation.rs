@@ -1,4 +1,4 @@
-//! What expressions evaluate to and what they cost. `rows/*.txt` has a line a case: the expression, its value or error,
+//! Values and costs of expressions. `rows/*.txt` has a line a case: the expression, its value or error,
 //! its cost. `UPDATE_EXPECT=1` writes what came; the reference is cel-go with Kubernetes' libraries.
 
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};

@@ -1,4 +1,4 @@
-//! What is told of expressions; the texts are those of kube-apiserver 1.36 and cel-go.
+//! Types and errors of expressions; the texts are those of kube-apiserver 1.36 and cel-go.
 
 use super::*;
 

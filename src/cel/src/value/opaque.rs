@@ -6,7 +6,7 @@ use trireme_machinery::quantity::Quantity;
 
 use crate::{
     authorizer::{AuthorizerRef, Check, Decision},
-    ext::{formats::NamedFormat, images::Image, semvers::Version, urls::Url},
+    ext::{formats::NamedFormat, semvers::SemanticVersion, urls::Url},
 };
 
 /// A value that expressions cannot look into.
@@ -23,9 +23,7 @@ pub enum Opaque<'v> {
     /// `kubernetes.NamedFormat`
     Format(&'static NamedFormat),
     /// `kubernetes.Semver`
-    Semver(Arc<Version>),
-    /// `kubernetes.Image`
-    Image(Arc<Image>),
+    Semver(Arc<SemanticVersion>),
     /// `kubernetes.authorization.*` but decisions.
     Authority(Arc<Authority<'v>>),
     /// `kubernetes.authorization.Decision`
@@ -46,7 +44,7 @@ pub struct Cidr {
 pub struct Authority<'v> {
     /// The one who answers.
     pub authorizer: AuthorizerRef<'v>,
-    /// What is asked so far.
+    /// The question so far.
     pub check: Check,
 }
 
@@ -60,7 +58,6 @@ impl Opaque<'_> {
             Self::Cidr(_) => "net.CIDR",
             Self::Format(_) => "kubernetes.NamedFormat",
             Self::Semver(_) => "kubernetes.Semver",
-            Self::Image(_) => "kubernetes.Image",
             Self::Authority(authority) => authority.check.type_name(),
             Self::Decision(_) => "kubernetes.authorization.Decision",
         }
@@ -83,7 +80,6 @@ impl Opaque<'_> {
             (Self::Cidr(a), Self::Cidr(b)) => a == b,
             (Self::Format(a), Self::Format(b)) => a.name == b.name,
             (Self::Semver(a), Self::Semver(b)) => a.precedence(b).is_eq(),
-            (Self::Image(a), Self::Image(b)) => a == b,
             _ => false,
         }
     }
@@ -98,7 +94,6 @@ impl fmt::Display for Opaque<'_> {
             Self::Cidr(cidr) => write!(f, "{}/{}", cidr.address, cidr.prefix),
             Self::Format(format) => f.write_str(format.name),
             Self::Semver(version) => version.fmt(f),
-            Self::Image(image) => image.fmt(f),
             Self::Authority(_) | Self::Decision(_) => f.write_str(self.type_name()),
         }
     }

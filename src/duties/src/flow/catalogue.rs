@@ -13,7 +13,7 @@ const API_VERSION: &str = "flowcontrol.apiserver.k8s.io/v1";
 const LEADER_ELECTION: [&str; 3] = ["get", "create", "update"];
 const EVERYBODY: [&str; 2] = ["system:unauthenticated", "system:authenticated"];
 
-/// What flows are told apart by.
+/// The attribute that tells flows apart.
 #[derive(Clone, Copy)]
 enum Flow {
     One,
@@ -21,7 +21,7 @@ enum Flow {
     ByNamespace,
 }
 
-/// How the requests of a level wait: queues, hand size, length of a queue.
+/// The way in which the requests of a level wait: queues, hand size, length of a queue.
 struct Queues(i64, i64, i64);
 
 /// Levels that must be as they are.

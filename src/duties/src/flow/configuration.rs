@@ -1,6 +1,6 @@
 //! Keeps the FlowSchemas and priority levels that a cluster starts with (`priority-and-fairness-config-producer`).
 //!
-//! What is missing is made. What is there follows the catalogue as long as its annotation says so: always for the
+//! Missing objects are made. Those that are there follow the catalogue as long as its annotation says so: always for the
 //! mandatory objects, for the suggested ones until an administrator says otherwise. What follows a catalogue of the
 //! past is removed.
 
@@ -99,7 +99,7 @@ fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// What the annotation says, if it is there and a boolean as Go reads them.
+/// The annotation's value, if it is there and a boolean as Go reads them.
 fn annotation(object: &Value) -> Option<bool> {
     match object["metadata"]["annotations"].get(AUTO_UPDATE)?.as_str()? {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

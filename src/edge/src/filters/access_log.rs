@@ -14,7 +14,7 @@ pub(crate) fn log(exchange: &Exchange, status: StatusCode, bytes: u64, took: Dur
         method = %exchange.method,
         path = exchange.info.path(),
         verb = exchange.info.verb.as_str(),
-        user = exchange.user.get().map_or("", |user| user.name.as_str()),
+        user = exchange.acting_user().map_or("", |user| user.name.as_str()),
         agent = exchange.user_agent.as_deref().unwrap_or(""),
         peer = exchange.peer.as_ref().map(|peer| tracing::field::display(peer.address)),
         status = status.as_u16(),

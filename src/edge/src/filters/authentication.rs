@@ -51,7 +51,7 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
     Ok(())
 }
 
-/// What a certificate says, or why it cannot be read.
+/// The identity in a certificate, or the reason that it cannot be read.
 type Identity = Result<CertificateIdentity, CertificateError>;
 
 /// The identity in a client's certificate, if a client CA stands for it; `None` if certificates count no more.

@@ -1,20 +1,38 @@
 //! Finds out whether the user may do this.
 
+use std::time::Duration;
+
+use actix_web::HttpResponse;
 use trireme_auth::{Attributes, AuthorizationRequest, Decision, forbidden};
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
 use crate::{exchange::Exchange, state::ChainState};
 
+/// The group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
+/// The answer to a change of the rules is held back for at most this long until they count here.
+const SETTLES_WITHIN: Duration = Duration::from_secs(1);
+
 /// Lets the request pass if it may.
 ///
 /// # Errors
 /// 403 if not.
 pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
-    let info = &exchange.info;
     let nobody = UserInfo::default();
-    let attributes = Attributes {
-        user: exchange.user.get().unwrap_or(&nobody),
+    let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
+    match state.authorizer.authorize(attributes).await {
+        Decision::Allow(_) => Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
+        Decision::Failed(why) => Err(ApiError::internal(&why)),
+    }
+}
+
+/// The question whether a user may do this.
+pub(crate) fn attributes<'a>(exchange: &'a Exchange, user: &'a UserInfo) -> Attributes<'a> {
+    let info = &exchange.info;
+    Attributes {
+        user,
         verb: info.verb.as_str(),
         wanted: if info.is_resource {
             AuthorizationRequest::Resource {
@@ -28,9 +46,21 @@ pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result
         } else {
             AuthorizationRequest::Path(info.path())
         },
-    };
-    match state.authorizer.authorize(attributes).await {
-        Decision::Allow(_) => Ok(()),
-        Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
+    }
+}
+
+/// Holds back the answer to a change of the rules until they are obeyed here: the next request of who reads it is
+/// authorized by them. What was done is done, so a view that does not catch up delays the answer and changes nothing.
+pub(crate) async fn settle(state: &ChainState, exchange: &Exchange, response: &HttpResponse) {
+    let info = &exchange.info;
+    let has_changed_rules = info.is_resource
+        && info.group() == RBAC
+        && !matches!(info.verb.as_str(), "get" | "list" | "watch")
+        && response.status().is_success();
+    if !has_changed_rules {
+        return;
+    }
+    if let Err(error) = state.authorizer.settle(state.clock.now() + SETTLES_WITHIN).await {
+        tracing::warn!(audit_id = %exchange.audit_id, %error, "rules were changed and are not obeyed here yet");
     }
 }

@@ -24,8 +24,7 @@ pub(crate) async fn seat(state: &ChainState, exchange: &Exchange) -> Result<Opti
 
 fn is_master(exchange: &Exchange) -> bool {
     exchange
-        .user
-        .get()
+        .acting_user()
         .is_some_and(|user| user.groups.iter().any(|group| group == MASTERS))
 }
 

@@ -49,6 +49,7 @@ pub(crate) fn resolve(
         _running: (!info.is_long_running() && !state.lifecycle.is_refusing()).then(|| state.lifecycle.begin_request()),
         info,
         user: OnceCell::new(),
+        impersonated: OnceCell::new(),
         deadline: Cell::new(None),
         warnings: RefCell::default(),
         resource: OnceCell::new(),

@@ -29,7 +29,7 @@ use crate::{
     views::{IncludeObject, Tables, partial, stored},
 };
 
-/// How much of a list is put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
+/// Bytes of a list that are put together at a time. Large enough that the cost of a chunk (a TLS record or four, a wake-up)
 /// does not count, small enough that thousands of slow readers do not add up.
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -48,7 +48,7 @@ pub(crate) async fn handle(call: &Call) -> Answered {
     Ok(compress::large(&call.http, shape.page(call, page)))
 }
 
-/// How the client wants a list.
+/// The form in which the client wants a list.
 pub(super) struct Shape {
     pub(super) accept: Accept<View>,
     pub(super) include: IncludeObject,

@@ -1,4 +1,4 @@
-//! What is done with objects, one file a verb.
+//! Handlers of objects, one file a verb.
 //!
 //! `routes::resources` finds the resource and calls the verb. Each first agrees on the form of the answer, then
 //! reads options and body, then asks the registry.
@@ -97,7 +97,7 @@ impl Call {
         Ok(Body { bytes, format })
     }
 
-    /// Whether objects of the resource have a protobuf form: those of custom resources have none.
+    /// Reports whether objects of the resource have a protobuf form: those of custom resources have none.
     fn has_protobuf(&self) -> bool {
         let info = self.route.registry.info();
         let version = info.versions.get(self.route.version);

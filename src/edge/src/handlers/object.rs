@@ -19,7 +19,7 @@ use crate::{
     views::{IncludeObject, Tables, partial, stored, to_stored},
 };
 
-/// How the client wants an object, and what that needs to be known.
+/// The form in which the client wants an object, and the facts that it needs.
 pub(super) struct Shape {
     pub(super) accept: Accept<View>,
     pub(super) include: IncludeObject,

@@ -28,7 +28,7 @@ use crate::{
     websocket as tokens,
 };
 
-/// What is named when YAML events are asked for.
+/// The media types that are named when YAML events are asked for.
 const STREAM_MEDIA_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Follows a collection, or one object of it.

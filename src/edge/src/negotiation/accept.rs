@@ -7,7 +7,7 @@ use trireme_machinery::{ApiError, ErrorDetails, Reason};
 /// The representations that kube-apiserver names in its refusals.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
-/// What a path can be answered as, in the eyes of kube-apiserver's router. It looks at a request before any other code
+/// The media types of a path in the eyes of kube-apiserver's router. It looks at a request before any other code
 /// does, takes a media type only by its full name or as `*/*`, and knows no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Produces {
@@ -36,7 +36,7 @@ impl Produces {
         ALL.get(..count).unwrap_or(&ALL)
     }
 
-    /// Whether the router lets a request with this `Accept` header pass.
+    /// Reports whether the router lets a request with this `Accept` header pass.
     ///
     /// # Errors
     /// 406.
@@ -58,7 +58,7 @@ impl Produces {
     }
 }
 
-/// How values are written.
+/// The encoding of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Format {
     #[default]
@@ -76,7 +76,7 @@ impl Format {
     }
 }
 
-/// What of an object is shown.
+/// The part of an object that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum View {
     /// All of it.
@@ -107,7 +107,7 @@ impl MetaVersion {
     }
 }
 
-/// What was agreed on.
+/// The outcome of the negotiation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Accept<T> {
     pub(crate) format: Format,

@@ -10,7 +10,7 @@ const TEXT_FORMATS_ONLY: &str = "the body of the request was in an unknown forma
 const CUSTOM_PATCHES_ONLY: &str = "the body of the request was in an unknown format - accepted media types include: \
     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// What a PATCH body is.
+/// The kind of a PATCH body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatchType {
     /// One of the kinds that the registry applies.
@@ -19,7 +19,7 @@ pub(crate) enum PatchType {
     Apply,
 }
 
-/// How a body is written; without a `Content-Type` it is JSON.
+/// The format of a body; without a `Content-Type` it is JSON.
 ///
 /// # Errors
 /// 415 for all other types.
@@ -46,7 +46,7 @@ pub(crate) fn no_such_custom_patch() -> ApiError {
     ApiError::new(Reason::UnsupportedMediaType, CUSTOM_PATCHES_ONLY)
 }
 
-/// What a patch is.
+/// The kind of a patch.
 ///
 /// # Errors
 /// 415 for all other types.

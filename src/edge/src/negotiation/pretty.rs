@@ -2,7 +2,7 @@
 
 use crate::query::Query;
 
-/// Whether the client wants indented JSON: it says so, or it is one that people look at.
+/// Reports whether the client wants indented JSON: it says so, or it is one that people look at.
 pub(crate) fn wants_pretty(query: &Query, user_agent: Option<&str>) -> bool {
     match query.get("pretty").filter(|text| !text.is_empty()) {
         Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),

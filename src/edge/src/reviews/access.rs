@@ -91,12 +91,15 @@ fn status(decision: Decision, ignored: &str) -> Value {
     if matches!(decision, Decision::Deny(_)) {
         status["denied"] = json!(true);
     }
-    let (Decision::Allow(why) | Decision::Deny(why) | Decision::NoOpinion(why)) = decision;
+    let (why, failed) = match decision {
+        Decision::Allow(why) | Decision::Deny(why) | Decision::NoOpinion(why) => (why, String::new()),
+        Decision::Failed(error) => (String::new(), error),
+    };
     if !why.is_empty() {
         status["reason"] = json!(why);
     }
-    if !ignored.is_empty() {
-        status["evaluationError"] = json!(ignored);
+    if let Some(error) = [failed.as_str(), ignored].into_iter().find(|error| !error.is_empty()) {
+        status["evaluationError"] = json!(error);
     }
     status
 }
@@ -120,6 +123,11 @@ mod tests {
             json!({"allowed": false, "denied": true, "reason": "never"}),
         );
         check(Decision::NoOpinion(String::new()), "", json!({"allowed": false}));
+        check(
+            Decision::Failed("away".into()),
+            "",
+            json!({"allowed": false, "evaluationError": "away"}),
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ use trireme_registry::{
 
 use self::accessreviews::Subject;
 
-/// Who reviews.
+/// The parts that reviews are answered with.
 pub struct Reviewers {
     /// Says what a user may do.
     pub authorizer: Arc<dyn Authorizer>,
@@ -34,22 +34,22 @@ pub struct Reviewers {
     pub rules: Arc<dyn RuleResolver>,
     /// Says whose a token is.
     pub tokens: Arc<dyn TokenAuthenticator>,
-    /// Whom a token is for when nobody says: this server.
+    /// The audiences of a token by default: this server.
     pub audiences: Vec<String>,
     /// The time.
     pub clock: Clock,
 }
 
-/// What is reviewed.
+/// The kind of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Review {
     /// May somebody do something?
     Access(Subject),
-    /// What may I do?
+    /// SelfSubjectRulesReview
     Rules,
-    /// Whose token is this?
+    /// TokenReview
     Token,
-    /// Who am I?
+    /// SelfSubjectReview
     Subject,
 }
 
@@ -80,7 +80,7 @@ struct ReviewResource {
     reviewers: Arc<Reviewers>,
 }
 
-/// What answers each of the reviews.
+/// The handler of each review.
 pub fn reviews(reviewers: Reviewers) -> Vec<(GroupResource, Arc<dyn VirtualResource>)> {
     let reviewers = Arc::new(reviewers);
     REVIEWS

@@ -36,9 +36,9 @@ fn status(rules: &Rules) -> Value {
     let mut status = json!({
         "resourceRules": on_objects.collect::<Value>(),
         "nonResourceRules": on_paths.collect::<Value>(),
-        "incomplete": rules.incomplete.is_some(),
+        "incomplete": rules.is_incomplete,
     });
-    if let Some(why) = &rules.incomplete {
+    if let Some(why) = &rules.error {
         status["evaluationError"] = json!(why);
     }
     status
@@ -73,7 +73,8 @@ mod tests {
                 verbs: text("get"),
                 paths: text("/api/*"),
             }],
-            incomplete: Some("one did not say".to_owned()),
+            is_incomplete: true,
+            error: Some("one did not say".to_owned()),
         };
         assert_eq!(
             status(&rules),

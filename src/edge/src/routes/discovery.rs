@@ -15,7 +15,7 @@ use crate::{
     status,
 };
 
-/// How the groups are shown.
+/// The form of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Form {
     /// One document each for groups, versions and resources.
@@ -91,7 +91,7 @@ fn segment(exchange: &Exchange, index: usize) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether a path goes through kube-apiserver's router, which has its own say about media types.
+/// The routers of kube-apiserver: some paths go through one that has its own say about media types.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Routed {
     Yes,

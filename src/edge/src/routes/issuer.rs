@@ -1,4 +1,4 @@
-//! How tokens of service accounts are checked elsewhere: OpenID Connect discovery, RFC 8414 and RFC 7517.
+//! Documents for checking service-account tokens elsewhere: OpenID Connect discovery, RFC 8414 and RFC 7517.
 
 use actix_web::{HttpResponse, http::header};
 

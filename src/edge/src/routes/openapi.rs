@@ -107,7 +107,7 @@ async fn rendered<T: Send + 'static>(render: impl FnOnce() -> T + Send + 'static
         .map_err(|_| ApiError::internal("the document could not be rendered"))
 }
 
-/// Whether protobuf is asked for, and JSON not before it.
+/// Reports whether protobuf is asked for, and JSON not before it.
 fn wanted(exchange: &Exchange, protobuf: &[&str]) -> Result<bool, ApiError> {
     let Some(accept) = exchange.accept.as_deref().filter(|accept| !accept.trim().is_empty()) else {
         return Ok(false);

@@ -16,12 +16,12 @@ use crate::{
     status,
 };
 
-/// How long a profile takes that does not say so.
+/// The time of a profile that does not say so, in seconds.
 const DEFAULT_SECONDS: u64 = 30;
 /// A profile is kept in memory, and nobody else can take one meanwhile.
 const MOST_SECONDS: u64 = 300;
 
-/// What Go's index has and this one has not, with the reason.
+/// Entries of Go's index that this one has not, with the reason.
 const ABSENT: [(&str, &str); 9] = [
     ("allocs", "the allocator (mimalloc) does not sample allocations"),
     ("block", "there is no runtime that sees what waits for what"),

@@ -37,7 +37,7 @@ pub enum Protocols {
     Http2,
 }
 
-/// How a connection is made and kept.
+/// Settings of one connection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectionSettings {
     /// The protocols that may be spoken.
@@ -61,7 +61,7 @@ pub struct Connection {
     server: Arc<Server>,
 }
 
-/// What requests need to know of the server.
+/// Facts about the server that requests need.
 struct Server {
     name: Arc<str>,
     scheme: uri::Scheme,

@@ -53,7 +53,7 @@ pub enum ClientError {
     Timeout {
         /// The endpoint.
         endpoint: String,
-        /// Whether the request may have reached the server.
+        /// True if the request may have reached the server.
         sent: bool,
     },
     /// The body of the answer is larger than the call allows.

@@ -23,18 +23,18 @@ use super::{
     tls::Tls,
 };
 
-/// How a client treats all endpoints.
+/// Settings of a client for all endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSettings {
-    /// How long connecting may take, TLS included.
+    /// The time that connecting may take, TLS included.
     pub connect_timeout: Duration,
-    /// How long a connection may be open without a call.
+    /// The time that a connection may be open without a call.
     pub idle_timeout: Duration,
     /// HTTP/2: calls that share a connection. Servers allow 100 and more.
     pub streams_per_connection: usize,
     /// When to leave an endpoint alone; `None` never does.
     pub breaker: Option<BreakerSettings>,
-    /// How connections are made and kept.
+    /// The settings of connections.
     pub connection: ConnectionSettings,
 }
 
@@ -58,15 +58,15 @@ impl Default for ClientSettings {
 pub struct Call {
     /// The server.
     pub endpoint: Endpoint,
-    /// Whom to trust and whom to be; what the machine trusts, and nobody, if not given.
+    /// The trust and the identity; the machine's roots, and no identity, if not given.
     pub tls: Option<Arc<Tls>>,
     /// The protocols that may be spoken. Upgrades want HTTP/1.1.
     pub protocols: Protocols,
     /// The request; its URI is a path with a query.
     pub request: Request<Body>,
-    /// How long everything may take, up to the end of the body.
+    /// The time that everything may take, up to the end of the body.
     pub timeout: Option<Duration>,
-    /// How long the head of the answer may take.
+    /// The time that the head of the answer may take.
     pub head_timeout: Option<Duration>,
     /// The largest body of an answer that is read.
     pub max_body_bytes: Option<u64>,

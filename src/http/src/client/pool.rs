@@ -67,7 +67,7 @@ struct Usage {
 /// A connection for one call.
 pub(super) struct Lease {
     pub(super) connection: Connection,
-    /// Whether it has served a call before: it may have ended without anybody having noticed.
+    /// True if it has served a call before: it may have ended without anybody having noticed.
     pub(super) is_reused: bool,
     share: Option<Share>,
 }
@@ -382,7 +382,7 @@ impl Drop for OpenCount {
     }
 }
 
-/// What these locks hold is whole at any time, whatever their holders do.
+/// Takes a lock whose contents are whole at any time, whatever its holders do.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Whom a call trusts and whom it is.
+//! The trust and the identity of a call.
 
 use std::{fmt, sync::Arc};
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What TLS settings are made from.
+/// The source of TLS settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsOptions {
     /// Which servers are believed.

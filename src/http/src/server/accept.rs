@@ -13,9 +13,9 @@ use super::{
     worker::{Accepted, Inbox},
 };
 
-/// How long to wait after running out of file descriptors or memory.
+/// The time to wait after running out of file descriptors or memory.
 const BACK_OFF: Duration = Duration::from_millis(50);
-/// How long connections may wait for a handshake that were there when the port was closed.
+/// The time that connections which were there when the port was closed may wait for a handshake.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(listener: TcpListener, workers: Vec<Inbox>, lifecycle: Lifecycle, pending_handshakes: usize) {

@@ -43,7 +43,7 @@ pub enum BadHead {
     TwoLengths,
 }
 
-/// What of a request's body is thrown away after the answer is known; larger rests end the connection.
+/// Bytes of a request's body that are thrown away after the answer is known; larger rests end the connection.
 const UNREAD_BYTES: usize = 16 * 1024 * 1024;
 const UNREAD_PATIENCE: Duration = Duration::from_secs(5);
 /// A client that sends nothing for so long waits for its answer.
@@ -108,7 +108,7 @@ fn check_head(head: &http::request::Parts) -> Result<(), BadHead> {
     Ok(())
 }
 
-/// Whether a byte may stand in a host and port (RFC 3986).
+/// Reports whether a byte may stand in a host and port (RFC 3986).
 fn is_of_host(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:[]%".contains(&byte)
 }
@@ -174,7 +174,7 @@ pub(super) fn response<G>(response: HttpResponse, in_progress: G) -> http::Respo
     out
 }
 
-/// What HEAD gets: the head alone, with the length of the body that GET would get. Over HTTP/1.1 hyper sees to that; over
+/// Answers HEAD with the head alone and the length of the body that GET would get. Over HTTP/1.1 hyper sees to that; over
 /// HTTP/2 it sends the body all the same, which breaks the protocol.
 pub(super) fn head_of<G: Fetched + Unpin>(
     mut response: http::Response<ResponseBody<G>>,

@@ -63,7 +63,7 @@ impl ClientCertificate {
         self.chain.first().map_or(&[], |own| own.as_ref())
     }
 
-    /// What `read` makes of the client's own certificate, made once a connection: it never changes, whatever the verdict.
+    /// The value that `read` makes of the client's own certificate, made once a connection: it never changes, whatever the verdict.
     pub fn read_once<T: 'static>(&self, read: impl Fn(&[u8]) -> T) -> Rc<T> {
         let made = self.read.get_or_init(|| Rc::new(read(self.der())));
         // Another type than that of the first call is made anew.

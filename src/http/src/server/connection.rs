@@ -26,18 +26,18 @@ use super::{
     worker::Accepted,
 };
 
-/// Who is at the other end of a connection; an extension of every request.
+/// The other end of a connection; an extension of every request.
 #[derive(Debug)]
 pub struct Peer {
     /// The address: of the client or of the last proxy.
     pub address: SocketAddr,
     /// The client certificate, if one was given.
     pub certificate: Option<ClientCertificate>,
-    /// What the connection is told of its end.
+    /// The order to end the connection.
     pub ending: Ending,
 }
 
-/// What all connections of a worker share.
+/// State that all connections of a worker share.
 pub(super) struct Settings {
     pub(super) tls: Arc<dyn TlsProvider>,
     pub(super) limits: ConnectionLimits,

@@ -27,11 +27,11 @@ use tokio::{
 
 use super::drive::Graceful;
 
-/// What is held back at most: four TLS records.
+/// The most bytes that are held back: four TLS records.
 const HELD_BYTES: usize = 64 * 1024;
-/// What is written in a piece of this size or more is not copied; it fills a record by itself.
+/// Pieces of this size or more are not copied; they fill a record by themselves.
 const LARGE: usize = 8 * 1024;
-/// What a quiet connection may keep of the buffer.
+/// Bytes of the buffer that a quiet connection may keep.
 const KEPT_BYTES: usize = 4 * 1024;
 
 /// A stream whose flushes do nothing: [`Turns`] flushes it.
@@ -97,7 +97,7 @@ impl<T: AsyncWrite + Unpin> Corked<T> {
         }
     }
 
-    /// Whether all has been flushed.
+    /// Reports whether all has been flushed.
     fn flush(&self, cx: &mut Context<'_>) -> bool {
         let mut cork = self.0.borrow_mut();
         let flushed = cork.flush(cx);
@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// What the peer has received so far.
+    /// The bytes that the peer has received so far.
     fn received(peer: &mut DuplexStream) -> Vec<u8> {
         let mut bytes = [0; 256 * 1024];
         let mut buffer = ReadBuf::new(&mut bytes);

@@ -1,4 +1,4 @@
-//! What hyper does not look at: slow clients, and heads with two lengths.
+//! Checks that hyper does not make: slow clients, and heads with two lengths.
 //!
 //! * A request's head must arrive within a time counted from its first byte (HTTP/1.1), however long the connection
 //!   may stay idle between requests.
@@ -20,11 +20,11 @@ use tokio::{
 
 use super::{lengths::Lengths, stalls::Fetched};
 
-/// What an HTTP/1.1 connection is doing.
+/// The state of an HTTP/1.1 connection.
 #[derive(Debug)]
 pub(super) struct Phase {
     doing: Cell<Doing>,
-    /// Whether there is anything of the head that is being read.
+    /// True if there is anything of the head that is being read.
     begun: Cell<bool>,
     /// When the last request was answered, or the connection began.
     since: Cell<Instant>,
@@ -71,7 +71,7 @@ impl Phase {
         }
     }
 
-    /// Whether the head that has just been read has both `Content-Length` and `Transfer-Encoding`.
+    /// Reports whether the head that has just been read has both `Content-Length` and `Transfer-Encoding`.
     pub(super) fn has_two_lengths(&self) -> bool {
         self.two_lengths.get()
     }
@@ -94,7 +94,7 @@ impl Drop for Serving {
 /// The answer to half a head: nothing is known of the request but that it has begun.
 const TOO_LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
-/// What is still taken of a client after the connection is closed for writing, and for how long. Closing on a client that
+/// Bytes still taken of a client after the connection is closed for writing, and for how long. Closing on a client that
 /// sends would throw away the answer that is on its way to it, and a client that has just sent a request over a
 /// connection that was idle would see a reset where it should see the end.
 const LINGER_BYTES: usize = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What answers requests: anything that an actix-web `App` can be wrapped in.
+//! The handler of requests: anything that an actix-web `App` can be wrapped in.
 
 use actix_http::Request;
 use actix_service::Service;

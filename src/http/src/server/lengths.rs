@@ -8,7 +8,7 @@
 const LENGTH: &[u8] = b"content-length";
 const ENCODING: &[u8] = b"transfer-encoding";
 
-/// What was seen of one head.
+/// The lengths seen in one head.
 #[derive(Debug, Default)]
 pub(super) struct Lengths {
     /// The beginning of the current line.

@@ -72,7 +72,7 @@ impl Lifecycle {
         self.gone.cancel();
     }
 
-    /// Whether new requests are to be refused.
+    /// Reports whether new requests are to be refused.
     pub fn is_refusing(&self) -> bool {
         self.refusing.is_cancelled()
     }
@@ -83,7 +83,7 @@ impl Lifecycle {
         RunningRequest(Arc::clone(&self.running))
     }
 
-    /// How many requests are being answered, those aside that last as long as they like.
+    /// The number of requests being answered, those aside that last as long as they like.
     pub fn running_requests(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
@@ -102,7 +102,7 @@ impl Lifecycle {
         &self.gone
     }
 
-    /// What a new connection is told.
+    /// The order that a new connection gets.
     pub(super) fn ending(&self) -> Ending {
         let ending = Ending {
             leave: self.leaving.child_token(),
@@ -116,7 +116,7 @@ impl Lifecycle {
     }
 }
 
-/// What one connection is told of its end. Clones are the same connection's.
+/// The order to one connection to end. Clones are the same connection's.
 #[derive(Debug, Clone, Default)]
 pub struct Ending {
     leave: CancellationToken,
@@ -142,7 +142,7 @@ impl Ending {
         self.quiet.cancel();
     }
 
-    /// Whether the client is to be told.
+    /// Reports whether the client is to be told.
     pub(super) fn is_leaving(&self) -> bool {
         self.leave.is_cancelled()
     }

@@ -52,7 +52,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub struct ServerConfig {
     /// The address; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// How many threads serve connections.
+    /// The number of threads that serve connections.
     pub workers: usize,
     /// Certificates and keys; asked anew for every connection and every request, so that they can be rotated.
     pub tls: Arc<dyn TlsProvider>,
@@ -65,16 +65,16 @@ pub struct ServerConfig {
 /// Bounds on what clients may do before and between requests.
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
-    /// How long a TLS handshake may take.
+    /// The time that a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long a client may take to send the head of a request, counted from its first byte; on a new connection
+    /// The time that a client may take to send the head of a request, counted from its first byte; on a new connection
     /// from the end of the handshake.
     pub header_timeout: Duration,
-    /// How long a connection may stay open between requests.
+    /// The time that a connection may stay open between requests.
     pub idle_timeout: Duration,
-    /// How long a client may take no byte of an answer that is ready for it, or give no window for one.
+    /// The time that a client may take no byte of an answer that is ready for it, or give no window for one.
     pub write_stall_timeout: Duration,
-    /// How long a client may take, when the server stops, to send a request over a connection that is open.
+    /// The time that a client may take, when the server stops, to send a request over a connection that is open.
     pub linger: Duration,
     /// Handshakes under way at a time; further connections wait in the listen queue.
     pub pending_handshakes: usize,

@@ -54,7 +54,7 @@ impl OpenConnections {
         }
     }
 
-    /// How many connections there are that have not been told to leave.
+    /// The number of connections that have not been told to leave.
     pub fn staying(&self) -> usize {
         self.inner().staying(Duration::ZERO).count()
     }
@@ -76,7 +76,7 @@ impl OpenConnections {
         self.inner().next
     }
 
-    /// Whether there are connections with lower numbers.
+    /// Reports whether there are connections with lower numbers.
     pub(super) fn has_older_than(&self, number: u64) -> bool {
         self.inner().open.range(..number).next().is_some()
     }

@@ -32,7 +32,7 @@ impl TlsProvider for Tls {
     }
 }
 
-/// How connections are made, and which certificates of clients are trusted.
+/// The TLS settings of new connections, with the trusted certificates of clients.
 #[derive(Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
@@ -41,7 +41,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// How connections are made.
+    /// The settings of new connections.
     pub fn config(&self) -> &Arc<ServerConfig> {
         &self.config
     }

@@ -17,13 +17,13 @@ use super::{ConnectionLimits, guarded_io::GuardedIo};
 pub struct Upgraded {
     /// The bytes, still bounded by how long a client may take none of them.
     pub(crate) io: GuardedIo<TlsStream<TcpStream>>,
-    /// What the client sent after its request and hyper has read already.
+    /// Bytes that the client sent after its request and hyper has read already.
     pub(crate) read_ahead: Bytes,
-    /// How long to wait for the client.
+    /// The time to wait for the client.
     pub(crate) limits: ConnectionLimits,
 }
 
-/// What is to be done with the connection after a 101. Its future comes to the bytes that were sent.
+/// The use of the connection after a 101. Its future comes to the bytes that were sent.
 pub struct Upgrade(Box<dyn FnOnce(Upgraded) -> LocalBoxFuture<'static, u64>>);
 
 impl Upgrade {

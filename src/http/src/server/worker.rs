@@ -45,7 +45,7 @@ impl Drop for Open {
 }
 
 impl Inbox {
-    /// How many connections the worker has.
+    /// The number of connections that the worker has.
     pub(super) fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
@@ -57,7 +57,7 @@ impl Inbox {
     }
 }
 
-/// What all workers share.
+/// State that all workers share.
 pub(super) struct Shared {
     pub(super) lifecycle: Lifecycle,
     pub(super) open: Arc<OpenConnections>,

@@ -1,4 +1,4 @@
-//! How a server takes its leave: what its clients lose by it, which is nothing.
+//! Shutdown of a server as its clients see it: they lose nothing.
 
 use std::{cell::Cell, time::Duration};
 

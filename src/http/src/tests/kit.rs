@@ -377,7 +377,7 @@ impl Client {
         let _ = self.closed.wait_for(|closed| *closed).await;
     }
 
-    /// Whether the connection can still be used.
+    /// Reports whether the connection can still be used.
     pub(super) fn is_open(&self) -> bool {
         !*self.closed.borrow()
     }

@@ -14,7 +14,7 @@ use crate::server::{Upgrade, Upgraded};
 
 /// Both have the frames that are spoken here.
 const VERSIONS: [&str; 2] = ["13", "8"];
-/// What clients are told to speak that offer another version.
+/// The version that clients are answered that offer another one.
 const PREFERRED_VERSION: &str = "13";
 
 /// A request for a WebSocket that can be answered.
@@ -93,7 +93,7 @@ impl Handshake {
     }
 }
 
-/// What Go takes for the URL of a request: absolute, or a path.
+/// Reports whether Go takes this for the URL of a request: absolute, or a path.
 fn is_url(origin: &str) -> bool {
     origin.starts_with('/') || origin.split_once(':').is_some_and(|(scheme, _)| !scheme.is_empty())
 }

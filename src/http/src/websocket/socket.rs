@@ -24,7 +24,7 @@ use crate::server::{Ending, Upgraded};
 /// Clients have nothing to say but control frames; what else they send is read and dropped, up to this at a time.
 const LARGEST_MESSAGE_BYTES: usize = 64 * 1024;
 const READ_BUFFER_BYTES: usize = 4 * 1024;
-/// How long a client may take to answer a close frame; there is nothing left to lose then.
+/// The time that a client may take to answer a close frame; there is nothing left to lose then.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Sends each of the batches' texts as a message, each batch in one go, until there are no more or the client goes. Comes to the bytes of the messages.
@@ -50,7 +50,7 @@ pub async fn serve(upgraded: Upgraded, batches: impl Stream<Item = Vec<Bytes>>, 
     bytes
 }
 
-/// How a WebSocket ends that does not break.
+/// The end of a WebSocket that does not break.
 enum End {
     /// There are no more batches.
     Finished,

@@ -9,33 +9,9 @@ use crate::{
     values::{items, text},
 };
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
 /// Variables that the expressions of one webhook or policy may use.
 #[derive(Default)]
-pub(super) struct Scope {
+pub(super) struct ExpressionScope {
     /// The policy has parameters.
     pub(super) params: bool,
     /// The policy's own variables so far; none if it cannot have any.
@@ -44,7 +20,7 @@ pub(super) struct Scope {
     pub(super) patches: bool,
 }
 
-impl Scope {
+impl ExpressionScope {
     /// For match conditions, which come before variables.
     pub(super) fn of_conditions(&self) -> Environment {
         Environment::admission(AdmissionVariables {
@@ -74,7 +50,7 @@ impl Scope {
             let (name, expression) = (text(variable, "name"), text(variable, "expression"));
             if name.trim().is_empty() {
                 errors.push(Error::required(&at.child("name"), "name is not specified"));
-            } else if !is_identifier(name) {
+            } else if !cel::is_identifier(name) {
                 let error = "must be a valid CEL identifier".to_owned();
                 push_invalid(&at.child("name"), name, vec![error], errors);
             }
@@ -121,9 +97,4 @@ pub(super) fn validate_cel_condition(
 
 fn compilation_failed(path: &Path<'_>, expression: &str, error: &cel::CompileError) -> Error {
     Error::invalid_str(path, expression, &format!("compilation failed: {error}"))
-}
-
-fn is_identifier(name: &str) -> bool {
-    let begins = name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic());
-    begins && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric()) && !RESERVED.contains(&name)
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::values::text_at;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         policies::mutating(),

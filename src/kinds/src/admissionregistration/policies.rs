@@ -12,7 +12,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    expressions::{Scope, validate_cel_condition},
+    expressions::{ExpressionScope, validate_cel_condition},
     matching::{validate_match_conditions, validate_match_resources, validate_mutable_operations},
     mutations::validate_mutations,
     name_warnings,
@@ -95,7 +95,7 @@ impl Strategy for Policies {
         }
         self.validate_match_constraints(spec, &path.child("matchConstraints"), &mut errors);
         let has_variables = self.mutating || !items(spec, "variables").is_empty();
-        let mut scope = Scope {
+        let mut scope = ExpressionScope {
             params: spec.get("paramKind").is_some(),
             composed: has_variables.then(Vec::new),
             patches: self.mutating,
@@ -212,7 +212,7 @@ fn validate_group_version(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn validate_validations(spec: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
+fn validate_validations(spec: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let validations = items(spec, "validations");
     if validations.is_empty() && items(spec, "auditAnnotations").is_empty() {
         errors.push(Error::required(&path.child("validations"), NOTHING_TO_DO));
@@ -224,7 +224,7 @@ fn validate_validations(spec: &Value, path: &Path<'_>, scope: &Scope, errors: &m
     }
 }
 
-fn validate_validation(validation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
+fn validate_validation(validation: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let (at, expression) = (path.child("expression"), text(validation, "expression"));
     if expression.trim().is_empty() {
         errors.push(Error::required(&at, "expression is not specified"));
@@ -260,7 +260,7 @@ fn validate_validation(validation: &Value, path: &Path<'_>, scope: &Scope, error
     }
 }
 
-fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
+fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let annotations = items(spec, "auditAnnotations");
     if annotations.len() > MAX_AUDIT_ANNOTATIONS {
@@ -285,7 +285,7 @@ fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &Scope, er
     }
 }
 
-fn validate_audit_annotation(annotation: &Value, path: &Path<'_>, scope: &Scope, errors: &mut ErrorList) {
+fn validate_audit_annotation(annotation: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let written = text(annotation, "valueExpression");
     let expression = written.trim();
     if expression.is_empty() {

@@ -23,15 +23,15 @@ const ACTIONS: [&str; 3] = ["Audit", "Deny", "Warn"];
 
 /// ValidatingAdmissionPolicyBindings.
 pub(crate) fn validating() -> Kind {
-    kind("validatingadmissionpolicybindings", Bindings { validating: true })
+    kind("validatingadmissionpolicybindings", PolicyBindings { validating: true })
 }
 
 /// MutatingAdmissionPolicyBindings.
 pub(crate) fn mutating() -> Kind {
-    kind("mutatingadmissionpolicybindings", Bindings { validating: false })
+    kind("mutatingadmissionpolicybindings", PolicyBindings { validating: false })
 }
 
-fn kind(plural: &'static str, bindings: Bindings) -> Kind {
+fn kind(plural: &'static str, bindings: PolicyBindings) -> Kind {
     let policy = "PolicyName indicates the policy definition which the policy binding binded to";
     let reference = "ParamRef indicates the param resource which sets the configuration param";
     Kind::new("admissionregistration.k8s.io", plural, bindings).columns(vec![
@@ -82,11 +82,11 @@ fn parameters(object: &Value) -> String {
     )
 }
 
-struct Bindings {
+struct PolicyBindings {
     validating: bool,
 }
 
-impl Strategy for Bindings {
+impl Strategy for PolicyBindings {
     fn validate(&self, _context: &WriteContext, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
         let path = Path::new("spec");

@@ -2,7 +2,7 @@
 
 /// The parts of a URL that a webhook's may or must have.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Url<'a> {
+pub(super) struct WebhookUrl<'a> {
     pub(super) scheme: String,
     pub(super) user: Option<&'a str>,
     pub(super) host: &'a str,
@@ -11,7 +11,7 @@ pub(super) struct Url<'a> {
 }
 
 /// Takes a URL apart, or says with Go's words why not.
-pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
+pub(super) fn parse(text: &str) -> Result<WebhookUrl<'_>, String> {
     let failed = |error: String| format!("parse {text:?}: {error}");
     if text.chars().any(|c| c.is_ascii_control()) {
         return Err(failed("net/url: invalid control character in URL".to_owned()));
@@ -19,11 +19,11 @@ pub(super) fn parse(text: &str) -> Result<Url<'_>, String> {
     let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let (scheme, rest) = split_scheme(rest).map_err(failed)?;
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let mut url = Url {
+    let mut url = WebhookUrl {
         scheme: scheme.to_ascii_lowercase(),
         query,
         fragment,
-        ..Url::default()
+        ..WebhookUrl::default()
     };
     let mut path = rest;
     if !rest.starts_with('/') {

@@ -9,7 +9,7 @@ use trireme_machinery::{
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
-    expressions::Scope,
+    expressions::ExpressionScope,
     matching::{validate_match_conditions, validate_rule_with_operations},
     name_warnings, urls,
 };
@@ -128,7 +128,7 @@ impl Webhooks {
             &path.child("clientConfig"),
             errors,
         );
-        validate_match_conditions(webhook, path, &Scope::default().of_conditions(), errors);
+        validate_match_conditions(webhook, path, &ExpressionScope::default().of_conditions(), errors);
     }
 }
 

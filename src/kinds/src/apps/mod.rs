@@ -8,7 +8,7 @@ pub(crate) mod statefulsets;
 
 use crate::{kind::Kind, pod_template::Capabilities};
 
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds(capabilities: Capabilities) -> Vec<Kind> {
     vec![
         controllerrevisions::kind(),

@@ -4,7 +4,7 @@ pub(crate) mod horizontalpodautoscalers;
 pub(crate) mod scale;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![horizontalpodautoscalers::kind()]
 }

@@ -6,7 +6,7 @@ mod schedule;
 
 use crate::{kind::Kind, pod_template::Capabilities};
 
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds(capabilities: Capabilities) -> Vec<Kind> {
     vec![cronjobs::kind(capabilities), jobs::kind(capabilities)]
 }

@@ -3,7 +3,7 @@
 use trireme_machinery::{go_text::atoi, time::Duration};
 
 /// A field of a schedule: its bounds and the names that some numbers have.
-struct Field {
+struct ScheduleField {
     low: u64,
     high: u64,
     names: &'static [&'static str],
@@ -13,28 +13,28 @@ const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
 const DAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-const FIELDS: [Field; 5] = [
-    Field {
+const FIELDS: [ScheduleField; 5] = [
+    ScheduleField {
         low: 0,
         high: 59,
         names: &[],
     },
-    Field {
+    ScheduleField {
         low: 0,
         high: 23,
         names: &[],
     },
-    Field {
+    ScheduleField {
         low: 1,
         high: 31,
         names: &[],
     },
-    Field {
+    ScheduleField {
         low: 1,
         high: 12,
         names: &MONTHS,
     },
-    Field {
+    ScheduleField {
         low: 0,
         high: 6,
         names: &DAYS,
@@ -118,7 +118,7 @@ fn check_descriptor(descriptor: &str) -> Result<(), String> {
 }
 
 /// `number`, `low-high`, `*`, each perhaps with a `/step`.
-fn check_range(range: &str, field: &Field) -> Result<(), String> {
+fn check_range(range: &str, field: &ScheduleField) -> Result<(), String> {
     let mut halves = range.split('/');
     let (bounds, step, more_steps) = (halves.next().unwrap_or(""), halves.next(), halves.next());
     let mut ends = bounds.split('-');
@@ -146,7 +146,7 @@ fn check_range(range: &str, field: &Field) -> Result<(), String> {
     check_order(range, low, high, stride, field)
 }
 
-fn check_order(range: &str, low: u64, high: u64, stride: u64, field: &Field) -> Result<(), String> {
+fn check_order(range: &str, low: u64, high: u64, stride: u64, field: &ScheduleField) -> Result<(), String> {
     if low < field.low {
         return Err(format!(
             "beginning of range ({low}) below minimum ({}): {range}",
@@ -167,7 +167,7 @@ fn check_order(range: &str, low: u64, high: u64, stride: u64, field: &Field) -> 
     Ok(())
 }
 
-fn number_or_name(text: &str, field: &Field) -> Result<u64, String> {
+fn number_or_name(text: &str, field: &ScheduleField) -> Result<u64, String> {
     let named = field.names.iter().position(|name| text.eq_ignore_ascii_case(name));
     match named.and_then(|at| u64::try_from(at).ok()) {
         Some(at) => Ok(at + field.low),

@@ -5,7 +5,7 @@ pub(crate) mod pem;
 pub(crate) mod x509;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![certificatesigningrequests::kind()]
 }

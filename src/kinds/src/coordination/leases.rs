@@ -15,19 +15,19 @@ const SPEC: &str = "io.k8s.api.coordination.v1.LeaseSpec";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let holder = |object: &Value| Value::from(text_at(object, "/spec/holderIdentity"));
-    Kind::new("coordination.k8s.io", "leases", Leases).columns(vec![
+    Kind::new("coordination.k8s.io", "leases", LeaseStrategy).columns(vec![
         columns::name(),
         column("Holder", "string", documented(SPEC, "holderIdentity"), holder),
         columns::age(),
     ])
 }
 
-struct Leases;
+struct LeaseStrategy;
 
 /// Fields of coordinated leader election, which is off by default in Kubernetes 1.36.
 const GATED: [&str; 2] = ["strategy", "preferredHolder"];
 
-impl Strategy for Leases {
+impl Strategy for LeaseStrategy {
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         drop_gated(object, None);
     }

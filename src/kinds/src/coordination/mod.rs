@@ -3,7 +3,7 @@
 pub(crate) mod leases;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![leases::kind()]
 }

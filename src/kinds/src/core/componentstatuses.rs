@@ -13,7 +13,7 @@ const HEALTHY: &str = "Healthy";
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
-    Kind::new("", "componentstatuses", ComponentStatuses)
+    Kind::new("", "componentstatuses", ComponentStatusStrategy)
         .columns(vec![
             columns::name(),
             column(
@@ -49,6 +49,6 @@ fn health(object: &Value) -> Option<&Value> {
 }
 
 /// Nothing is ever written.
-struct ComponentStatuses;
+struct ComponentStatusStrategy;
 
-impl Strategy for ComponentStatuses {}
+impl Strategy for ComponentStatusStrategy {}

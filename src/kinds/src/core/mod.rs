@@ -21,7 +21,7 @@ pub(crate) mod serviceaccounts;
 pub(crate) mod services;
 
 use crate::{kind::Kind, settings::Settings};
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds(settings: &Settings) -> Vec<Kind> {
     let capabilities = settings.capabilities();
     vec![

@@ -19,16 +19,16 @@ const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {
     let phase = |object: &Value| or_none(text_at(object, "/status/phase"));
-    Kind::new("", "namespaces", Namespaces).columns(vec![
+    Kind::new("", "namespaces", NamespaceStrategy).columns(vec![
         columns::name(),
         column("Status", "string", described("The status of the namespace"), phase),
         columns::age(),
     ])
 }
 
-struct Namespaces;
+struct NamespaceStrategy;
 
-impl Strategy for Namespaces {
+impl Strategy for NamespaceStrategy {
     fn default(&self, object: &mut Value) {
         let name = text_at(object, "/metadata/name").to_owned();
         if !name.is_empty() {

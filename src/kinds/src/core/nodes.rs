@@ -51,7 +51,7 @@ impl Strategy for Nodes {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        (name == "proxy").then_some(SubresourceRole::Connect(&proxy::Proxy))
+        (name == "proxy").then_some(SubresourceRole::Connect(&proxy::NodeProxy))
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

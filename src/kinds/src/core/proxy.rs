@@ -3,7 +3,7 @@
 use trireme_machinery::{ApiError, go_text::quote};
 
 /// A name with the port that is asked for, which may be empty.
-pub(crate) struct Address<'a> {
+pub(crate) struct ProxyAddress<'a> {
     pub(crate) name: &'a str,
     pub(crate) port: &'a str,
 }
@@ -12,13 +12,13 @@ pub(crate) struct Address<'a> {
 ///
 /// # Errors
 /// 400 if it is none.
-pub(crate) fn address<'a>(id: &'a str, what: &str) -> Result<Address<'a>, ApiError> {
+pub(crate) fn address<'a>(id: &'a str, what: &str) -> Result<ProxyAddress<'a>, ApiError> {
     let mut parts = id.split(':');
     let parts = [parts.next(), parts.next(), parts.next(), parts.next()];
     let address = match parts {
-        [Some(name), None, ..] => Some(Address { name, port: "" }),
-        [Some(name), Some(port), None, _] => Some(Address { name, port }),
-        [Some("" | "http" | "https"), Some(name), Some(port), None] => Some(Address { name, port }),
+        [Some(name), None, ..] => Some(ProxyAddress { name, port: "" }),
+        [Some(name), Some(port), None, _] => Some(ProxyAddress { name, port }),
+        [Some("" | "http" | "https"), Some(name), Some(port), None] => Some(ProxyAddress { name, port }),
         _ => None,
     };
     let address = address.filter(|address| !address.name.is_empty());

@@ -10,7 +10,7 @@ use trireme_machinery::field::{Error, ErrorList, Path};
 use crate::values::{items, text};
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![flowschemas::kind(), prioritylevelconfigurations::kind()]
 }

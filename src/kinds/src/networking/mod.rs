@@ -7,7 +7,7 @@ pub(crate) mod networkpolicies;
 pub(crate) mod servicecidrs;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         ingressclasses::kind(),

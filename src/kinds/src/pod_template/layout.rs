@@ -9,19 +9,19 @@ use trireme_machinery::go_text::structs::Printed;
 
 use super::layout_table::LAYOUT;
 
-struct Struct {
+struct LayoutStruct {
     /// Absent fields are left out.
     sparse: bool,
-    fields: Vec<Field>,
+    fields: Vec<LayoutField>,
 }
 
-struct Field {
+struct LayoutField {
     name: &'static str,
     json: String,
-    shape: Shape,
+    shape: LayoutShape,
 }
 
-enum Shape {
+enum LayoutShape {
     Text,
     Number,
     Bool,
@@ -33,14 +33,14 @@ enum Shape {
     Embedded(&'static str),
 }
 
-static STRUCTS: LazyLock<HashMap<&'static str, Struct>> = LazyLock::new(|| {
+static STRUCTS: LazyLock<HashMap<&'static str, LayoutStruct>> = LazyLock::new(|| {
     let structs = LAYOUT.lines().filter_map(|line| {
         let mut words = line.split(' ');
         let name = words.next()?;
         let (name, sparse) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
         Some((
             name,
-            Struct {
+            LayoutStruct {
                 sparse,
                 fields: words.map(field).collect(),
             },
@@ -49,12 +49,12 @@ static STRUCTS: LazyLock<HashMap<&'static str, Struct>> = LazyLock::new(|| {
     structs.collect()
 });
 
-fn field(word: &'static str) -> Field {
+fn field(word: &'static str) -> LayoutField {
     if let Some(name) = word.strip_prefix('^') {
-        return Field {
+        return LayoutField {
             name,
             json: String::new(),
-            shape: Shape::Embedded(name),
+            shape: LayoutShape::Embedded(name),
         };
     }
     let (name, shape) = word.split_once(':').unwrap_or((word, ""));
@@ -63,16 +63,16 @@ fn field(word: &'static str) -> Field {
         None => (name, uncapitalized(name)),
     };
     let shape = match (shape, shape.get(..1)) {
-        ("", _) => Shape::Text,
-        ("i", _) => Shape::Number,
-        ("b", _) => Shape::Bool,
-        ("q", _) => Shape::Quantity,
-        ("p", _) => Shape::Optional,
-        (shape, Some("*")) => Shape::OptionalStruct(shape.trim_start_matches('*')),
-        (shape, Some("[")) => Shape::List(shape.trim_start_matches('[')),
-        (shape, _) => Shape::Struct(shape),
+        ("", _) => LayoutShape::Text,
+        ("i", _) => LayoutShape::Number,
+        ("b", _) => LayoutShape::Bool,
+        ("q", _) => LayoutShape::Quantity,
+        ("p", _) => LayoutShape::Optional,
+        (shape, Some("*")) => LayoutShape::OptionalStruct(shape.trim_start_matches('*')),
+        (shape, Some("[")) => LayoutShape::List(shape.trim_start_matches('[')),
+        (shape, _) => LayoutShape::Struct(shape),
     };
-    Field { name, json, shape }
+    LayoutField { name, json, shape }
 }
 
 /// `DNSPolicy` is `dnsPolicy`, `TTY` is `tty`.
@@ -162,7 +162,7 @@ fn shown(struct_name: &str, value: &Value) -> Printed {
 fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Printed)>) {
     let Some(layout) = STRUCTS.get(struct_name) else { return };
     for field in &layout.fields {
-        if let Shape::Embedded(name) = field.shape {
+        if let LayoutShape::Embedded(name) = field.shape {
             push_fields(name, value, out);
             continue;
         }
@@ -174,18 +174,18 @@ fn push_fields(struct_name: &str, value: &Value, out: &mut Vec<(String, Printed)
     }
 }
 
-fn shown_field(shape: &Shape, given: Option<&Value>) -> Printed {
+fn shown_field(shape: &LayoutShape, given: Option<&Value>) -> Printed {
     let zero = match (shape, given) {
-        (Shape::Struct(name), given) => return shown(name, given.unwrap_or(&Value::Null)),
-        (Shape::OptionalStruct(name), Some(value)) => return shown(name, value),
-        (Shape::List(name), Some(Value::Array(list))) => {
+        (LayoutShape::Struct(name), given) => return shown(name, given.unwrap_or(&Value::Null)),
+        (LayoutShape::OptionalStruct(name), Some(value)) => return shown(name, value),
+        (LayoutShape::List(name), Some(Value::Array(list))) => {
             return Printed::List(list.iter().map(|item| shown(name, item)).collect());
         }
         (_, Some(value)) => return Printed::plain(value),
-        (Shape::Text, None) => "\"\"",
-        (Shape::Number, None) => "0",
-        (Shape::Bool, None) => "false",
-        (Shape::Quantity, None) => "\"0\"",
+        (LayoutShape::Text, None) => "\"\"",
+        (LayoutShape::Number, None) => "0",
+        (LayoutShape::Bool, None) => "false",
+        (LayoutShape::Quantity, None) => "\"0\"",
         (_, None) => "null",
     };
     Printed::Plain(zero.to_owned())

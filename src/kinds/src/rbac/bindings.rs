@@ -39,7 +39,7 @@ pub(crate) fn role_binding() -> Kind {
     Kind::new(
         "rbac.authorization.k8s.io",
         "rolebindings",
-        Bindings { namespaced: true },
+        RoleBindings { namespaced: true },
     )
     .columns(columns)
 }
@@ -57,7 +57,7 @@ pub(crate) fn cluster_role_binding() -> Kind {
     Kind::new(
         "rbac.authorization.k8s.io",
         "clusterrolebindings",
-        Bindings { namespaced: false },
+        RoleBindings { namespaced: false },
     )
     .columns(columns)
 }
@@ -97,11 +97,11 @@ fn subjects(object: &Value, kind: &str) -> String {
     all.map(named).collect::<Vec<_>>().join(", ")
 }
 
-struct Bindings {
+struct RoleBindings {
     namespaced: bool,
 }
 
-impl Strategy for Bindings {
+impl Strategy for RoleBindings {
     fn default(&self, object: &mut Value) {
         let Some(Value::Array(subjects)) = object.get_mut("subjects") else {
             return;
@@ -145,7 +145,7 @@ impl Strategy for Bindings {
     }
 }
 
-impl Bindings {
+impl RoleBindings {
     fn validate_role_ref(&self, role: &Value, errors: &mut ErrorList) {
         let path = Path::new("roleRef");
         if text(role, "apiGroup") != GROUP {

@@ -4,7 +4,7 @@ pub(crate) mod bindings;
 pub(crate) mod roles;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         bindings::cluster_role_binding(),

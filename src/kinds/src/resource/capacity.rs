@@ -33,7 +33,7 @@ pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, pat
     };
     match range {
         None => validate_request_policy_valid_values(default, &most, options, &path.child(list), errors),
-        Some(range) => Range { range, default, most }.validate_request_policy_range(&path.child(list), errors),
+        Some(range) => CapacityRange { range, default, most }.validate_request_policy_range(&path.child(list), errors),
     }
 }
 
@@ -79,13 +79,13 @@ fn validate_request_policy_valid_values(
 }
 
 /// A range with the amount that who asks for none gets, and the capacity itself.
-struct Range<'a> {
+struct CapacityRange<'a> {
     range: &'a Value,
     default: &'a Value,
     most: Quantity,
 }
 
-impl Range<'_> {
+impl CapacityRange<'_> {
     fn validate_request_policy_range(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(least) = self.range.get("min") else {
             errors.push(Error::required(

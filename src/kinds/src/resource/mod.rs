@@ -18,7 +18,7 @@ mod taints;
 mod tests;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         deviceclasses::kind(),

@@ -7,10 +7,10 @@ use std::{collections::HashMap, sync::LazyLock};
 use serde_json::{Value, json};
 
 /// A field and its values.
-type Row = (&'static str, Vec<&'static str>);
+type EnumRow = (&'static str, Vec<&'static str>);
 
-static ENUMS: LazyLock<HashMap<&'static str, Vec<Row>>> = LazyLock::new(|| {
-    let mut enums: HashMap<&str, Vec<Row>> = HashMap::new();
+static ENUMS: LazyLock<HashMap<&'static str, Vec<EnumRow>>> = LazyLock::new(|| {
+    let mut enums: HashMap<&str, Vec<EnumRow>> = HashMap::new();
     for (type_name, field, values) in trireme_schema::enums() {
         enums.entry(type_name).or_default().push((field, values));
     }

@@ -8,7 +8,7 @@ pub(crate) mod volumeattachments;
 pub(crate) mod volumeattributesclasses;
 
 use crate::kind::Kind;
-/// What each kind of the group declares of itself.
+/// The group's kinds as they declare themselves.
 pub(crate) fn kinds() -> Vec<Kind> {
     vec![
         csidrivers::kind(),

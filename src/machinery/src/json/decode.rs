@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Decoded, JsonError, MAX_DEPTH, MAX_DUPLICATES, number, text};
+use super::{DecodedDocument, JsonError, MAX_DEPTH, MAX_DUPLICATES, number, text};
 use crate::Object;
 
 const BEGINNING_OF_VALUE: &str = "looking for beginning of value";
 const BEGINNING_OF_KEY: &str = "looking for beginning of object key string";
 
 /// An object or list that is still open.
-enum Frame {
+enum JsonFrame {
     List(Vec<Value>),
     /// The fields so far, and the key whose value comes next.
     Object(Object, String),
 }
 
 /// The tokens that may come next.
-enum State {
+enum ExpectedToken {
     /// A value, or the end of the list that was just opened.
     FirstItem,
     /// A value.
@@ -27,15 +27,15 @@ enum State {
     Complete(Value),
 }
 
-pub(super) struct Decoder<'a> {
+pub(super) struct JsonDecoder<'a> {
     input: &'a [u8],
     at: usize,
-    open: Vec<Frame>,
+    open: Vec<JsonFrame>,
     duplicates: Vec<String>,
     seen: BTreeSet<String>,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> JsonDecoder<'a> {
     pub(super) fn new(input: &'a [u8]) -> Self {
         Self {
             input,
@@ -46,13 +46,13 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Result<Decoded, JsonError> {
-        let mut state = State::Value;
+    pub(super) fn run(mut self) -> Result<DecodedDocument, JsonError> {
+        let mut state = ExpectedToken::Value;
         loop {
             state = match state {
-                State::Value => self.value(false)?,
-                State::FirstItem => self.value(true)?,
-                State::Complete(value) => match self.place(value)? {
+                ExpectedToken::Value => self.value(false)?,
+                ExpectedToken::FirstItem => self.value(true)?,
+                ExpectedToken::Complete(value) => match self.place(value)? {
                     Placed::Within(next) => next,
                     Placed::Top(value) => return self.finish(value),
                 },
@@ -60,9 +60,9 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn finish(mut self, value: Value) -> Result<Decoded, JsonError> {
+    fn finish(mut self, value: Value) -> Result<DecodedDocument, JsonError> {
         match self.next_token() {
-            None => Ok(Decoded {
+            None => Ok(DecodedDocument {
                 value,
                 duplicates: self.duplicates,
             }),
@@ -85,21 +85,21 @@ impl<'a> Decoder<'a> {
         self.next_token().ok_or(JsonError::UnexpectedEnd)
     }
 
-    fn value(&mut self, may_close: bool) -> Result<State, JsonError> {
+    fn value(&mut self, may_close: bool) -> Result<ExpectedToken, JsonError> {
         let byte = self.expect_token()?;
         match byte {
             b'{' => self.open_object(),
             b'[' => {
                 self.at += 1;
-                self.push(Frame::List(Vec::new()))?;
-                Ok(State::FirstItem)
+                self.push(JsonFrame::List(Vec::new()))?;
+                Ok(ExpectedToken::FirstItem)
             }
             b']' if may_close => {
                 self.at += 1;
                 self.close()
             }
-            b'"' => Ok(State::Complete(Value::String(self.string()?))),
-            b'-' | b'0'..=b'9' => Ok(State::Complete(self.number()?)),
+            b'"' => Ok(ExpectedToken::Complete(Value::String(self.string()?))),
+            b'-' | b'0'..=b'9' => Ok(ExpectedToken::Complete(self.number()?)),
             b't' => self.literal("true", Value::Bool(true)),
             b'f' => self.literal("false", Value::Bool(false)),
             b'n' => self.literal("null", Value::Null),
@@ -107,7 +107,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn push(&mut self, frame: Frame) -> Result<(), JsonError> {
+    fn push(&mut self, frame: JsonFrame) -> Result<(), JsonError> {
         if self.open.len() >= MAX_DEPTH {
             return Err(JsonError::TooDeep);
         }
@@ -115,17 +115,17 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<State, JsonError> {
+    fn close(&mut self) -> Result<ExpectedToken, JsonError> {
         let value = match self.open.pop().expect("only an open frame is closed") {
-            Frame::List(items) => Value::Array(items),
-            Frame::Object(fields, _) => Value::Object(fields),
+            JsonFrame::List(items) => Value::Array(items),
+            JsonFrame::Object(fields, _) => Value::Object(fields),
         };
-        Ok(State::Complete(value))
+        Ok(ExpectedToken::Complete(value))
     }
 
-    fn open_object(&mut self) -> Result<State, JsonError> {
+    fn open_object(&mut self) -> Result<ExpectedToken, JsonError> {
         self.at += 1;
-        self.push(Frame::Object(Object::new(), String::new()))?;
+        self.push(JsonFrame::Object(Object::new(), String::new()))?;
         if self.expect_token()? == b'}' {
             self.at += 1;
             return self.close();
@@ -134,19 +134,19 @@ impl<'a> Decoder<'a> {
     }
 
     /// Reads a key and its colon.
-    fn key(&mut self) -> Result<State, JsonError> {
+    fn key(&mut self) -> Result<ExpectedToken, JsonError> {
         let byte = self.expect_token()?;
         if byte != b'"' {
             return Err(unexpected(byte, BEGINNING_OF_KEY));
         }
         let name = self.string()?;
-        if let Some(Frame::Object(_, key)) = self.open.last_mut() {
+        if let Some(JsonFrame::Object(_, key)) = self.open.last_mut() {
             *key = name;
         }
         match self.expect_token()? {
             b':' => {
                 self.at += 1;
-                Ok(State::Value)
+                Ok(ExpectedToken::Value)
             }
             other => Err(unexpected(other, "after object key")),
         }
@@ -156,7 +156,7 @@ impl<'a> Decoder<'a> {
     fn place(&mut self, value: Value) -> Result<Placed, JsonError> {
         match self.open.last_mut() {
             None => return Ok(Placed::Top(value)),
-            Some(Frame::List(items)) => {
+            Some(JsonFrame::List(items)) => {
                 items.push(value);
                 match self.expect_token()? {
                     b',' => self.at += 1,
@@ -166,9 +166,9 @@ impl<'a> Decoder<'a> {
                     }
                     other => return Err(unexpected(other, "after array element")),
                 }
-                return Ok(Placed::Within(State::Value));
+                return Ok(Placed::Within(ExpectedToken::Value));
             }
-            Some(Frame::Object(fields, key)) => {
+            Some(JsonFrame::Object(fields, key)) => {
                 let name = std::mem::take(key);
                 match fields.entry(name) {
                     serde_json::map::Entry::Vacant(slot) => {
@@ -202,8 +202,8 @@ impl<'a> Decoder<'a> {
         let enclosing = self.open.len().saturating_sub(1);
         for frame in self.open.iter().take(enclosing) {
             match frame {
-                Frame::List(items) => path.push_str(&format!("[{}]", items.len())),
-                Frame::Object(_, key) => append_field(&mut path, key),
+                JsonFrame::List(items) => path.push_str(&format!("[{}]", items.len())),
+                JsonFrame::Object(_, key) => append_field(&mut path, key),
             }
         }
         append_field(&mut path, key);
@@ -212,7 +212,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn literal(&mut self, word: &'static str, value: Value) -> Result<State, JsonError> {
+    fn literal(&mut self, word: &'static str, value: Value) -> Result<ExpectedToken, JsonError> {
         for expected in word.bytes() {
             match self.input.get(self.at) {
                 None => return Err(JsonError::UnexpectedEnd),
@@ -220,7 +220,7 @@ impl<'a> Decoder<'a> {
                 Some(&byte) => return Err(unexpected(byte, literal_place(word, expected))),
             }
         }
-        Ok(State::Complete(value))
+        Ok(ExpectedToken::Complete(value))
     }
 
     fn number(&mut self) -> Result<Value, JsonError> {
@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
 }
 
 enum Placed {
-    Within(State),
+    Within(ExpectedToken),
     Top(Value),
 }
 

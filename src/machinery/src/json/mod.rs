@@ -25,7 +25,7 @@ pub const MAX_DUPLICATES: usize = 100;
 
 /// A decoded document.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decoded {
+pub struct DecodedDocument {
     /// The value; of duplicate keys the last one counts.
     pub value: Value,
     /// The paths of duplicate keys, such as `spec.containers[0].name`; at most [`MAX_DUPLICATES`], each once.
@@ -55,8 +55,8 @@ pub enum JsonError {
 }
 
 /// Decodes one document; nothing but white space may follow it.
-pub fn decode(input: &[u8]) -> Result<Decoded, JsonError> {
-    decode::Decoder::new(input).run()
+pub fn decode(input: &[u8]) -> Result<DecodedDocument, JsonError> {
+    decode::JsonDecoder::new(input).run()
 }
 
 /// The depth to which a value nests: 0 for what is no list or object.

@@ -45,7 +45,7 @@ pub fn strict_errors(input: &[u8], duplicates: Vec<String>, unknown: Vec<String>
         .collect();
     let mut found = Vec::with_capacity(errors.len());
     let below = errors.iter().map(StrictError::path).enumerate().collect();
-    let walk = Walk {
+    let walk = StrictWalk {
         errors: &errors,
         below,
         found: &mut found,
@@ -58,14 +58,14 @@ pub fn strict_errors(input: &[u8], duplicates: Vec<String>, unknown: Vec<String>
 }
 
 /// A value with what of it is sought.
-struct Walk<'a, 'f> {
+struct StrictWalk<'a, 'f> {
     errors: &'f [StrictError],
     /// Errors at or below this value, with their paths from here.
     below: Vec<(usize, &'f str)>,
     found: &'a mut Vec<usize>,
 }
 
-impl<'f> Walk<'_, 'f> {
+impl<'f> StrictWalk<'_, 'f> {
     /// The errors within the field `key`, with their paths from there.
     fn within(&self, key: &str) -> Vec<(usize, &'f str)> {
         let rest = |&(index, path): &(usize, &'f str)| {
@@ -116,7 +116,7 @@ impl<'f> Walk<'_, 'f> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
+impl<'de> DeserializeSeed<'de> for StrictWalk<'_, '_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
@@ -127,7 +127,7 @@ impl<'de> DeserializeSeed<'de> for Walk<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_, '_> {
+impl<'de> Visitor<'de> for StrictWalk<'_, '_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
             } else {
                 self.within(&key)
             };
-            fields.next_value_seed(Walk {
+            fields.next_value_seed(StrictWalk {
                 errors: self.errors,
                 below,
                 found: &mut *self.found,
@@ -154,7 +154,7 @@ impl<'de> Visitor<'de> for Walk<'_, '_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let mut index = 0;
         while items
-            .next_element_seed(Walk {
+            .next_element_seed(StrictWalk {
                 errors: self.errors,
                 below: self.within_item(index),
                 found: &mut *self.found,

@@ -6,18 +6,18 @@ use super::PatchError;
 use crate::{
     Object,
     go_text::kind_name,
-    json::{self, Decoded},
+    json::{self, DecodedDocument},
 };
 
 /// Decodes the body of a merge patch; the duplicates it reports are the client's to know.
-pub fn decode_merge_patch(body: &[u8]) -> Result<Decoded, PatchError> {
+pub fn decode_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
     decode_document(body)
         .map_err(|why| PatchError::bad_request(format!("error decoding patch: {why}")))?
         .ok_or_else(no_patch)
 }
 
 /// Decodes the body of a strategic merge patch, whose errors kube-apiserver tells without an introduction.
-pub fn decode_strategic_merge_patch(body: &[u8]) -> Result<Decoded, PatchError> {
+pub fn decode_strategic_merge_patch(body: &[u8]) -> Result<DecodedDocument, PatchError> {
     decode_document(body)
         .map_err(PatchError::bad_request)?
         .ok_or_else(no_patch)
@@ -28,7 +28,7 @@ fn no_patch() -> PatchError {
 }
 
 /// An object, or nothing where the document is null.
-fn decode_document(body: &[u8]) -> Result<Option<Decoded>, String> {
+fn decode_document(body: &[u8]) -> Result<Option<DecodedDocument>, String> {
     let decoded = json::decode(body).map_err(|error| error.to_string())?;
     match &decoded.value {
         Value::Object(_) => Ok(Some(decoded)),

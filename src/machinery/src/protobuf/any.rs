@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{
     ProtobufError,
-    message::{Messages, OwnedField},
-    wire::Reader,
+    message::{MessageReader, OwnedField},
+    wire::WireReader,
 };
 use crate::{
     Object, json,
@@ -14,7 +14,7 @@ use crate::{
 
 /// The value of a field whose shape is `Any`.
 pub(super) fn value(
-    messages: &Messages<'_>,
+    messages: &MessageReader<'_>,
     place: OwnedField<'_>,
     bytes: &[u8],
     depth: usize,
@@ -33,7 +33,7 @@ pub(super) fn value(
 /// `{raw=1}`: the text of the JSON.
 fn raw(bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     let mut text: &[u8] = &[];
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         if entry.tag == 1 {
             text = entry.bytes("raw")?;
@@ -59,9 +59,14 @@ fn height(value: &Value) -> usize {
 }
 
 /// `{allows=1, schema=2}`
-fn schema_or_flag(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn schema_or_flag(
+    messages: &MessageReader<'_>,
+    ty: TypeId,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<Value, ProtobufError> {
     let mut value = Value::Bool(false);
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 if !value.is_object() => value = (entry.varint("allows")? != 0).into(),
@@ -73,9 +78,14 @@ fn schema_or_flag(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usiz
 }
 
 /// `{schema=1, jSONSchemas=2}`
-fn schema_or_schemas(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn schema_or_schemas(
+    messages: &MessageReader<'_>,
+    ty: TypeId,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<Value, ProtobufError> {
     let (mut one, mut several) = (Value::Null, Vec::new());
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => one = schema(messages, ty, entry.bytes("schema")?, depth)?,
@@ -87,9 +97,14 @@ fn schema_or_schemas(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: u
 }
 
 /// `{schema=1, property=2}`
-fn schema_or_names(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn schema_or_names(
+    messages: &MessageReader<'_>,
+    ty: TypeId,
+    bytes: &[u8],
+    depth: usize,
+) -> Result<Value, ProtobufError> {
     let (mut one, mut names) = (Value::Null, Vec::new());
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => one = schema(messages, ty, entry.bytes("schema")?, depth)?,
@@ -101,7 +116,7 @@ fn schema_or_names(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usi
 }
 
 /// A schema in its final form: the engine does not look into fields that hold anything, where Go would leave zeroes out.
-fn schema(messages: &Messages<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
+fn schema(messages: &MessageReader<'_>, ty: TypeId, bytes: &[u8], depth: usize) -> Result<Value, ProtobufError> {
     let mut object = Object::new();
     messages.message(ty, bytes, &mut object, depth + 1)?;
     Ok(schema::decode(messages.table, ty, Value::Object(object))

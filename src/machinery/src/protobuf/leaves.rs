@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     ProtobufError,
-    wire::{Entry, Reader, int32},
+    wire::{WireEntry, WireReader, int32},
 };
 use crate::{
     json,
@@ -17,7 +17,7 @@ const NANOS_A_SECOND: i64 = 1_000_000_000;
 const NANOS_A_MICRO: i64 = 1_000;
 
 /// A text field by its format; null for the zero time.
-pub(super) fn string(format: StringFormat, entry: &Entry<'_>, field: &str) -> Result<Value, ProtobufError> {
+pub(super) fn string(format: StringFormat, entry: &WireEntry<'_>, field: &str) -> Result<Value, ProtobufError> {
     Ok(match format {
         StringFormat::Plain => entry.text(field)?.into(),
         StringFormat::Bytes => STANDARD.encode(entry.bytes(field)?).into(),
@@ -40,7 +40,7 @@ fn timestamp(bytes: &[u8], field: &str) -> Result<(Option<i64>, i64), ProtobufEr
         return Ok((None, 0));
     }
     let (mut seconds, mut nanos) = (0, 0);
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => seconds = entry.varint(field)?.cast_signed(),
@@ -65,7 +65,7 @@ fn time(seconds: Option<i64>, nanos: i64, field: &str) -> Result<Option<Time>, P
 /// `{duration=1}` in nanoseconds.
 fn duration(bytes: &[u8], field: &str) -> Result<String, ProtobufError> {
     let mut nanos = 0;
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         if entry.tag == 1 {
             nanos = entry.varint(field)?.cast_signed();
@@ -77,7 +77,7 @@ fn duration(bytes: &[u8], field: &str) -> Result<String, ProtobufError> {
 /// `{string=1}`; without it the quantity is zero.
 pub(super) fn quantity(bytes: &[u8], field: &str) -> Result<Value, ProtobufError> {
     let mut text = Value::from("0");
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         if entry.tag == 1 {
             text = entry.text(field)?.into();
@@ -89,7 +89,7 @@ pub(super) fn quantity(bytes: &[u8], field: &str) -> Result<Value, ProtobufError
 /// `{type=1, intVal=2, strVal=3}`.
 pub(super) fn int_or_string(bytes: &[u8], field: &str) -> Result<Value, ProtobufError> {
     let (mut kind, mut number, mut text) = (0, 0, String::new());
-    let mut reader = Reader::new(bytes);
+    let mut reader = WireReader::new(bytes);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => kind = entry.varint(field)?,

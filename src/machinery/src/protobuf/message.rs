@@ -4,7 +4,7 @@ use serde_json::{Value, map};
 
 use super::{
     MAX_DEPTH, ProtobufError, any, leaves,
-    wire::{Entry, Reader, int32},
+    wire::{WireEntry, WireReader, int32},
 };
 use crate::{
     Object,
@@ -15,7 +15,7 @@ const LARGEST_PATH_TAG: u32 = 0xff;
 const BITS_A_PATH_TAG: u32 = 8;
 
 /// Reads messages of the types of a table.
-pub(super) struct Messages<'t> {
+pub(super) struct MessageReader<'t> {
     pub(super) table: &'t TypeTable,
 }
 
@@ -33,7 +33,7 @@ enum Meaning<'t> {
     Embedded(u32),
 }
 
-impl Messages<'_> {
+impl MessageReader<'_> {
     /// Adds a message to what an earlier part of it has given. `depth` is how many JSON values enclose it.
     pub(super) fn message(
         &self,
@@ -56,7 +56,7 @@ impl Messages<'_> {
         object: &mut Object,
         depth: usize,
     ) -> Result<(), ProtobufError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some(entry) = reader.next()? {
             match meaning(owner, path, entry.tag) {
                 Some(Meaning::Field(field)) => self.field(OwnedField { owner, field }, &entry, object, depth)?,
@@ -72,7 +72,7 @@ impl Messages<'_> {
     fn field(
         &self,
         place: OwnedField<'_>,
-        entry: &Entry<'_>,
+        entry: &WireEntry<'_>,
         object: &mut Object,
         depth: usize,
     ) -> Result<(), ProtobufError> {
@@ -110,7 +110,7 @@ impl Messages<'_> {
         &self,
         place: OwnedField<'_>,
         item: &Shape,
-        entry: &Entry<'_>,
+        entry: &WireEntry<'_>,
         items: &mut Vec<Value>,
         depth: usize,
     ) -> Result<(), ProtobufError> {
@@ -139,7 +139,7 @@ impl Messages<'_> {
         depth: usize,
     ) -> Result<(String, Value), ProtobufError> {
         let (mut key, mut value) = (String::new(), Value::Null);
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         while let Some(entry) = reader.next()? {
             match entry.tag {
                 1 => key = entry.text(&place.field.name)?,
@@ -156,7 +156,7 @@ impl Messages<'_> {
         &self,
         place: OwnedField<'_>,
         shape: &Shape,
-        entry: &Entry<'_>,
+        entry: &WireEntry<'_>,
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         match shape {
@@ -177,16 +177,11 @@ impl Messages<'_> {
         &self,
         place: OwnedField<'_>,
         item: &Shape,
-        entry: &Entry<'_>,
+        entry: &WireEntry<'_>,
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         let mut items = Vec::new();
-        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
-        while let Some(entry) = reader.next()? {
-            if entry.tag == 1 {
-                self.items(place, item, &entry, &mut items, depth)?;
-            }
-        }
+        each_wrapped(place, entry, |entry| self.items(place, item, entry, &mut items, depth))?;
         Ok(Value::Array(items))
     }
 
@@ -195,22 +190,20 @@ impl Messages<'_> {
         &self,
         place: OwnedField<'_>,
         value: &Shape,
-        entry: &Entry<'_>,
+        entry: &WireEntry<'_>,
         depth: usize,
     ) -> Result<Value, ProtobufError> {
         let mut entries = Object::new();
-        let mut reader = Reader::new(entry.bytes(&place.field.name)?);
-        while let Some(entry) = reader.next()? {
-            if entry.tag == 1 {
-                let (key, value) = self.map_entry(place, value, entry.bytes(&place.field.name)?, depth)?;
-                entries.insert(key, value);
-            }
-        }
+        each_wrapped(place, entry, |entry| {
+            let (key, value) = self.map_entry(place, value, entry.bytes(&place.field.name)?, depth)?;
+            entries.insert(key, value);
+            Ok(())
+        })?;
         Ok(Value::Object(entries))
     }
 }
 
-fn leaf_value(shape: &Shape, entry: &Entry<'_>, name: &str) -> Result<Value, ProtobufError> {
+fn leaf_value(shape: &Shape, entry: &WireEntry<'_>, name: &str) -> Result<Value, ProtobufError> {
     Ok(match shape {
         Shape::String(format) => leaves::string(*format, entry, name)?,
         Shape::Number => leaves::double(entry.double(name)?, name)?,
@@ -262,4 +255,19 @@ fn integer(shape: &Shape, number: u64) -> Value {
         Shape::Int32 => int32(number).into(),
         _ => number.cast_signed().into(),
     }
+}
+
+/// Hands on each item of a message that wraps a list or a map as `{items=1}`.
+fn each_wrapped(
+    place: OwnedField<'_>,
+    wrapper: &WireEntry<'_>,
+    mut take: impl FnMut(&WireEntry<'_>) -> Result<(), ProtobufError>,
+) -> Result<(), ProtobufError> {
+    let mut reader = WireReader::new(wrapper.bytes(&place.field.name)?);
+    while let Some(entry) = reader.next()? {
+        if entry.tag == 1 {
+            take(&entry)?;
+        }
+    }
+    Ok(())
 }

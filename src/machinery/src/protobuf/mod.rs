@@ -81,7 +81,7 @@ pub enum ProtobufError {
 
 /// A body without its wrapping (`runtime.Unknown`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Envelope<'a> {
+pub struct ProtobufEnvelope<'a> {
     /// The object's API version, empty if the client left it out.
     pub api_version: String,
     /// The object's kind, empty if the client left it out.
@@ -94,7 +94,7 @@ pub struct Envelope<'a> {
 ///
 /// # Errors
 /// If it is no envelope.
-pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
+pub fn envelope(bytes: &[u8]) -> Result<ProtobufEnvelope<'_>, ProtobufError> {
     if bytes.is_empty() {
         return Err(ProtobufError::Empty);
     }
@@ -102,16 +102,16 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     if body.is_empty() {
         return Err(ProtobufError::NoBody);
     }
-    let mut envelope = Envelope {
+    let mut envelope = ProtobufEnvelope {
         api_version: String::new(),
         kind: String::new(),
         raw: &[],
     };
-    let mut reader = wire::Reader::new(body);
+    let mut reader = wire::WireReader::new(body);
     while let Some(entry) = reader.next()? {
         match entry.tag {
             1 => {
-                let mut type_meta = wire::Reader::new(entry.bytes("typeMeta")?);
+                let mut type_meta = wire::WireReader::new(entry.bytes("typeMeta")?);
                 while let Some(entry) = type_meta.next()? {
                     match entry.tag {
                         1 => envelope.api_version = entry.text("apiVersion")?,
@@ -134,7 +134,7 @@ pub fn envelope(bytes: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
 /// If the bytes are no message, or hold what JSON cannot.
 pub fn decode(table: &TypeTable, ty: TypeId, bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut object = Object::new();
-    message::Messages { table }.message(ty, bytes, &mut object, 0)?;
+    message::MessageReader { table }.message(ty, bytes, &mut object, 0)?;
     Ok(Value::Object(object))
 }
 

@@ -7,13 +7,13 @@ const MAX_VARINT_BYTES: u32 = 10;
 const LARGEST_TAG: u64 = (1 << 29) - 1;
 
 /// Reads the entries of one message. Groups, which no type of Kubernetes has, are skipped.
-pub(super) struct Reader<'a> {
+pub(super) struct WireReader<'a> {
     rest: &'a [u8],
 }
 
 /// One entry.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct WireEntry<'a> {
     pub(super) tag: u32,
     value: Raw<'a>,
 }
@@ -26,13 +26,13 @@ enum Raw<'a> {
     Fixed32,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     pub(super) fn new(rest: &'a [u8]) -> Self {
         Self { rest }
     }
 
     /// The next entry; `None` at the end.
-    pub(super) fn next(&mut self) -> Result<Option<Entry<'a>>, ProtobufError> {
+    pub(super) fn next(&mut self) -> Result<Option<WireEntry<'a>>, ProtobufError> {
         let mut open_groups = 0_usize;
         while !self.rest.is_empty() {
             let key = self.varint()?;
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
                 other => return Err(ProtobufError::IllegalWireType(other)),
             };
             if open_groups == 0 {
-                return Ok(Some(Entry { tag, value }));
+                return Ok(Some(WireEntry { tag, value }));
             }
         }
         if open_groups == 0 {
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl<'a> Entry<'a> {
+impl<'a> WireEntry<'a> {
     /// The value as bytes; `field` is for the error.
     pub(super) fn bytes(&self, field: &str) -> Result<&'a [u8], ProtobufError> {
         match self.value {
@@ -147,9 +147,9 @@ impl<'a> Entry<'a> {
     }
 
     /// The entries of a packed list, if that is what it may be.
-    pub(super) fn packed(&self) -> Option<Reader<'a>> {
+    pub(super) fn packed(&self) -> Option<WireReader<'a>> {
         match self.value {
-            Raw::Bytes(bytes) => Some(Reader::new(bytes)),
+            Raw::Bytes(bytes) => Some(WireReader::new(bytes)),
             _ => None,
         }
     }

@@ -6,11 +6,11 @@ use super::types::{Field, TypeId};
 #[derive(Clone, Copy)]
 pub(super) struct DecodePath<'a> {
     parent: Option<&'a DecodePath<'a>>,
-    step: Step<'a>,
+    step: DecodeStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum DecodeStep<'a> {
     Root,
     Field(TypeId, &'a Field),
     Key(&'a str),
@@ -21,11 +21,11 @@ impl<'a> DecodePath<'a> {
     pub(super) const fn root() -> DecodePath<'static> {
         DecodePath {
             parent: None,
-            step: Step::Root,
+            step: DecodeStep::Root,
         }
     }
 
-    const fn step<'b>(&'b self, step: Step<'b>) -> DecodePath<'b>
+    const fn step<'b>(&'b self, step: DecodeStep<'b>) -> DecodePath<'b>
     where
         'a: 'b,
     {
@@ -39,21 +39,21 @@ impl<'a> DecodePath<'a> {
     where
         'a: 'b,
     {
-        self.step(Step::Field(owner, field))
+        self.step(DecodeStep::Field(owner, field))
     }
 
     pub(super) const fn key<'b>(&'b self, key: &'b str) -> DecodePath<'b>
     where
         'a: 'b,
     {
-        self.step(Step::Key(key))
+        self.step(DecodeStep::Key(key))
     }
 
     pub(super) const fn index<'b>(&'b self, index: usize) -> DecodePath<'b>
     where
         'a: 'b,
     {
-        self.step(Step::Index(index))
+        self.step(DecodeStep::Index(index))
     }
 
     /// The field at or above this place, the struct that holds it, and how many list items and map entries lie between.
@@ -62,9 +62,9 @@ impl<'a> DecodePath<'a> {
         let mut depth = 0;
         loop {
             match place.step {
-                Step::Root => return None,
-                Step::Field(owner, field) => return Some((owner, field, depth)),
-                Step::Key(_) | Step::Index(_) => depth += 1,
+                DecodeStep::Root => return None,
+                DecodeStep::Field(owner, field) => return Some((owner, field, depth)),
+                DecodeStep::Key(_) | DecodeStep::Index(_) => depth += 1,
             }
             place = place.parent?;
         }
@@ -73,7 +73,7 @@ impl<'a> DecodePath<'a> {
     /// The fields' names joined by dots, without list items and map keys: `spec.containers.ports`.
     pub(super) fn field_path(&self) -> String {
         let mut out = self.parent.map(DecodePath::field_path).unwrap_or_default();
-        if let Step::Field(_, field) = self.step {
+        if let DecodeStep::Field(_, field) = self.step {
             join(&mut out, &field.name);
         }
         out
@@ -89,10 +89,10 @@ impl<'a> DecodePath<'a> {
     fn full_path(&self) -> String {
         let mut out = self.parent.map(DecodePath::full_path).unwrap_or_default();
         match self.step {
-            Step::Root => {}
-            Step::Field(_, field) => join(&mut out, &field.name),
-            Step::Key(key) => join(&mut out, key),
-            Step::Index(index) => out.push_str(&format!("[{index}]")),
+            DecodeStep::Root => {}
+            DecodeStep::Field(_, field) => join(&mut out, &field.name),
+            DecodeStep::Key(key) => join(&mut out, key),
+            DecodeStep::Index(index) => out.push_str(&format!("[{index}]")),
         }
         out
     }

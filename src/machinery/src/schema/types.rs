@@ -9,14 +9,14 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 pub struct TypeTable {
     types: Vec<TypeDef>,
-    plans: Vec<Plan>,
+    plans: Vec<TypePlan>,
     by_name: HashMap<String, TypeId>,
     go_types: HashMap<(TypeId, String), String>,
 }
 
 /// Properties of a type that each write needs, worked out once when the type is defined.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct TypePlan {
     /// Positions of the fields, sorted by JSON name.
     sorted: Vec<usize>,
     /// Positions of the fields that are written even if absent.
@@ -163,7 +163,7 @@ impl TypeTable {
             name: name.to_owned(),
             ..TypeDef::default()
         });
-        self.plans.push(Plan::default());
+        self.plans.push(TypePlan::default());
         self.by_name.insert(name.to_owned(), id);
         id
     }
@@ -171,7 +171,7 @@ impl TypeTable {
     /// Fills in a type.
     pub fn define(&mut self, definition: TypeDef) -> TypeId {
         let id = self.declare(&definition.name);
-        let plan = Plan::of(&definition);
+        let plan = TypePlan::of(&definition);
         if let (Some(slot), Some(plan_slot)) = (self.types.get_mut(id.0 as usize), self.plans.get_mut(id.0 as usize)) {
             *slot = definition;
             *plan_slot = plan;
@@ -190,7 +190,7 @@ impl TypeTable {
         self.go_types.get(&(id, field.to_owned())).map(String::as_str)
     }
 
-    pub(super) fn plan(&self, id: TypeId) -> &Plan {
+    pub(super) fn plan(&self, id: TypeId) -> &TypePlan {
         self.plans
             .get(id.0 as usize)
             .expect("type ids are only made by their own table")
@@ -222,7 +222,7 @@ impl TypeTable {
     }
 }
 
-impl Plan {
+impl TypePlan {
     fn of(definition: &TypeDef) -> Self {
         let fields = || definition.fields.iter().enumerate();
         let mut sorted: Vec<(&str, usize)> = fields().map(|(at, field)| (field.name.as_str(), at)).collect();

@@ -35,13 +35,13 @@ pub fn validate_label_selector(selector: &Object, tolerate_values: bool, path: &
     errors
 }
 
-struct Expression<'a> {
+struct MatchExpression<'a> {
     key: &'a str,
     operator: &'a str,
     values: Vec<&'a str>,
 }
 
-impl<'a> Expression<'a> {
+impl<'a> MatchExpression<'a> {
     fn of(item: &'a Value) -> Self {
         let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default();
         let values = item.get("values").and_then(Value::as_array);
@@ -57,16 +57,16 @@ impl<'a> Expression<'a> {
     }
 }
 
-fn expressions(selector: &Object) -> impl Iterator<Item = Expression<'_>> {
+fn expressions(selector: &Object) -> impl Iterator<Item = MatchExpression<'_>> {
     let items = selector.get("matchExpressions").and_then(Value::as_array);
-    items.into_iter().flatten().map(Expression::of)
+    items.into_iter().flatten().map(MatchExpression::of)
 }
 
 /// Checks requirements on labels that stand in a list of their own. An operator that is not known passes: whoever sent it
 /// may be newer.
 pub fn validate_label_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
+    for (index, expression) in requirements.iter().map(MatchExpression::of).enumerate() {
         let at = path.index(index);
         validate_count(&expression, &at, &mut errors);
         validate_terms(&expression, false, &at, &mut errors);
@@ -77,7 +77,7 @@ pub fn validate_label_requirements(requirements: &[Value], path: &Path<'_>) -> E
 /// Checks requirements on fields; any text may be a key.
 pub fn validate_field_requirements(requirements: &[Value], path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
-    for (index, expression) in requirements.iter().map(Expression::of).enumerate() {
+    for (index, expression) in requirements.iter().map(MatchExpression::of).enumerate() {
         let at = path.index(index);
         if expression.key.is_empty() {
             errors.push(Error::required(&at.child("key"), "must be specified"));
@@ -87,7 +87,12 @@ pub fn validate_field_requirements(requirements: &[Value], path: &Path<'_>) -> E
     errors
 }
 
-fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_expression(
+    expression: &MatchExpression<'_>,
+    tolerate_values: bool,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
     validate_count(expression, path, errors);
     if !matches!(expression.operator, "In" | "NotIn" | "Exists" | "DoesNotExist") {
         let why = "not a valid selector operator";
@@ -97,7 +102,7 @@ fn validate_expression(expression: &Expression<'_>, tolerate_values: bool, path:
 }
 
 /// Returns true if there are values if and only if the operator takes some.
-fn validate_count(expression: &Expression<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_count(expression: &MatchExpression<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     match expression.operator {
         "In" | "NotIn" if expression.values.is_empty() => {
@@ -112,7 +117,7 @@ fn validate_count(expression: &Expression<'_>, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn validate_terms(expression: &Expression<'_>, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_terms(expression: &MatchExpression<'_>, tolerate_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     for text in names::qualified_name(expression.key) {
         errors.push(Error::invalid_str(&path.child("key"), expression.key, &text));
     }

@@ -5,7 +5,7 @@ use super::{Operator, Requirement, SelectorError, labels::key_error};
 use crate::field::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Token {
+enum SelectorToken {
     Bad,
     Closed,
     Comma,
@@ -22,17 +22,17 @@ enum Token {
     Open,
 }
 
-fn symbol(text: &str) -> Option<Token> {
+fn symbol(text: &str) -> Option<SelectorToken> {
     Some(match text {
-        ")" => Token::Closed,
-        "," => Token::Comma,
-        "!" => Token::DoesNotExist,
-        "==" => Token::DoubleEquals,
-        "=" => Token::Equals,
-        ">" => Token::GreaterThan,
-        "<" => Token::LessThan,
-        "!=" => Token::NotEquals,
-        "(" => Token::Open,
+        ")" => SelectorToken::Closed,
+        "," => SelectorToken::Comma,
+        "!" => SelectorToken::DoesNotExist,
+        "==" => SelectorToken::DoubleEquals,
+        "=" => SelectorToken::Equals,
+        ">" => SelectorToken::GreaterThan,
+        "<" => SelectorToken::LessThan,
+        "!=" => SelectorToken::NotEquals,
+        "(" => SelectorToken::Open,
         _ => return None,
     })
 }
@@ -46,10 +46,10 @@ fn is_space(c: char) -> bool {
 }
 
 /// Splits off the first token of the text.
-fn next_token(text: &str) -> (Token, &str, &str) {
+fn next_token(text: &str) -> (SelectorToken, &str, &str) {
     let text = text.trim_start_matches(is_space);
     let Some(first) = text.chars().next() else {
-        return (Token::End, "", "");
+        return (SelectorToken::End, "", "");
     };
     if is_special(first) {
         let run = text.find(|c| !is_special(c)).unwrap_or(text.len());
@@ -61,37 +61,37 @@ fn next_token(text: &str) -> (Token, &str, &str) {
             }
         }
         let (word, rest) = text.split_at(1);
-        return (Token::Bad, word, rest);
+        return (SelectorToken::Bad, word, rest);
     }
     let end = text.find(|c| is_special(c) || is_space(c)).unwrap_or(text.len());
     let (word, rest) = text.split_at(end);
     let token = match word {
-        "in" => Token::In,
-        "notin" => Token::NotIn,
-        _ => Token::Identifier,
+        "in" => SelectorToken::In,
+        "notin" => SelectorToken::NotIn,
+        _ => SelectorToken::Identifier,
     };
     (token, word, rest)
 }
 
 /// Parses a selector into its requirements, in the order written.
 pub(super) fn requirements(text: &str) -> Result<Vec<Requirement>, SelectorError> {
-    let mut parser = Parser { rest: text };
+    let mut parser = SelectorParser { rest: text };
     let mut found = Vec::new();
     loop {
         match parser.peek() {
-            (Token::Identifier | Token::DoesNotExist, _) => {
+            (SelectorToken::Identifier | SelectorToken::DoesNotExist, _) => {
                 let requirement = parser
                     .requirement()
                     .map_err(|e| SelectorError(format!("unable to parse requirement: {}", e.0)))?;
                 found.push(requirement);
             }
-            (Token::End, _) => return Ok(found),
+            (SelectorToken::End, _) => return Ok(found),
             (_, word) => return Err(unexpected(word, "!, identifier, or 'end of string'")),
         }
         match parser.next() {
-            (Token::End, _) => return Ok(found),
-            (Token::Comma, _) => match parser.peek() {
-                (Token::Identifier | Token::DoesNotExist, _) => {}
+            (SelectorToken::End, _) => return Ok(found),
+            (SelectorToken::Comma, _) => match parser.peek() {
+                (SelectorToken::Identifier | SelectorToken::DoesNotExist, _) => {}
                 (_, word) => return Err(unexpected(word, "identifier after ','")),
             },
             (_, word) => return Err(unexpected(word, "',' or 'end of string'")),
@@ -103,23 +103,23 @@ fn unexpected(word: &str, expected: &str) -> SelectorError {
     SelectorError(format!("found '{word}', expected: {expected}"))
 }
 
-struct Parser<'a> {
+struct SelectorParser<'a> {
     rest: &'a str,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> SelectorParser<'a> {
     /// The next token where a key or value may stand: there `in` and `notin` are ordinary words.
-    fn peek(&self) -> (Token, &'a str) {
+    fn peek(&self) -> (SelectorToken, &'a str) {
         let (token, word, _) = next_token(self.rest);
         (as_word(token), word)
     }
 
-    fn next(&mut self) -> (Token, &'a str) {
+    fn next(&mut self) -> (SelectorToken, &'a str) {
         let (token, word) = self.next_operator();
         (as_word(token), word)
     }
 
-    fn next_operator(&mut self) -> (Token, &'a str) {
+    fn next_operator(&mut self) -> (SelectorToken, &'a str) {
         let (token, word, rest) = next_token(self.rest);
         self.rest = rest;
         (token, word)
@@ -127,11 +127,11 @@ impl<'a> Parser<'a> {
 
     fn requirement(&mut self) -> Result<Requirement, SelectorError> {
         let (mut token, mut key) = self.next();
-        let negated = token == Token::DoesNotExist;
+        let negated = token == SelectorToken::DoesNotExist;
         if negated {
             (token, key) = self.next();
         }
-        if token != Token::Identifier {
+        if token != SelectorToken::Identifier {
             return Err(unexpected(key, "identifier"));
         }
         if let Some(error) = key_error(key, &Path::root()) {
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         if negated {
             return Requirement::new(key, Operator::DoesNotExist, Vec::new());
         }
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+        if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Requirement::new(key, Operator::Exists, Vec::new());
         }
         let operator = self.operator()?;
@@ -154,35 +154,35 @@ impl<'a> Parser<'a> {
 
     fn operator(&mut self) -> Result<Operator, SelectorError> {
         match self.next_operator() {
-            (Token::In, _) => Ok(Operator::In),
-            (Token::NotIn, _) => Ok(Operator::NotIn),
-            (Token::Equals, _) => Ok(Operator::Equals),
-            (Token::DoubleEquals, _) => Ok(Operator::DoubleEquals),
-            (Token::NotEquals, _) => Ok(Operator::NotEquals),
-            (Token::GreaterThan, _) => Ok(Operator::GreaterThan),
-            (Token::LessThan, _) => Ok(Operator::LessThan),
+            (SelectorToken::In, _) => Ok(Operator::In),
+            (SelectorToken::NotIn, _) => Ok(Operator::NotIn),
+            (SelectorToken::Equals, _) => Ok(Operator::Equals),
+            (SelectorToken::DoubleEquals, _) => Ok(Operator::DoubleEquals),
+            (SelectorToken::NotEquals, _) => Ok(Operator::NotEquals),
+            (SelectorToken::GreaterThan, _) => Ok(Operator::GreaterThan),
+            (SelectorToken::LessThan, _) => Ok(Operator::LessThan),
             (_, word) => Err(unexpected(word, "in, notin, =, ==, !=, gt, lt")),
         }
     }
 
     fn exact_value(&mut self) -> Result<String, SelectorError> {
-        if matches!(self.peek().0, Token::End | Token::Comma) {
+        if matches!(self.peek().0, SelectorToken::End | SelectorToken::Comma) {
             return Ok(String::new());
         }
         match self.next() {
-            (Token::Identifier, word) => Ok(word.to_owned()),
+            (SelectorToken::Identifier, word) => Ok(word.to_owned()),
             (_, word) => Err(unexpected(word, "identifier")),
         }
     }
 
     fn values(&mut self) -> Result<Vec<String>, SelectorError> {
         match self.next() {
-            (Token::Open, _) => {}
+            (SelectorToken::Open, _) => {}
             (_, word) => return Err(SelectorError(format!("found '{word}' expected: '('"))),
         }
         match self.peek() {
-            (Token::Identifier | Token::Comma, _) => self.listed_values(),
-            (Token::Closed, _) => {
+            (SelectorToken::Identifier | SelectorToken::Comma, _) => self.listed_values(),
+            (SelectorToken::Closed, _) => {
                 self.next();
                 // As in Kubernetes, an empty list holds the empty value.
                 Ok(vec![String::new()])
@@ -196,24 +196,24 @@ impl<'a> Parser<'a> {
         let mut values: Vec<String> = Vec::new();
         loop {
             match self.next() {
-                (Token::Identifier, word) => {
+                (SelectorToken::Identifier, word) => {
                     values.push(word.to_owned());
                     match self.peek() {
-                        (Token::Comma, _) => {}
-                        (Token::Closed, _) => break,
+                        (SelectorToken::Comma, _) => {}
+                        (SelectorToken::Closed, _) => break,
                         (_, word) => return Err(unexpected(word, "',' or ')'")),
                     }
                 }
-                (Token::Comma, _) => {
+                (SelectorToken::Comma, _) => {
                     if values.is_empty() {
                         values.push(String::new());
                     }
                     match self.peek().0 {
-                        Token::Closed => {
+                        SelectorToken::Closed => {
                             values.push(String::new());
                             break;
                         }
-                        Token::Comma => {
+                        SelectorToken::Comma => {
                             self.next();
                             values.push(String::new());
                         }
@@ -228,9 +228,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-fn as_word(token: Token) -> Token {
+fn as_word(token: SelectorToken) -> SelectorToken {
     match token {
-        Token::In | Token::NotIn => Token::Identifier,
+        SelectorToken::In | SelectorToken::NotIn => SelectorToken::Identifier,
         other => other,
     }
 }

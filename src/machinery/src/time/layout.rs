@@ -47,13 +47,13 @@ pub(super) const RFC3339_MICRO: Layout = Layout {
     ],
 };
 
-enum Fault {
+enum LayoutError {
     Malformed,
     OutOfRange(&'static str),
 }
 
 #[derive(Default)]
-struct Fields {
+struct TimeFields {
     year: i64,
     month: i64,
     day: i64,
@@ -63,7 +63,7 @@ struct Fields {
 }
 
 pub(super) fn parse(text: &str, layout: Layout) -> Result<Time, TimeError> {
-    let mut fields = Fields::default();
+    let mut fields = TimeFields::default();
     let mut rest = text;
     let out_of_range = |what: String| TimeError::OutOfRange {
         text: text.to_owned(),
@@ -73,8 +73,8 @@ pub(super) fn parse(text: &str, layout: Layout) -> Result<Time, TimeError> {
         let fraction_may_follow = layout.parts.get(at + 1).is_some_and(|next| !next.starts_with('.'));
         rest = match fields.take(part, rest, fraction_may_follow) {
             Ok(rest) => rest,
-            Err(Fault::OutOfRange(what)) => return Err(out_of_range(format!("{what} out of range"))),
-            Err(Fault::Malformed) => {
+            Err(LayoutError::OutOfRange(what)) => return Err(out_of_range(format!("{what} out of range"))),
+            Err(LayoutError::Malformed) => {
                 return Err(TimeError::Malformed {
                     text: text.to_owned(),
                     layout: layout.text,
@@ -99,38 +99,40 @@ pub(super) fn parse(text: &str, layout: Layout) -> Result<Time, TimeError> {
     Ok(Time::from_unix(seconds, fields.nanos))
 }
 
-impl Fields {
+impl TimeFields {
     /// Takes one part of the layout off the text.
-    fn take<'t>(&mut self, part: &str, text: &'t str, fraction_may_follow: bool) -> Result<&'t str, Fault> {
+    fn take<'t>(&mut self, part: &str, text: &'t str, fraction_may_follow: bool) -> Result<&'t str, LayoutError> {
         match part {
             "2006" => {
-                let (year, rest) = digits(text, 4).ok_or(Fault::Malformed)?;
+                let (year, rest) = digits(text, 4).ok_or(LayoutError::Malformed)?;
                 self.year = year;
                 Ok(rest)
             }
             "01" => {
-                let (month, rest) = digits(text, 2).ok_or(Fault::Malformed)?;
+                let (month, rest) = digits(text, 2).ok_or(LayoutError::Malformed)?;
                 self.month = within(month, 1, 12, "month")?;
                 Ok(rest)
             }
             "02" => {
-                let (day, rest) = digits(text, 2).ok_or(Fault::Malformed)?;
+                let (day, rest) = digits(text, 2).ok_or(LayoutError::Malformed)?;
                 self.day = day;
                 Ok(rest)
             }
             "15" => {
                 // The one part of which Go also takes a single digit.
-                let (hour, rest) = digits(text, 2).or_else(|| digits(text, 1)).ok_or(Fault::Malformed)?;
+                let (hour, rest) = digits(text, 2)
+                    .or_else(|| digits(text, 1))
+                    .ok_or(LayoutError::Malformed)?;
                 self.second_of_day += 3600 * within(hour, 0, 23, "hour")?;
                 Ok(rest)
             }
             "04" => {
-                let (minute, rest) = digits(text, 2).ok_or(Fault::Malformed)?;
+                let (minute, rest) = digits(text, 2).ok_or(LayoutError::Malformed)?;
                 self.second_of_day += 60 * within(minute, 0, 59, "minute")?;
                 Ok(rest)
             }
             "05" => {
-                let (second, rest) = digits(text, 2).ok_or(Fault::Malformed)?;
+                let (second, rest) = digits(text, 2).ok_or(LayoutError::Malformed)?;
                 self.second_of_day += within(second, 0, 59, "second")?;
                 Ok(if fraction_may_follow {
                     self.any_fraction(rest)
@@ -142,12 +144,12 @@ impl Fields {
                 let (micros, rest) = text
                     .strip_prefix(['.', ','])
                     .and_then(|rest| digits(rest, 6))
-                    .ok_or(Fault::Malformed)?;
+                    .ok_or(LayoutError::Malformed)?;
                 self.nanos = u32::try_from(micros * 1000).unwrap_or_default();
                 Ok(rest)
             }
             "Z07:00" => self.zone(text),
-            mark => text.strip_prefix(mark).ok_or(Fault::Malformed),
+            mark => text.strip_prefix(mark).ok_or(LayoutError::Malformed),
         }
     }
 
@@ -170,20 +172,20 @@ impl Fields {
         rest
     }
 
-    fn zone<'t>(&mut self, text: &'t str) -> Result<&'t str, Fault> {
+    fn zone<'t>(&mut self, text: &'t str) -> Result<&'t str, LayoutError> {
         if let Some(rest) = text.strip_prefix('Z') {
             return Ok(rest);
         }
         let sign = match text.bytes().next() {
             Some(b'+') => 1,
             Some(b'-') => -1,
-            _ => return Err(Fault::Malformed),
+            _ => return Err(LayoutError::Malformed),
         };
         let parsed = text
             .get(1..)
             .and_then(|rest| digits(rest, 2))
             .and_then(|(hours, rest)| Some((hours, digits(rest.strip_prefix(':')?, 2)?)));
-        let (hours, (minutes, rest)) = parsed.ok_or(Fault::Malformed)?;
+        let (hours, (minutes, rest)) = parsed.ok_or(LayoutError::Malformed)?;
         let hours = within(hours, 0, 24, "time zone offset hour")?;
         let minutes = within(minutes, 0, 60, "time zone offset minute")?;
         self.offset = sign * (hours * 3600 + minutes * 60);
@@ -197,11 +199,11 @@ fn digits(text: &str, count: usize) -> Option<(i64, &str)> {
     Some((number.parse().ok().filter(|_| all_digits)?, rest))
 }
 
-fn within(value: i64, low: i64, high: i64, what: &'static str) -> Result<i64, Fault> {
+fn within(value: i64, low: i64, high: i64, what: &'static str) -> Result<i64, LayoutError> {
     if (low..=high).contains(&value) {
         Ok(value)
     } else {
-        Err(Fault::OutOfRange(what))
+        Err(LayoutError::OutOfRange(what))
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     analysis::{Analysis, analyse},
     scalar::{Scalar, resolve},
-    writer::{STEP, Writer},
+    writer::{STEP, YamlWriter},
 };
 use crate::{Object, go_text::go_float};
 
@@ -16,7 +16,9 @@ const SIMPLE_KEY_MAX_BYTES: usize = 128;
 
 /// Encodes a value as a YAML document.
 pub fn encode(value: &Value) -> String {
-    let mut emitter = Emitter { writer: Writer::new() };
+    let mut emitter = Emitter {
+        writer: YamlWriter::new(),
+    };
     match value {
         Value::Object(fields) if !fields.is_empty() => emitter.map(fields, 0),
         Value::Array(items) if !items.is_empty() => emitter.list(items, 0),
@@ -30,7 +32,7 @@ pub fn encode(value: &Value) -> String {
 }
 
 struct Emitter {
-    writer: Writer,
+    writer: YamlWriter,
 }
 
 impl Emitter {
@@ -148,7 +150,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
 
 /// A piece of a key; the order of the variants is that of the keys that begin with them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Piece<'a> {
+enum ScalarPart<'a> {
     Sign(char),
     /// Compared by value, then by the leading zeroes.
     Number {
@@ -160,7 +162,7 @@ enum Piece<'a> {
 }
 
 /// Takes a key apart into runs of digits and single characters.
-fn pieces(key: &str) -> impl Iterator<Item = Piece<'_>> {
+fn pieces(key: &str) -> impl Iterator<Item = ScalarPart<'_>> {
     let mut rest = key;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
@@ -169,14 +171,14 @@ fn pieces(key: &str) -> impl Iterator<Item = Piece<'_>> {
         if run.is_empty() {
             rest = rest.get(first.len_utf8()..).unwrap_or_default();
             return Some(if first.is_alphabetic() {
-                Piece::Letter(first)
+                ScalarPart::Letter(first)
             } else {
-                Piece::Sign(first)
+                ScalarPart::Sign(first)
             });
         }
         rest = after;
         let significant = run.trim_start_matches('0');
-        Some(Piece::Number {
+        Some(ScalarPart::Number {
             significant_length: significant.len(),
             significant,
             zeroes: run.len() - significant.len(),

@@ -13,19 +13,19 @@ use super::{
 use crate::{
     Object,
     go_text::{go_float, quote},
-    json::{self, Decoded, MAX_DEPTH, MAX_DUPLICATES},
+    json::{self, DecodedDocument, MAX_DEPTH, MAX_DUPLICATES},
 };
 
 const TOO_DEEP: &str = "exceeded max depth";
 
 /// A list or map that is still open.
-enum Frame {
+enum YamlFrame {
     List(Vec<Value>),
-    Map(Object, Pending),
+    Map(Object, NextNode),
 }
 
 /// The role of the next node of a map.
-enum Pending {
+enum NextNode {
     Key,
     /// The value of this key, which stood at this line; shown so in errors.
     Value {
@@ -48,14 +48,14 @@ struct Anchored {
 
 #[derive(Default)]
 pub(super) struct Loader {
-    open: Vec<(Frame, usize)>,
+    open: Vec<(YamlFrame, usize)>,
     anchors: HashMap<usize, Anchored>,
     copied_bytes: usize,
     duplicates: Vec<String>,
 }
 
 /// A finished node.
-struct Node {
+struct LoadedNode {
     value: Value,
     /// The key it would make, and how errors show that.
     scalar: Option<Scalar>,
@@ -68,7 +68,7 @@ fn malformed(why: impl Into<String>) -> YamlError {
 }
 
 impl Loader {
-    pub(super) fn run(mut self, text: &str) -> Result<Decoded, YamlError> {
+    pub(super) fn run(mut self, text: &str) -> Result<DecodedDocument, YamlError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         if text.chars().any(is_forbidden) {
             return Err(malformed("control characters are not allowed"));
@@ -80,12 +80,12 @@ impl Loader {
             let node = match event {
                 Event::SequenceStart(anchor, tag) => {
                     check_tag(tag.as_deref(), "seq", line)?;
-                    self.push(Frame::List(Vec::new()), anchor)?;
+                    self.push(YamlFrame::List(Vec::new()), anchor)?;
                     continue;
                 }
                 Event::MappingStart(anchor, tag) => {
                     check_tag(tag.as_deref(), "map", line)?;
-                    self.push(Frame::Map(Object::new(), Pending::Key), anchor)?;
+                    self.push(YamlFrame::Map(Object::new(), NextNode::Key), anchor)?;
                     continue;
                 }
                 Event::SequenceEnd | Event::MappingEnd => self.close(line)?,
@@ -105,14 +105,14 @@ impl Loader {
         Ok(self.finish(Value::Null))
     }
 
-    fn finish(self, value: Value) -> Decoded {
-        Decoded {
+    fn finish(self, value: Value) -> DecodedDocument {
+        DecodedDocument {
             value,
             duplicates: self.duplicates,
         }
     }
 
-    fn push(&mut self, frame: Frame, anchor: usize) -> Result<(), YamlError> {
+    fn push(&mut self, frame: YamlFrame, anchor: usize) -> Result<(), YamlError> {
         if self.open.len() >= MAX_DEPTH {
             return Err(malformed(TOO_DEEP));
         }
@@ -120,14 +120,14 @@ impl Loader {
         Ok(())
     }
 
-    fn close(&mut self, line: usize) -> Result<Node, YamlError> {
+    fn close(&mut self, line: usize) -> Result<LoadedNode, YamlError> {
         let (frame, anchor) = self.open.pop().expect("the parser balances its events");
         let value = match frame {
-            Frame::List(items) => Value::Array(items),
-            Frame::Map(fields, _) => Value::Object(fields),
+            YamlFrame::List(items) => Value::Array(items),
+            YamlFrame::Map(fields, _) => Value::Object(fields),
         };
         self.remember(anchor, &value)?;
-        Ok(Node {
+        Ok(LoadedNode {
             value,
             scalar: None,
             text: String::new(),
@@ -136,18 +136,18 @@ impl Loader {
     }
 
     /// Puts a node into the innermost open list or map; gives back the value of the whole document.
-    fn place(&mut self, node: Node) -> Result<Option<Value>, YamlError> {
+    fn place(&mut self, node: LoadedNode) -> Result<Option<Value>, YamlError> {
         match self.open.last_mut() {
             None => return Ok(Some(node.value)),
-            Some((Frame::List(items), _)) => items.push(node.value),
-            Some((Frame::Map(fields, pending), _)) => match std::mem::replace(pending, Pending::Key) {
-                Pending::Key => *pending = key_of(node)?,
-                Pending::Value { key, shown, line } => {
+            Some((YamlFrame::List(items), _)) => items.push(node.value),
+            Some((YamlFrame::Map(fields, pending), _)) => match std::mem::replace(pending, NextNode::Key) {
+                NextNode::Key => *pending = key_of(node)?,
+                NextNode::Value { key, shown, line } => {
                     if fields.insert(key, node.value).is_some() {
                         report(&mut self.duplicates, line, &shown);
                     }
                 }
-                Pending::Merge { line } => merge(fields, node.value, line, &mut self.duplicates)?,
+                NextNode::Merge { line } => merge(fields, node.value, line, &mut self.duplicates)?,
             },
         }
         Ok(None)
@@ -176,7 +176,7 @@ impl Loader {
         Ok(())
     }
 
-    fn repeat(&mut self, anchor: usize, line: usize) -> Result<Node, YamlError> {
+    fn repeat(&mut self, anchor: usize, line: usize) -> Result<LoadedNode, YamlError> {
         let Some(anchored) = self.anchors.get(&anchor) else {
             return Err(malformed("anchor value contains itself"));
         };
@@ -191,7 +191,7 @@ impl Loader {
 }
 
 /// An alias may stand for a key, too.
-fn alias_node(value: Value, line: usize) -> Node {
+fn alias_node(value: Value, line: usize) -> LoadedNode {
     let (scalar, text) = match &value {
         Value::Array(_) | Value::Object(_) => (None, String::new()),
         Value::String(text) => (Some(Scalar::Text), text.clone()),
@@ -199,7 +199,7 @@ fn alias_node(value: Value, line: usize) -> Node {
         Value::Number(_) => (Some(Scalar::Integer(value.clone())), value.to_string()),
         Value::Null => (Some(Scalar::Null), String::new()),
     };
-    Node {
+    LoadedNode {
         value,
         scalar,
         text,
@@ -226,10 +226,10 @@ fn is_forbidden(c: char) -> bool {
 }
 
 /// Makes a key of a node, as JSON has only text keys.
-fn key_of(node: Node) -> Result<Pending, YamlError> {
+fn key_of(node: LoadedNode) -> Result<NextNode, YamlError> {
     let (line, text) = (node.line, node.text);
     let (key, shown) = match node.scalar {
-        Some(Scalar::Merge) => return Ok(Pending::Merge { line }),
+        Some(Scalar::Merge) => return Ok(NextNode::Merge { line }),
         Some(Scalar::Text | Scalar::Timestamp) => {
             let shown = quote(&text);
             (text, shown)
@@ -243,7 +243,7 @@ fn key_of(node: Node) -> Result<Pending, YamlError> {
         Some(Scalar::Null) => return Err(malformed(format!("line {line}: null is not a key"))),
         None => return Err(malformed(format!("line {line}: invalid map key"))),
     };
-    Ok(Pending::Value { key, shown, line })
+    Ok(NextNode::Value { key, shown, line })
 }
 
 /// Merges what `<<` names: a map, or a list of maps of which the first counts most.
@@ -299,7 +299,7 @@ fn check_tag(tag: Option<&Tag>, expected: &str, line: usize) -> Result<(), YamlE
     }
 }
 
-fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<Node, YamlError> {
+fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -> Result<LoadedNode, YamlError> {
     let tag = tag_name(tag, line)?;
     let scalar = match tag {
         "" if style == ScalarStyle::Plain => resolve(text),
@@ -319,7 +319,7 @@ fn scalar_node(text: &str, style: ScalarStyle, tag: Option<&Tag>, line: usize) -
         Scalar::Float(number) => json::number(*number).ok_or_else(|| YamlError::Unsupported(unsupported(*number)))?,
         Scalar::Timestamp | Scalar::Merge | Scalar::Text => Value::String(text.clone()),
     };
-    Ok(Node {
+    Ok(LoadedNode {
         value,
         scalar: Some(scalar),
         text,

@@ -12,7 +12,7 @@ mod writer;
 
 pub use emit::encode;
 
-use crate::json::Decoded;
+use crate::json::DecodedDocument;
 
 /// The number of bytes of values anchors may hold and aliases may repeat, all together. Real manifests use none or few.
 pub const MAX_ALIASED_BYTES: usize = 4 * 1024 * 1024;
@@ -31,7 +31,7 @@ pub enum YamlError {
 /// Decodes the first document; an empty one is null.
 ///
 /// The duplicates are told by line, `line 8: key "a" already set in map`; the last value counts.
-pub fn decode(input: &[u8]) -> Result<Decoded, YamlError> {
+pub fn decode(input: &[u8]) -> Result<DecodedDocument, YamlError> {
     let text =
         std::str::from_utf8(input).map_err(|_| YamlError::Malformed("invalid leading UTF-8 octet".to_owned()))?;
     load::Loader::default().run(text)

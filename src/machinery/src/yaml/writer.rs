@@ -9,7 +9,7 @@ pub(super) const STEP: usize = 2;
 
 /// The text so far, and where in its line it ends.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct YamlWriter {
     pub(super) out: String,
     column: usize,
     /// The last character separates: a space, a line break.
@@ -18,7 +18,7 @@ pub(super) struct Writer {
     indenting: bool,
 }
 
-impl Writer {
+impl YamlWriter {
     pub(super) fn new() -> Self {
         Self {
             spaced: true,

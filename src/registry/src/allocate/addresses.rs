@@ -14,7 +14,7 @@ use trireme_machinery::time::Time;
 use super::AllocateError;
 use crate::{encode, fence::Fence, store_error};
 
-/// How many random addresses are tried before the range is walked.
+/// The number of random addresses that are tried before the range is walked.
 const RANDOM_ATTEMPTS: usize = 16;
 
 /// A range of addresses in CIDR form. Its network address, and for IPv4 its broadcast address, are never allocated,
@@ -82,7 +82,7 @@ impl AddressRange {
         }
     }
 
-    /// Whether addresses of this range are IPv4.
+    /// Reports whether addresses of this range are IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.is_v4
     }
@@ -92,7 +92,7 @@ impl AddressRange {
         self.address(1)
     }
 
-    /// Whether an address is one that services may have.
+    /// Reports whether an address is one that services may have.
     pub fn contains(&self, address: IpAddr) -> bool {
         let offset = number(address).wrapping_sub(self.network);
         address.is_ipv4() == self.is_v4 && offset >= 1 && offset <= self.last_offset()

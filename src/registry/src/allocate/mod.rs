@@ -13,7 +13,7 @@ use std::net::IpAddr;
 
 use trireme_machinery::ApiError;
 
-/// What a service holds.
+/// The addresses and ports that a service holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Held {
     /// Its cluster IPs.

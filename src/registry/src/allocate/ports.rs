@@ -12,7 +12,7 @@ use trireme_storage::{Compare, PutOptions, Storage, WriteOutcome};
 use super::AllocateError;
 use crate::{encode, fence::Fence, store_error};
 
-/// How often a change of the bitmap is tried again because another replica was faster.
+/// The number of times that a change of the bitmap is tried again because another replica was faster.
 const ROUNDS: usize = 32;
 
 /// A range of ports, both ends included.
@@ -51,7 +51,7 @@ impl fmt::Display for PortRange {
 }
 
 impl PortRange {
-    /// Whether a port is in the range.
+    /// Reports whether a port is in the range.
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }

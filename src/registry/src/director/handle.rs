@@ -77,7 +77,7 @@ impl From<Arc<ResourceDefinition>> for Resource {
     }
 }
 
-/// What serves one resource.
+/// The actors that serve one resource.
 pub(super) struct Installed {
     pub(super) definition: Arc<ResourceDefinition>,
     pub(super) backend: Backend,
@@ -111,7 +111,7 @@ impl Installed {
     }
 }
 
-/// What every resource is served with.
+/// The parts that every resource is served with.
 pub(super) struct Parts {
     pub(super) system: ActorSystem,
     pub(super) store: Arc<dyn Storage>,
@@ -133,13 +133,13 @@ impl Parts {
     }
 }
 
-/// What the composition root hands over to have resources served.
+/// The parts that the composition root hands over to have resources served.
 pub struct Registries {
     /// Where the actors run.
     pub system: ActorSystem,
     /// The one store of all resources.
     pub store: Arc<dyn Storage>,
-    /// How to follow it.
+    /// The settings of the watch on it.
     pub store_watcher: StoreWatcherOptions,
     /// The chain that all writes pass.
     pub admission: Arc<dyn Admission>,
@@ -211,12 +211,12 @@ impl DirectorHandle {
         self.handle.ask(Change::Remove(resource.clone())).await?
     }
 
-    /// Whether all resources are loaded and have caught up with where the store was then.
+    /// Reports whether all resources are loaded and have caught up with where the store was then.
     pub fn is_ready(&self) -> bool {
         self.surface().registries().all(RegistryHandle::is_ready)
     }
 
-    /// Whether all resources can be read as of a revision by `deadline`; waits for those that are behind.
+    /// Reports whether all resources can be read as of a revision by `deadline`; waits for those that are behind.
     pub async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
         for registry in self.surface().registries() {
             if !registry.reaches(revision, deadline).await {

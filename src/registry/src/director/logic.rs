@@ -45,7 +45,7 @@ pub struct ServedResource<'s> {
     pub definition: &'s Arc<ResourceDefinition>,
     /// The version: an index into its `versions`.
     pub version: usize,
-    /// What answers.
+    /// The backend that answers.
     pub backend: &'s Backend,
 }
 

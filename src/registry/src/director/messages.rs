@@ -1,4 +1,4 @@
-//! What reaches the director's mailbox.
+//! Messages of the director.
 
 use std::sync::Arc;
 

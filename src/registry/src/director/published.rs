@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::watch;
 use trireme_machinery::{ApiError, Reason};
 
 use super::logic::ApiSurface;
@@ -11,7 +12,14 @@ use crate::registry::RegistryHandle;
 /// The newest surface. Made before the director that fills it, so that admission and kinds, which registries are
 /// started with, can look other resources up; empty until then. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct PublishedSurface(Arc<ArcSwapOption<ApiSurface>>);
+pub struct PublishedSurface(Arc<Newest>);
+
+#[derive(Default)]
+struct Newest {
+    surface: ArcSwapOption<ApiSurface>,
+    /// Counts the surfaces.
+    changes: watch::Sender<u64>,
+}
 
 impl PublishedSurface {
     /// A resource that is looked up here each time that it is needed.
@@ -25,7 +33,8 @@ impl PublishedSurface {
     }
 
     pub(super) fn store(&self, surface: Arc<ApiSurface>) {
-        self.0.store(Some(surface));
+        self.0.surface.store(Some(surface));
+        self.0.changes.send_modify(|count| *count += 1);
     }
 }
 
@@ -44,7 +53,7 @@ impl ResourceLookup {
     /// # Errors
     /// 503 if there is none, which is so until the server has started.
     pub fn registry(&self) -> Result<RegistryHandle, ApiError> {
-        let surface = self.surface.0.load();
+        let surface = self.surface.0.surface.load();
         let route = surface
             .as_ref()
             .and_then(|surface| surface.find(self.group, self.version, self.plural));
@@ -52,5 +61,18 @@ impl ResourceLookup {
             let message = format!("{} are not served yet", self.plural);
             ApiError::new(Reason::ServiceUnavailable, message).with_retry_after(1)
         })
+    }
+
+    /// Waits until there is one.
+    pub(crate) async fn served(&self) -> RegistryHandle {
+        let mut changes = self.surface.0.changes.subscribe();
+        loop {
+            changes.borrow_and_update();
+            if let Ok(registry) = self.registry() {
+                return registry;
+            }
+            // The sender lives in `self`.
+            let _ = changes.changed().await;
+        }
     }
 }

@@ -140,7 +140,7 @@ impl HeldKey {
     }
 }
 
-/// What an actor's refusal means to a client. Nothing has been written yet when a key or a permit is refused.
+/// The client's error for an actor's refusal. Nothing has been written yet when a key or a permit is refused.
 fn ask_error(error: AskError) -> ApiError {
     let reason = match error {
         AskError::Overloaded => Reason::TooManyRequests,

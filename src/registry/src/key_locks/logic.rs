@@ -1,4 +1,4 @@
-//! Who may write a key now: pure bookkeeping.
+//! Bookkeeping of the keys that are being written, without I/O.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -43,7 +43,7 @@ impl<W> KeyQueues<W> {
         None
     }
 
-    /// How many keys are being written.
+    /// The number of keys that are being written.
     #[cfg(test)]
     pub(super) fn busy(&self) -> usize {
         self.busy.len()

@@ -1,4 +1,4 @@
-//! What reaches the mailbox.
+//! Messages of the actor.
 
 use std::sync::Arc;
 

@@ -30,7 +30,7 @@ impl Latest {
     }
 }
 
-/// What handle and actor share; outlives the actor's instances.
+/// State that handle and actor share; outlives the actor's instances.
 #[derive(Debug)]
 pub(super) struct Shared {
     rounds: watch::Sender<(Rounds, Latest)>,
@@ -134,7 +134,7 @@ impl ReadIndexHandle {
         }
     }
 
-    /// How many readers wait.
+    /// The number of waiting readers.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.shared.rounds.receiver_count()

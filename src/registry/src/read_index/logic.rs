@@ -3,9 +3,9 @@
 /// Rounds of reading the store's revision. A round serves the readers that came before it began, and no later ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rounds {
-    /// How many have begun.
+    /// The number of reads begun.
     pub(super) begun: u64,
-    /// How many have ended.
+    /// The number of reads ended.
     pub(super) ended: u64,
 }
 

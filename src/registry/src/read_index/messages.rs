@@ -1,4 +1,4 @@
-//! What reaches the read index's mailbox.
+//! Messages of the read index.
 
 use trireme_actors::Message;
 use trireme_storage::{Revision, StorageError};

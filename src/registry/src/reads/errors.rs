@@ -1,4 +1,4 @@
-//! What readers are told when a read cannot be answered, in kube-apiserver's words.
+//! Errors of reads that cannot be answered, in kube-apiserver's words.
 
 use trireme_actors::AskError;
 use trireme_machinery::{ApiError, Reason};

@@ -42,7 +42,7 @@ pub(crate) struct Filter {
     /// The namespace of the request itself, which tokens are relative to.
     namespace: Option<Arc<str>>,
     labels: LabelSelector,
-    /// What the labels of every selected object show.
+    /// The fingerprint that the labels of every selected object have.
     fingerprint: Fingerprint,
     terms: Box<[Term]>,
     topic: Topic,
@@ -84,7 +84,7 @@ impl Filter {
         }
     }
 
-    /// Whether the object is selected.
+    /// Reports whether the object is selected.
     pub(crate) fn matches(&self, item: &Item) -> bool {
         let within = match &self.scope {
             Scope::All => true,
@@ -98,17 +98,17 @@ impl Filter {
         self.labels.is_everything() || self.labels.matches_with(|key| item.label(key))
     }
 
-    /// Whether everything in the namespace (or everywhere) is selected.
+    /// Reports whether everything in the namespace (or everywhere) is selected.
     pub(crate) fn selects_all(&self) -> bool {
         self.labels.is_everything() && self.terms.is_empty()
     }
 
-    /// Whose events to listen to.
+    /// The topic to listen to.
     pub(crate) fn topic(&self) -> &Topic {
         &self.topic
     }
 
-    /// What is known of all selected objects.
+    /// Facts that hold for all selected objects.
     pub(crate) fn wanted(&self) -> Wanted<'_> {
         let field = match &self.topic {
             Topic::Field { field, value } => Some(FieldValue { field: *field, value }),
@@ -129,7 +129,7 @@ impl Filter {
         }
     }
 
-    /// What all keys that the URL names start with: `namespace/` or nothing. Continue tokens are relative to it.
+    /// The common start of all keys that the URL names: `namespace/` or nothing. Continue tokens are relative to it.
     pub(crate) fn collection_prefix(&self) -> String {
         self.namespace
             .as_deref()

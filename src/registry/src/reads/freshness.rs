@@ -1,4 +1,4 @@
-//! How fresh a read is and has to be.
+//! Freshness of reads: asked for, and reached.
 //!
 //! The state of a resource is exact at the revision of its snapshot, but also at any later revision up to which nothing
 //! happened to it. The clock of the store watcher says up to where it is known that nothing did: once the cache has

@@ -13,7 +13,7 @@ use crate::{
     watch_cache::{Index, KeyRange},
 };
 
-/// How many objects are looked at before others get their turn on the thread: some 100 µs.
+/// The number of objects that are looked at before others get their turn on the thread: some 100 µs.
 const SCAN_AT_ONCE: usize = 4_096;
 /// Page sizes of reads from the store when a selector lets an unknown part through.
 const STORE_PAGE_LEAST: usize = 500;
@@ -28,11 +28,11 @@ pub struct ListPage {
     pub revision: Revision,
     /// Where the next page begins, if there is one.
     pub continue_token: Option<String>,
-    /// How many objects follow, where that is known.
+    /// The number of objects that follow, where that is known.
     pub remaining: Option<u64>,
 }
 
-/// What to put on a page.
+/// The objects to put on a page.
 pub(super) struct PageRequest<'a> {
     pub(super) filter: &'a Filter,
     /// Where to begin, relative to the collection.
@@ -127,7 +127,7 @@ pub(super) struct History<'a> {
 }
 
 impl History<'_> {
-    /// Whether the store still has this state, as far as is known.
+    /// Reports whether the store still has this state, as far as is known.
     pub(super) fn check(&self, request: &PageRequest<'_>) -> Result<(), ApiError> {
         let oldest = self.store.compacted();
         if self.revision < oldest {

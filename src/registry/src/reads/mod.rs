@@ -46,7 +46,7 @@ use crate::{
     watch_cache::WatchCacheHandle,
 };
 
-/// How long a read waits for the cache to be fresh enough, as in kube-apiserver.
+/// The time that a read waits for the cache to be fresh enough, as in kube-apiserver.
 const FRESH_WITHIN: Duration = Duration::from_secs(3);
 /// Lists that may be read from the store at a time, for each resource: they are rare and dear, and a crowd of them
 /// must not take the store down.
@@ -107,7 +107,7 @@ impl Reader {
         self.cache.close_topics();
     }
 
-    /// What the resource is.
+    /// The definition of the resource.
     pub fn info(&self) -> &Arc<ResourceDefinition> {
         &self.info
     }
@@ -117,7 +117,7 @@ impl Reader {
         self.cache.snapshot().index.get(key).cloned()
     }
 
-    /// Whether the resource has been loaded and has caught up with where the store was then.
+    /// Reports whether the resource has been loaded and has caught up with where the store was then.
     pub fn is_ready(&self) -> bool {
         self.progress.at_hand(0).is_some()
     }
@@ -127,7 +127,7 @@ impl Reader {
         self.cache.is_loaded().then(|| self.progress.reached())
     }
 
-    /// Whether the cache is at a revision by `deadline`; waits for it.
+    /// Reports whether the cache is at a revision by `deadline`; waits for it.
     pub(crate) async fn reaches(&self, revision: Revision, deadline: Instant) -> bool {
         self.progress.wait(revision, deadline).await.is_ok()
     }
@@ -148,6 +148,11 @@ impl Reader {
             .wait(revision, deadline, errors::lagging, &Trace::default())
             .await?;
         Ok(fresh.snapshot.revision)
+    }
+
+    /// A revision that no write acknowledged before the call has exceeded.
+    pub(crate) async fn revision_of_store(&self, deadline: Instant) -> Result<Revision, ApiError> {
+        self.read_index.revision(deadline).await
     }
 
     /// The revision of the newest change, once the resource [is ready](Self::is_ready).

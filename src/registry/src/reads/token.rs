@@ -37,7 +37,7 @@ pub(crate) struct Continuation {
     pub(crate) revision: Revision,
 }
 
-/// What is in a token. A field that is absent or `null` is empty, as Go reads it.
+/// The contents of a token. A field that is absent or `null` is empty, as Go reads it.
 #[derive(Serialize)]
 struct Wire {
     v: String,
@@ -136,7 +136,7 @@ impl Continuation {
     }
 }
 
-/// Whether cleaning the path would change nothing: no empty, `.` or `..` segments.
+/// Reports whether cleaning the path would change nothing: no empty, `.` or `..` segments.
 fn stays_below(start: &str) -> bool {
     let relative = start.strip_prefix('/').unwrap_or(start);
     relative.split('/').all(|segment| !matches!(segment, "" | "." | ".."))

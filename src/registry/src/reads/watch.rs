@@ -32,22 +32,22 @@ use crate::{
     watch_cache::{Snapshot, Subscription, WatchCacheHandle},
 };
 
-/// How many objects or events are looked at between two answers: bounds the memory of a slow client.
+/// The number of objects or events that are looked at between two answers: bounds the memory of a slow client.
 const LOOK_AT_ONCE: usize = 256;
-/// How often a client that wants bookmarks gets one, give or take a quarter so that they spread.
+/// The time between two bookmarks for one client, give or take a quarter so that they spread.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How often a watcher that hears nothing notes how far the log is, well within the time that history is kept: else a
+/// The time after which a watcher without events notes how far the log is, well below the age of kept history: else a
 /// burst after a long silence could not be told from a hole in the log.
 const REFRESH_EVERY: Duration = Duration::from_secs(30);
 /// The last bookmark comes so long before the end.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
-/// What a watch sends.
+/// An item of a watch's stream.
 #[derive(Debug, Clone)]
 pub enum WatchFrame {
     /// An object has changed.
     Event {
-        /// How, as seen through the selector.
+        /// The kind of change, as seen through the selector.
         kind: EventKind,
         /// The object after the change, or as it was last.
         item: Arc<Item>,

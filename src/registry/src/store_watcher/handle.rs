@@ -21,7 +21,7 @@ use crate::{
     watch_cache::{self, Feed},
 };
 
-/// What to follow.
+/// The store to follow, and the options.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) store: Arc<dyn Storage>,
@@ -29,12 +29,12 @@ pub(super) struct Source {
     pub(super) shared: Arc<Shared>,
 }
 
-/// How to follow a store.
+/// Options of following a store.
 #[derive(Debug, Clone)]
 pub struct StoreWatcherOptions {
     /// Where all objects are stored.
     pub objects_prefix: String,
-    /// What is watched. The whole keyspace (the empty string) of a store of our own, since then every revision shows
+    /// The watched prefix. The whole keyspace (the empty string) of a store of our own, since then every revision shows
     /// up and moves the clock; the objects' prefix of a shared one.
     pub watch_prefix: String,
     /// With so many revisions of history the caches start, if the store still has them, so that watches that were
@@ -52,7 +52,7 @@ impl Default for StoreWatcherOptions {
     }
 }
 
-/// What the follower publishes; outlives the actor's instances.
+/// State that the follower publishes; outlives the actor's instances.
 #[derive(Debug)]
 pub(super) struct Shared {
     clock: watch::Sender<Revision>,

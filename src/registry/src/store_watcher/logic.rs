@@ -129,7 +129,7 @@ fn report_undecodable(info: &ResourceDefinition, key: &str, revision: Revision, 
     metrics::counter!("trireme_store_undecodable_objects_total", "resource" => resource).increment(1);
 }
 
-/// How many changes a cache takes in one turn: about 300 µs of work.
+/// The number of changes that a cache takes in one turn: about 300 µs of work.
 const CHANGES_A_TURN: usize = 96;
 
 /// Cuts changes into turns that end with whole revisions.

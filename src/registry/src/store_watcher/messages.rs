@@ -1,4 +1,4 @@
-//! What reaches the store watcher's mailbox.
+//! Messages of the store watcher.
 
 use std::sync::Arc;
 

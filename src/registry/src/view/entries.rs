@@ -43,7 +43,7 @@ impl<E> Entries<E> {
             .take_while(move |(key, _)| key.starts_with(&prefix))
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }

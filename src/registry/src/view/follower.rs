@@ -21,7 +21,7 @@ pub enum ObjectChanges {
         /// The revision of this state.
         revision: Revision,
     },
-    /// What has changed since the last news, in the order of the store.
+    /// Changes since the last news, in the order of the store.
     Changed {
         /// The changes; the item of a deletion is the object as it was last.
         changes: Vec<(EventKind, Arc<Item>)>,

@@ -23,6 +23,8 @@ mod tests;
 
 use std::{sync::Arc, time::Instant};
 
+use arc_swap::ArcSwapOption;
+use futures_util::future::join_all;
 use tokio::sync::watch;
 use trireme_actors::ActorSystem;
 use trireme_machinery::ApiError;
@@ -35,8 +37,9 @@ pub use self::{
 };
 use self::{published::Published, task::Following};
 use crate::{
+    director::ResourceLookup,
     item::{Item, ItemKey},
-    reads::Reader,
+    reads::{Reader, errors},
 };
 
 /// Derives a value from the objects of one or several resources, one change at a time.
@@ -59,15 +62,18 @@ pub trait Fold: Send + 'static {
 pub struct View<T> {
     name: Arc<str>,
     published: Arc<Published<T>>,
-    sources: Arc<[Reader]>,
+    sources: ViewSources,
 }
+
+/// The readers of a view's sources, once they are served.
+type ViewSources = Arc<ArcSwapOption<Vec<Reader>>>;
 
 impl<T> Clone for View<T> {
     fn clone(&self) -> Self {
         Self {
             name: Arc::clone(&self.name),
             published: Arc::clone(&self.published),
-            sources: Arc::clone(&self.sources),
+            sources: ViewSources::clone(&self.sources),
         }
     }
 }
@@ -81,20 +87,52 @@ impl<T: Send + Sync + 'static> View<T> {
         sources: impl IntoIterator<Item = Reader>,
         fold: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
-        let (name, sources) = (name.into(), sources.into_iter().collect::<Arc<[Reader]>>());
-        let published = Arc::new(Published::new(fold().value(), sources.len()));
-        let following = Following {
-            name: Arc::clone(&name),
-            sources: Arc::clone(&sources),
-            published: Arc::clone(&published),
-            clock: system.clock().clone(),
+        let readers: Vec<Reader> = sources.into_iter().collect();
+        Self::spawn(system, name.into(), readers.len(), std::future::ready(readers), fold)
+    }
+
+    /// The same for resources that are not served yet: for admission plugins and kinds, which registries are started
+    /// with.
+    pub fn start_when_served<F: Fold<Value = T>>(
+        system: &ActorSystem,
+        name: impl Into<Arc<str>>,
+        sources: Vec<ResourceLookup>,
+        fold: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        let count = sources.len();
+        let readers = async move {
+            let registries = join_all(sources.iter().map(ResourceLookup::served)).await;
+            registries.iter().map(|registry| registry.reader().clone()).collect()
         };
-        let _ = system.tasks().spawn_named(format!("view/{name}"), following.run(fold));
-        Self {
-            name,
-            published,
-            sources,
-        }
+        Self::spawn(system, name.into(), count, readers, fold)
+    }
+
+    fn spawn<F: Fold<Value = T>>(
+        system: &ActorSystem,
+        name: Arc<str>,
+        count: usize,
+        readers: impl Future<Output = Vec<Reader>> + Send + 'static,
+        fold: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self {
+        let view = Self {
+            name: Arc::clone(&name),
+            published: Arc::new(Published::new(fold().value(), count)),
+            sources: ViewSources::default(),
+        };
+        let (published, sources) = (Arc::clone(&view.published), ViewSources::clone(&view.sources));
+        let (task, clock) = (format!("view/{name}"), system.clock().clone());
+        let _ = system.tasks().spawn_named(task, async move {
+            let readers = Arc::new(readers.await);
+            sources.store(Some(Arc::clone(&readers)));
+            let following = Following {
+                name,
+                sources: readers,
+                published,
+                clock,
+            };
+            following.run(fold).await;
+        });
+        view
     }
 
     /// The newest snapshot.
@@ -107,7 +145,8 @@ impl<T: Send + Sync + 'static> View<T> {
     /// # Errors
     /// The error of a read that would have to wait as long.
     pub async fn wait_for(&self, revision: Revision, deadline: Instant) -> Result<Arc<ViewSnapshot<T>>, ApiError> {
-        for (source, reader) in self.sources.iter().enumerate() {
+        let sources = self.sources.load_full().ok_or_else(errors::initializing)?;
+        for (source, reader) in sources.iter().enumerate() {
             let newest_change = reader.last_change_at(revision, deadline).await?;
             let folded = self.published.folded(source, newest_change);
             if reader.clock().timeout_at(deadline, folded).await.is_none() {
@@ -115,6 +154,19 @@ impl<T: Send + Sync + 'static> View<T> {
             }
         }
         Ok(self.published.reflecting(revision))
+    }
+
+    /// A snapshot that reflects what is in the store now; waits for it until `deadline`.
+    ///
+    /// # Errors
+    /// The error of a consistent read.
+    pub async fn wait_for_now(&self, deadline: Instant) -> Result<Arc<ViewSnapshot<T>>, ApiError> {
+        let sources = self.sources.load_full().ok_or_else(errors::initializing)?;
+        let Some(reader) = sources.first() else {
+            return Ok(self.load());
+        };
+        let revision = reader.revision_of_store(deadline).await?;
+        self.wait_for(revision, deadline).await
     }
 
     /// Changes with every snapshot; the value is its revision.
@@ -139,7 +191,8 @@ impl<T: Send + Sync + 'static> Readiness for View<T> {
     }
 
     fn is_ready(&self) -> bool {
-        self.published.is_ready(&self.sources)
+        let sources = self.sources.load();
+        sources.as_ref().is_some_and(|sources| self.published.is_ready(sources))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the task of a view publishes.
+//! The published state of a view.
 
 use std::{
     ops::Deref,

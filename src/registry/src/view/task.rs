@@ -24,13 +24,13 @@ use crate::{
 
 /// Between two tries of a fold that panics: an object that cannot be folded is not to keep a CPU busy.
 pub(super) const RETRY_AFTER_PANIC: Duration = Duration::from_secs(1);
-/// How many objects are folded before other tasks of the thread have a turn.
+/// The number of objects that are folded before other tasks of the thread have a turn.
 const FOLD_AT_ONCE: usize = 64;
 
-/// What the task needs.
+/// The parts that the task needs.
 pub(super) struct Following<T> {
     pub(super) name: Arc<str>,
-    pub(super) sources: Arc<[Reader]>,
+    pub(super) sources: Arc<Vec<Reader>>,
     pub(super) published: Arc<Published<T>>,
     pub(super) clock: Clock,
 }

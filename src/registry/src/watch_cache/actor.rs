@@ -20,7 +20,7 @@ pub(super) struct WatchCache {
     reload: ReloadFn,
     state: State,
     topics: Topics,
-    /// Who came before the first load.
+    /// Subscribers that came before the first load.
     early: Option<Vec<(Topic, Reply<Subscription>)>>,
     meters: Meters,
 }

@@ -12,13 +12,13 @@ use trireme_machinery::selector::{LabelSelector, Operator};
 pub(crate) struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// What an object with these labels shows.
+    /// The fingerprint of an object with these labels.
     pub(crate) fn of<'a>(labels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let bits = labels.into_iter().map(|(key, value)| bits(key, value));
         Self(bits.fold(0, |all, bits| all | bits))
     }
 
-    /// What every object shows that can be selected: requirements with one value for a label are counted, others may
+    /// The fingerprint that every selected object has: requirements with one value for a label are counted, others may
     /// be met in more than one way.
     pub(crate) fn required_by(selector: &LabelSelector) -> Self {
         let one_value = selector.requirements().iter().filter_map(|requirement| {
@@ -31,7 +31,7 @@ impl Fingerprint {
         Self::of(one_value)
     }
 
-    /// Whether all that is required shows.
+    /// Reports whether all that is required shows.
     pub(crate) fn shows(self, required: Self) -> bool {
         self.0 & required.0 == required.0
     }

@@ -31,7 +31,7 @@ const TRIM: &str = "watch-cache-trim";
 /// No revision is below this: nothing has been loaded.
 const NOT_LOADED: Revision = -1;
 
-/// What the actor publishes; outlives its instances.
+/// State that the actor publishes; outlives its instances.
 #[derive(Debug)]
 pub(crate) struct Published {
     snapshot: ArcSwap<Snapshot>,
@@ -176,7 +176,7 @@ impl WatchCacheHandle {
         let _ = self.notes.tell(CloseTopics);
     }
 
-    /// Whether the first load is done.
+    /// Reports whether the first load is done.
     pub(crate) fn is_loaded(&self) -> bool {
         self.published.is_loaded()
     }

@@ -20,12 +20,12 @@ pub(crate) struct FieldValue<'a> {
     pub(crate) value: &'a str,
 }
 
-/// What is known of the objects that are looked for.
+/// Facts that hold for the objects that are looked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted<'a> {
     /// The value that each of them has, if that is one.
     pub(crate) field: Option<FieldValue<'a>>,
-    /// What the labels of each of them show.
+    /// The fingerprint of the labels of each of them.
     pub(crate) labels: Fingerprint,
 }
 
@@ -129,7 +129,7 @@ impl Index {
         self.by_key.get(key).map(|entry| &entry.item)
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
     }

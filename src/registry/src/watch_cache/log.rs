@@ -14,7 +14,7 @@ use trireme_storage::Revision;
 use super::index::Index;
 use crate::event::Event;
 
-/// How long history is kept at least, unless the hard caps are hit: more than a client needs to come back after its
+/// The least age of kept history, unless the hard caps are hit: more than a client needs to come back after its
 /// replica died or its request timed out (60 s) and was tried again.
 const KEEP_FOR: Duration = Duration::from_secs(75);
 /// Older events stay as long as there are few, so that watchers of a quiet resource can always resume.
@@ -22,12 +22,12 @@ const QUIET: Bounds = Bounds {
     events: 1_000,
     bytes: 4 << 20,
 };
-/// What a busy resource may use whatever the age: 100,000 events are 75 s at 1,300 writes a second.
+/// The bounds of a busy resource's history whatever its age: 100,000 events are 75 s at 1,300 writes a second.
 const HARD: Bounds = Bounds {
     events: 100_000,
     bytes: 128 << 20,
 };
-/// How many events lie between two remembered states: bounds the work of a read at an exact revision.
+/// The number of events that lie between two remembered states: bounds the work of a read at an exact revision.
 const CHECKPOINT_EVERY: u64 = 2_048;
 
 #[derive(Debug, Clone, Copy)]
@@ -82,7 +82,7 @@ impl Log {
         self.start
     }
 
-    /// How many events are kept.
+    /// The number of kept events.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -147,7 +147,7 @@ impl Log {
             .map(|entry| &entry.event)
     }
 
-    /// Whether all events from `sequence` on are still kept.
+    /// Reports whether all events from `sequence` on are still kept.
     pub(crate) fn reaches(&self, sequence: u64) -> bool {
         sequence >= self.first_sequence()
     }

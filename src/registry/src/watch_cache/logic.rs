@@ -10,7 +10,7 @@ use crate::{
     item::{Item, ItemKey},
 };
 
-/// What the store says happened to one key of the resource.
+/// A change of one key of the resource, from the store.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// The object is now this.
@@ -29,7 +29,7 @@ pub(crate) enum Change {
 pub(crate) struct Snapshot {
     /// The objects.
     pub(crate) index: Index,
-    /// How they came about.
+    /// Their history.
     pub(crate) log: Log,
     /// The newest revision that changed anything, or of the load.
     pub(crate) revision: Revision,

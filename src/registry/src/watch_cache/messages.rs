@@ -1,4 +1,4 @@
-//! What reaches a watch cache's mailbox.
+//! Messages of a watch cache.
 
 use std::sync::Arc;
 

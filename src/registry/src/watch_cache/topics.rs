@@ -1,4 +1,4 @@
-//! Who hears of which event: one broadcast channel for each thing that somebody watches.
+//! Delivery of events: one broadcast channel for each thing that is watched.
 //!
 //! An event is sent to the topics that have receivers and concern it, so it costs only the watchers that it concerns.
 //! A topic lives as long as it has receivers.
@@ -13,7 +13,7 @@ use crate::{
     item::{Item, ItemKey},
 };
 
-/// What a watcher wants to hear of.
+/// The events that a watcher subscribes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
     /// Every object.
@@ -32,7 +32,7 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    /// How many events a receiver may be behind before it has to turn to the log. A slot is some 40 bytes and is there
+    /// The number of events that a receiver may be behind before it has to turn to the log. A slot is some 40 bytes and is there
     /// once a topic: a topic of everything takes bursts, one of an object hardly ever sees two events at once.
     fn capacity(&self) -> usize {
         match self {
@@ -113,12 +113,12 @@ impl Topics {
         self.senders.clear();
     }
 
-    /// How many topics are open.
+    /// The number of open topics.
     pub(crate) fn len(&self) -> usize {
         self.senders.len()
     }
 
-    /// How many receivers they have.
+    /// The number of their receivers.
     pub(crate) fn receivers(&self) -> usize {
         self.senders.values().map(broadcast::Sender::receiver_count).sum()
     }

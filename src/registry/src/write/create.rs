@@ -14,7 +14,7 @@ use crate::{
     versions,
 };
 
-/// How often a generated name may be taken before the client gets an error.
+/// The number of times that a generated name may be taken before the client gets an error.
 const NAME_ATTEMPTS: usize = 8;
 
 impl Writer {

@@ -25,7 +25,7 @@ pub(crate) struct BodyDecoder<'a> {
     /// In place of the type, for custom resources.
     pub(crate) schema: Option<&'a dyn ObjectSchema>,
     pub(crate) kind: GroupVersionKind,
-    /// What is taken for it.
+    /// Kinds that are taken for it.
     pub(crate) also: &'a [GroupVersionKind],
     pub(crate) known_kinds: Arc<KnownKinds>,
 }
@@ -46,12 +46,12 @@ struct Parsed {
 enum Duplicates {
     /// Their paths.
     Json(Vec<String>),
-    /// What is said of each.
+    /// The message of each.
     Yaml(Vec<String>),
 }
 
 impl Duplicates {
-    /// What a warning each says of these and of unknown fields.
+    /// The warnings for these and for unknown fields, one each.
     fn warnings(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         match self {
             Self::Json(duplicates) => texts(&json::strict_errors(document, duplicates, unknown)),
@@ -66,7 +66,7 @@ impl Duplicates {
         }
     }
 
-    /// What the one error of strict mode lists.
+    /// The list in the one error of strict mode.
     fn faults(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         let together = match self {
             Self::Yaml(said) if !said.is_empty() => {
@@ -247,7 +247,7 @@ pub(super) fn check_custom_kind(
     ))
 }
 
-/// Whether an object that says it is of kind `given` can be had as one of kind `wanted`.
+/// Reports whether an object that says it is of kind `given` can be had as one of kind `wanted`.
 pub(super) fn check_kind(
     given: &GroupVersionKind,
     wanted: &GroupVersionKind,

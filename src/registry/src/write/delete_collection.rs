@@ -17,7 +17,7 @@ use crate::{
     trace::{Trace, TraceStep},
 };
 
-/// How many objects are being deleted at the same time.
+/// The number of objects that are being deleted at the same time.
 const AT_ONCE: usize = 8;
 
 impl Writer {

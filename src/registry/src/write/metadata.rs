@@ -59,7 +59,7 @@ pub(super) fn integer(object: &Value, name: &str) -> Option<i64> {
     object.get("metadata")?.get(name)?.as_i64()
 }
 
-/// Whether a deletion is under way.
+/// Reports whether a deletion is under way.
 pub(super) fn is_terminating(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
@@ -162,7 +162,7 @@ pub(super) fn dedup_owners(object: &mut Value) -> Option<String> {
     })
 }
 
-/// What an update takes from the old object, whatever the client said or when it said nothing.
+/// Takes from the old object all that an update keeps, whatever the client said or when it said nothing.
 pub(super) fn carry_over(new: &mut Value, old: &Value) {
     let old = old.get("metadata").and_then(Value::as_object);
     let kept = |name: &str| old.and_then(|fields| fields.get(name)).cloned();

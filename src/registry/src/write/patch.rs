@@ -149,7 +149,7 @@ impl Patcher {
         }
     }
 
-    /// What an error shows: the patch itself if it is a strategic one, else the patched object.
+    /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
     fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
         let shown = match &self.patch {
             Patch::Strategic(document) => (document.clone(), true),

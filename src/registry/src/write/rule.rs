@@ -1,6 +1,6 @@
 //! Changes that the server itself makes by a rule, such as the binding of a pod.
 //!
-//! They go the way of the loop, but pass neither admission nor validation: the subresource that they come from has.
+//! They go the way of the loop and pass the stages that kube-apiserver has for them: see [`RuleStages`].
 
 use std::sync::Arc;
 
@@ -13,29 +13,34 @@ use super::{
     update_loop::{Change, Current, Outcome, Step},
 };
 use crate::{
-    access::Rule,
-    admission::Operation,
+    access::{Rule, RuleChange, RuleStages},
+    admission::{Attributes, Operation, WriteRequest},
     key_locks::HeldKey,
-    request::{Answer, Subresource, Target, WriteContext, WriteOptions},
+    request::{Answer, Subresource, WriteOptions},
 };
 
 impl Writer {
     /// Changes an object by a rule.
-    pub(crate) async fn change(
-        &self,
-        target: Target,
-        dry_run: bool,
-        rule: &Rule,
-        mut key: HeldKey,
-    ) -> Result<Answer, ApiError> {
+    pub(crate) async fn change(&self, change: RuleChange, mut key: HeldKey) -> Result<Answer, ApiError> {
+        let RuleChange {
+            target,
+            stages,
+            dry_run,
+            rule,
+        } = change;
         let options = WriteOptions {
             dry_run,
             ..WriteOptions::default()
         };
-        let request = Arc::new(self.request(Operation::Update, Subresource::None, target, options)?);
+        let subresource = match stages {
+            RuleStages::CommitOnly => Subresource::None,
+            RuleStages::WithoutAdmission(subresource) | RuleStages::All(subresource) => subresource,
+        };
+        let request = Arc::new(self.request(Operation::Update, subresource, target, options)?);
         let mut step = ApplyRule {
-            context: &request.context,
-            rule,
+            request: &request,
+            stages,
+            rule: &*rule,
         };
         Ok(match self.update_loop(&request, &mut key, &mut step).await? {
             Outcome::Stored(item) | Outcome::Deleted(item) => Answer::Cached(item),
@@ -45,22 +50,28 @@ impl Writer {
 }
 
 struct ApplyRule<'w> {
-    context: &'w WriteContext,
+    request: &'w Arc<WriteRequest>,
+    stages: RuleStages,
     rule: &'w Rule,
 }
 
 impl Step for ApplyRule<'_> {
-    fn change<'a>(&'a mut self, _writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
         Box::pin(async move {
+            let context = &self.request.context;
             let mut object = Value::clone(&current.object);
-            (self.rule)(self.context, &mut object)?;
-            Ok(if self.context.dry_run {
-                Change::Pretend(object)
-            } else if object::same(&object, &current.object) {
-                Change::Nothing
-            } else {
-                Change::Put(object)
-            })
+            (self.rule)(context, &mut object)?;
+            let attributes = |object| Attributes::new(self.request, object, Some(Arc::clone(&current.object)));
+            match self.stages {
+                RuleStages::CommitOnly if context.dry_run => Ok(Change::Pretend(object)),
+                RuleStages::CommitOnly if object::same(&object, &current.object) => Ok(Change::Nothing),
+                RuleStages::CommitOnly => Ok(Change::Put(object)),
+                RuleStages::WithoutAdmission(_) => {
+                    writer.prepare_and_check(&attributes(None), &mut object)?;
+                    writer.change_into(self.request, object, current).await
+                }
+                RuleStages::All(_) => writer.change_to(&mut attributes(Some(object)), current).await,
+            }
         })
     }
 }

@@ -82,21 +82,27 @@ impl Writer {
         write: &mut Attributes,
         mut object: Value,
     ) -> Result<Value, ApiError> {
-        let warnings = match write.old_object.as_deref() {
-            None => {
-                let repeated_owners = self.prepare_new(write, &mut object);
-                self.validate_new(write, &mut object, repeated_owners)?
-            }
-            Some(old) => {
-                let repeated_owners = self.prepare_changed(write, &mut object, old)?;
-                self.validate_changed(write, &mut object, old, repeated_owners)?
-            }
-        };
-        warnings.into_iter().for_each(|text| write.warn(text));
+        self.prepare_and_check(write, &mut object)?;
         metadata::text(&object, "name").clone_into(&mut write.name);
         write.object = Some(object);
         self.admit_validating(write).await?;
         Ok(write.object.take().unwrap_or_default())
+    }
+
+    /// Stages *prepare* and *validate* alone.
+    pub(super) fn prepare_and_check(&self, write: &Attributes, object: &mut Value) -> Result<(), ApiError> {
+        let warnings = match write.old_object.as_deref() {
+            None => {
+                let repeated_owners = self.prepare_new(write, object);
+                self.validate_new(write, object, repeated_owners)?
+            }
+            Some(old) => {
+                let repeated_owners = self.prepare_changed(write, object, old)?;
+                self.validate_changed(write, object, old, repeated_owners)?
+            }
+        };
+        warnings.into_iter().for_each(|text| write.warn(text));
+        Ok(())
     }
 
     /// Stage *validating admission*.

@@ -21,7 +21,7 @@ use crate::{
     versions,
 };
 
-/// How often an object that comes and goes under a PUT is tried.
+/// The number of times that an object that comes and goes under a PUT is tried.
 const CREATE_ROUNDS: usize = 8;
 
 /// The first stage of a change: what the client wants the object to be.
@@ -153,12 +153,22 @@ impl Writer {
     }
 
     /// From the object as the client wants it to the change of the store: all stages but the commit.
-    async fn change_to(&self, write: &mut Attributes, current: &Current) -> Result<Change, ApiError> {
+    pub(super) async fn change_to(&self, write: &mut Attributes, current: &Current) -> Result<Change, ApiError> {
         let object = self.mutate(write).await?;
         if let Some(refusal) = self.check_resource_version(&write.target, current, &object)? {
             return Ok(refusal);
         }
-        let mut object = self.prepare_and_validate(write, object).await?;
+        let object = self.prepare_and_validate(write, object).await?;
+        self.change_into(write, object, current).await
+    }
+
+    /// The change of the store that makes the current object this one, which has passed all other stages.
+    pub(super) async fn change_into(
+        &self,
+        write: &WriteRequest,
+        mut object: Value,
+        current: &Current,
+    ) -> Result<Change, ApiError> {
         metadata::of(&mut object).insert("resourceVersion".into(), current.item.revision.to_string().into());
         if write.context.dry_run {
             if let Some(effects) = &self.info.side_effects {

@@ -10,6 +10,7 @@ impl Subject {
         Fence {
             key: self.key("fence").into(),
             mod_revision,
+            token: 1,
         }
     }
 
@@ -107,6 +108,7 @@ pub(super) async fn removed_fence_holds_nobody_back_but_its_holder(s: Subject) {
     let absent = Fence {
         key: s.key("never").into(),
         mod_revision: 0,
+        token: 1,
     };
     let written = s.fenced_put("a", Compare::Absent, absent).await;
     assert!(matches!(written, Ok(WriteOutcome::Committed(_))), "{written:?}");

@@ -20,6 +20,10 @@
 //! | refused by etcd | | yes | is of unknown outcome |
 //! | none in time | | | is of unknown outcome |
 //!
+//! "Made" is followed by the token and the key of the fence, if there is one, and by the revision that the slot had before:
+//! `made 7 41 /trireme/fence/registry/endpoints`. So whoever follows etcd can tell under which token each write of a duty took
+//! effect, and that it did so once, without believing the server.
+//!
 //! "For good" takes the last line of the transaction: it moves the slot, so an open attempt that comes late finds nothing
 //! that it compares with. Without it a late create could succeed when the key that was in its way is deleted.
 //!
@@ -174,12 +178,14 @@ impl Write<'_> {
         }
         if let Some(slot) = slot {
             let unmoved = is_at(slot.key(), slot.revision());
-            let mark = |fate| TxnOp::put(slot.key(), fate, Some(PutOptions::new().with_lease(slot.lease())));
+            let mark = |fate: String| TxnOp::put(slot.key(), fate, Some(PutOptions::new().with_lease(slot.lease())));
             when.push(unmoved.clone());
-            then.push(mark(MADE));
+            then.push(mark(made(self.fence.as_ref(), slot.revision())));
             or_else.push(TxnOp::get(slot.key(), None));
             if repeated {
-                or_else.push(TxnOp::txn(Txn::new().when([unmoved]).and_then([mark(REFUSED)])));
+                or_else.push(TxnOp::txn(
+                    Txn::new().when([unmoved]).and_then([mark(REFUSED.to_owned())]),
+                ));
             }
         }
         Txn::new().when(when).and_then(then).or_else(or_else)
@@ -209,7 +215,7 @@ impl Write<'_> {
         let before = slot.revision();
         let moved = found.slot.as_ref().filter(|entry| entry.mod_revision != before);
         let made = moved
-            .filter(|entry| entry.value == MADE)
+            .filter(|entry| entry.value.starts_with(MADE.as_bytes()))
             .map(|entry| entry.mod_revision);
         slot.give_back(match moved {
             Some(entry) => entry.mod_revision,
@@ -244,5 +250,13 @@ impl Write<'_> {
             fence: fence.map_or(0, |entry| entry.mod_revision),
             slot: next(),
         }
+    }
+}
+
+/// The trace of a write that is made, in its slot, which was at a revision before.
+fn made(fence: Option<&Fence>, slot_before: Revision) -> String {
+    match fence {
+        Some(Fence { key, token, .. }) => format!("{MADE} {token} {slot_before} {key}"),
+        None => MADE.to_owned(),
     }
 }

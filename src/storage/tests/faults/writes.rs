@@ -6,8 +6,8 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use tokio::time::timeout;
 use trireme_storage::{
-    Compare, EtcdOptions, EtcdStore, Event, Fence, PutOptions, Revision, Storage, StorageError, WriteOutcome,
-    testing::EtcdProcess,
+    Compare, EtcdOptions, EtcdStore, Event, Fence, PutOptions, RangeRequest, Revision, Storage, StorageError,
+    WriteOutcome, testing::EtcdProcess,
 };
 
 use crate::proxy::{Loss, Proxy};
@@ -99,6 +99,7 @@ async fn every_write_is_made_once(loss: Loss, times: usize) {
     let fenced = Some(Fence {
         key: "/fence".into(),
         mod_revision: fence,
+        token: 1,
     });
     let options = PutOptions {
         lease: Some(lease),
@@ -138,6 +139,42 @@ async fn a_write_that_never_arrives_is_made_once() {
 }
 
 #[tokio::test]
+async fn a_fenced_write_names_its_token_and_fence_in_its_idempotency_key() {
+    let bench = bench(1).await;
+    let mod_revision = bench.create("/fence").await;
+    let traces = async || {
+        let request = RangeRequest {
+            prefix: "/trireme/writes/".to_owned(),
+            ..RangeRequest::default()
+        };
+        let page = bench.truth.range(request).await;
+        let entries = page.expect("a page").entries;
+        let text = |value: &Bytes| String::from_utf8(value.to_vec()).expect("a text");
+        entries
+            .iter()
+            .map(|entry| (entry.mod_revision, text(&entry.value)))
+            .collect::<Vec<_>>()
+    };
+    // The fence was the first write of the session.
+    let mut slot_before = mod_revision;
+    for name in ["/one", "/two"] {
+        bench.arm(Loss::Answer, name, 1);
+        let fence = Some(Fence {
+            key: "/fence".into(),
+            mod_revision,
+            token: 7,
+        });
+        let options = PutOptions { lease: None, fence };
+        let put = bench.store.put(name, Bytes::new(), Compare::Absent, options);
+        let written = committed(put.await);
+        let trace = (written, format!("made 7 {slot_before} /fence"));
+        let found = traces().await;
+        assert!(found.contains(&trace), "{trace:?} of {name} is not in {found:?}");
+        slot_before = written;
+    }
+}
+
+#[tokio::test]
 async fn what_is_refused_after_a_loss_is_refused() {
     let bench = bench(1).await;
     let store = &bench.store;
@@ -165,6 +202,7 @@ async fn what_is_refused_after_a_loss_is_refused() {
         let deposed = Fence {
             key: "/fence".into(),
             mod_revision: fence - 1,
+            token: 1,
         };
         assert_eq!(
             store.delete("/there", there, Some(deposed)).await,

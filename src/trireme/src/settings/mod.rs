@@ -10,6 +10,7 @@
 //! defaults (keys) ─────┘
 //! ```
 
+mod authorization;
 mod cli;
 mod controllers;
 mod errors;
@@ -30,6 +31,7 @@ use std::time::Duration;
 
 use crate::cluster::{Access, Action};
 
+pub(crate) use authorization::ModeName;
 pub(crate) use controllers::Controllers;
 pub(crate) use errors::SettingsErrors;
 pub(crate) use pki_init::PkiInit;
@@ -73,6 +75,8 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// Who says what users may do, in the order in which they are asked.
+    pub(crate) authorization: Vec<ModeName>,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::authorization;
 use super::controllers::{self, Controllers};
 use super::errors::{SettingError, SettingsErrors};
 use super::keys;
@@ -51,6 +52,7 @@ impl Reader {
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
+            authorization: self.value("authorization-mode", authorization::ALLOWED, authorization::modes),
             service_account_key_files: self
                 .optional("service-account-key-file", "give files that exist and can be read", |text| {
                     list(text).map(readable).collect()

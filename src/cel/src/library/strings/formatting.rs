@@ -2,13 +2,13 @@
 
 use super::{super::show, bounded};
 use crate::{
-    library::Context,
+    library::CallContext,
     meter::EvalError,
     value::{List, Map, Value},
 };
 
 /// Fills the clauses of a text with values.
-pub(super) fn format(text: &str, values: &List<'_>, context: &mut Context<'_, '_>) -> Result<String, EvalError> {
+pub(super) fn format(text: &str, values: &List<'_>, context: &mut CallContext<'_, '_>) -> Result<String, EvalError> {
     let mut written = String::new();
     let (mut rest, mut next) = (text, 0);
     while let Some(at) = rest.find('%') {
@@ -63,7 +63,7 @@ fn clause(
     verb: char,
     precision: Option<usize>,
     value: &Value<'_>,
-    context: &mut Context<'_, '_>,
+    context: &mut CallContext<'_, '_>,
 ) -> Result<(), EvalError> {
     let decimals = precision.unwrap_or(6);
     let text = match (verb, value) {
@@ -120,7 +120,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A value of any type; what it holds is shown too.
-fn text_of(written: &mut String, value: &Value<'_>, context: &mut Context<'_, '_>) -> Result<(), EvalError> {
+fn text_of(written: &mut String, value: &Value<'_>, context: &mut CallContext<'_, '_>) -> Result<(), EvalError> {
     context.meter.work(1)?;
     bounded(written.len())?;
     match value {

@@ -1,4 +1,4 @@
-//! What the log tells of requests that take long.
+//! Log lines about requests that take long.
 
 use std::{
     io,
@@ -10,7 +10,7 @@ use trireme_registry::trace::TraceStep;
 
 use super::*;
 
-/// What was logged.
+/// The lines that were logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -62,7 +62,7 @@ async fn slow_app(
     factory.new_service(()).await.expect("the application is in order")
 }
 
-/// What is logged of a request that takes so long.
+/// The line that is logged of a request that takes so long.
 async fn logged(fixture: &Fixture, request: TestRequest, takes_ms: u64) -> String {
     let (log, _guard) = Log::collect();
     let request = request

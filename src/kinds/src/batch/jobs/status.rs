@@ -21,12 +21,12 @@ const UNCOUNTED: &[PrintedField] = &[
 
 /// A status with what its job wants.
 #[derive(Clone, Copy)]
-struct Job<'a> {
+struct JobStatus<'a> {
     spec: &'a Value,
     status: &'a Value,
 }
 
-impl<'a> Job<'a> {
+impl<'a> JobStatus<'a> {
     fn of(object: &'a Value) -> Self {
         let part = |name: &str| object.get(name).unwrap_or(&Value::Null);
         Self {
@@ -65,12 +65,12 @@ fn has_condition(status: &Value, condition: &str, value: &str) -> bool {
 
 /// The status and spec before and after a write.
 #[derive(Clone, Copy)]
-struct Changes<'a> {
-    new: Job<'a>,
-    old: Job<'a>,
+struct JobStatusChange<'a> {
+    new: JobStatus<'a>,
+    old: JobStatus<'a>,
 }
 
-impl Changes<'_> {
+impl JobStatusChange<'_> {
     fn condition(self, name: &str) -> bool {
         self.new.is(name) != self.old.is(name)
     }
@@ -86,9 +86,9 @@ impl Changes<'_> {
 
 /// Validates a new status.
 pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let changes = Changes {
-        new: Job::of(new),
-        old: Job::of(old),
+    let changes = JobStatusChange {
+        new: JobStatus::of(new),
+        old: JobStatus::of(old),
     };
     let path = Path::new("status");
     let counters = ["active", "succeeded", "failed", "ready", "terminating"];
@@ -126,7 +126,7 @@ fn validate_uncounted_terminated_pods(status: &Value, path: &Path<'_>, errors: &
     }
 }
 
-fn validate_completion_conditions(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_completion_conditions(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let at = path.child("completionTime");
     let completed = job.status.get("completionTime");
@@ -175,7 +175,7 @@ fn validate_completion_conditions(changes: Changes<'_>, path: &Path<'_>, errors:
     }
 }
 
-fn validate_finished_job(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_finished_job(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     if !job.is_finished() {
         return;
@@ -210,7 +210,7 @@ fn validate_finished_job(changes: Changes<'_>, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn validate_index_lists(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_index_lists(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let per_index = job.spec.get("backoffLimitPerIndex").is_some();
     let completed = text(job.status, "completedIndexes");
@@ -255,7 +255,7 @@ fn validate_index_lists(changes: Changes<'_>, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-fn validate_running_counters(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_running_counters(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let job = changes.new;
     let count = |name: &str| number(job.status, name).unwrap_or(0);
     if (changes.finished() || changes.field("terminating")) && count("terminating") > 0 && job.is_finished() {
@@ -288,7 +288,7 @@ fn validate_running_counters(changes: Changes<'_>, path: &Path<'_>, errors: &mut
     }
 }
 
-fn validate_condition_transitions(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_condition_transitions(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (job, old) = (changes.new, changes.old);
     for condition in ["Failed", "Complete", "FailureTarget"] {
         if old.is(condition) && !job.is(condition) {
@@ -298,7 +298,7 @@ fn validate_condition_transitions(changes: Changes<'_>, path: &Path<'_>, errors:
     }
     let may_shrink = job.is_indexed() && job.completions() == number(job.spec, "parallelism");
     for counter in ["failed", "succeeded"] {
-        let count = |job: Job<'_>| number(job.status, counter).unwrap_or(0);
+        let count = |job: JobStatus<'_>| number(job.status, counter).unwrap_or(0);
         if count(job) < count(old) && !(counter == "succeeded" && may_shrink) {
             let detail = format!("cannot decrease the {counter} counter");
             errors.push(Error::invalid(&path.child(counter), &count(job).into(), &detail));
@@ -325,12 +325,12 @@ fn validate_condition_transitions(changes: Changes<'_>, path: &Path<'_>, errors:
     }
 }
 
-fn is_suspended(job: Job<'_>) -> bool {
+fn is_suspended(job: JobStatus<'_>) -> bool {
     job.spec.get("suspend") == Some(&Value::Bool(true))
 }
 
 /// Only a job that is suspended or goes on after it was may start at another time.
-fn validate_start_time(changes: Changes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_start_time(changes: JobStatusChange<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let (job, old) = (changes.new, changes.old);
     let had_started = !text_at(old.status, "/startTime").is_empty();
     let resumes = old.is("Suspended") && has_condition(job.status, "Suspended", "False");

@@ -6,9 +6,9 @@ use trireme_registry::subresource::{Connect, ConnectCall, Destination};
 
 use crate::core::proxy;
 
-pub(super) struct Proxy;
+pub(super) struct NodeProxy;
 
-impl Connect for Proxy {
+impl Connect for NodeProxy {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             call.object(proxy::address(&call.target.name, "node")?.name).await?;

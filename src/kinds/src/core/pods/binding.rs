@@ -1,7 +1,5 @@
 //! `/binding`: a scheduler says on which node a pod is to run.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{
@@ -9,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
 };
 use trireme_registry::{
-    WriteContext,
+    RuleChange, RuleStages, WriteContext,
     request::Target,
     subresource::{Create, CreateBody, CreateCall},
 };
@@ -18,9 +16,9 @@ use super::conditions::set_condition;
 use crate::values::{entries, items, struct_mut, text, text_at};
 
 /// POST of a `Binding`.
-pub(super) struct Binding;
+pub(super) struct PodBinding;
 
-impl Create for Binding {
+impl Create for PodBinding {
     fn name(&self) -> &'static str {
         "binding"
     }
@@ -56,9 +54,8 @@ impl Create for Binding {
                 check_preconditions(pod, &binding, &key)?;
                 bind(context, pod, &binding)
             };
-            call.registry
-                .change(call.target.clone(), call.dry_run, Arc::new(rule))
-                .await?;
+            let change = RuleChange::new(call.target.clone(), RuleStages::CommitOnly, rule);
+            call.registry.change(change.with_dry_run(call.dry_run)).await?;
             Ok(None)
         })
     }

@@ -19,9 +19,9 @@ use crate::{
 };
 
 /// `/log`: an empty answer as long as the pod has no node.
-pub(super) struct Log;
+pub(super) struct PodLog;
 
-impl Connect for Log {
+impl Connect for PodLog {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             check_log_options(call)?;
@@ -37,12 +37,12 @@ impl Connect for Log {
 }
 
 /// `/exec`, `/attach` and `/portforward`: they need a node.
-pub(super) struct Stream {
+pub(super) struct PodStream {
     /// True if it is about one of the pod's containers.
     pub(super) of_container: bool,
 }
 
-impl Connect for Stream {
+impl Connect for PodStream {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let name = &call.target.name;
@@ -61,9 +61,9 @@ impl Connect for Stream {
 }
 
 /// `/proxy`: it needs an address.
-pub(super) struct Proxy;
+pub(super) struct PodProxy;
 
-impl Connect for Proxy {
+impl Connect for PodProxy {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let pod = call.object(proxy::address(&call.target.name, "pod")?.name).await?;

@@ -3,15 +3,15 @@
 //! A budget that allows a disruption is charged before the pod is deleted, so that two evictions cannot use the same
 //! allowance; a crash in between leaves the pod in the budget's `disruptedPods`, from which its controller takes it.
 
-use std::sync::Arc;
-
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use trireme_machinery::{ApiError, GroupResource, GroupVersion, Reason, selector::compile_label_selector};
 use trireme_registry::{
-    ObjectAccess, WriteContext,
+    ObjectAccess, RuleChange, RuleStages, WriteContext,
     item::parse,
-    request::{Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Target, own_user},
+    request::{
+        Answer, DeleteOptions, DeleteRequest, ListOptions, ListRequest, Selection, Subresource, Target, own_user,
+    },
     subresource::{Create, CreateBody, CreateCall},
 };
 
@@ -111,7 +111,7 @@ async fn delete_if_free(call: &CreateCall, options: &DeleteOptions) -> Result<Op
             .uid
             .as_deref()
             .is_none_or(|uid| uid == text_at(&pod, "/metadata/uid"));
-        match delete(call, options).await {
+        match delete_marked(call, options).await {
             Err(error) if error.reason == Reason::Conflict && is_ours && same && attempts < ATTEMPTS => {}
             done => return done.map(|()| None),
         }
@@ -136,7 +136,9 @@ async fn delete_marked(call: &CreateCall, mut options: DeleteOptions) -> Result<
             set_condition(pod, context.now, wanted);
             Ok(())
         };
-        let marked = call.registry.change(call.target.clone(), false, Arc::new(rule)).await?;
+        let stages = RuleStages::WithoutAdmission(Subresource::Status);
+        let change = RuleChange::new(call.target.clone(), stages, rule);
+        let marked = call.registry.change(change).await?;
         if let (Some(version), Answer::Cached(item)) = (&mut options.resource_version, marked) {
             *version = item.revision.to_string();
         }
@@ -221,5 +223,12 @@ async fn charge(call: &CreateCall, budgets: &dyn ObjectAccess, name: &str, dry_r
     };
     let pod = call.target.name.clone();
     let rule = move |context: &WriteContext, budget: &mut Value| disruption::charge(budget, &pod, context.now);
-    budgets.change(target, dry_run, Arc::new(rule)).await.map(drop)
+    // A budget that would be charged is not written, so nobody is asked about it.
+    let stages = if dry_run {
+        RuleStages::CommitOnly
+    } else {
+        RuleStages::All(Subresource::Status)
+    };
+    let change = RuleChange::new(target, stages, rule);
+    budgets.change(change.with_dry_run(dry_run)).await.map(drop)
 }

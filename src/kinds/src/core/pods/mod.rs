@@ -34,7 +34,7 @@ mod subresources;
 mod tests;
 mod update;
 
-use parts::{EphemeralContainers, Resize};
+use parts::{EphemeralContainers, PodResize};
 
 const GATED: &str = "SchedulingGated";
 
@@ -63,7 +63,7 @@ pub(crate) fn kind(capabilities: Capabilities) -> Kind {
 struct Pods {
     capabilities: Capabilities,
     ephemeral_containers: EphemeralContainers,
-    resize: Resize,
+    resize: PodResize,
 }
 
 impl Pods {
@@ -71,7 +71,7 @@ impl Pods {
         Self {
             capabilities,
             ephemeral_containers: EphemeralContainers { capabilities },
-            resize: Resize { capabilities },
+            resize: PodResize { capabilities },
         }
     }
 }

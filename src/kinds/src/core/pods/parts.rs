@@ -92,13 +92,13 @@ fn changes(old: &Value, new: &Value) -> String {
 
 /// `/resize`: the CPU and memory of containers that run.
 #[derive(Default)]
-pub(super) struct Resize {
+pub(super) struct PodResize {
     pub(super) capabilities: Capabilities,
 }
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-impl Update for Resize {
+impl Update for PodResize {
     fn name(&self) -> &'static str {
         "resize"
     }
@@ -350,7 +350,7 @@ mod tests {
         wanted["spec"]["containers"][0]["image"] = "other".into();
         wanted["metadata"]["labels"] = json!({ "l": "1" });
         wanted["status"] = json!({});
-        let (new, errors) = change(&Resize::default(), &old, wanted);
+        let (new, errors) = change(&PodResize::default(), &old, wanted);
         assert!(errors.is_empty(), "{errors:?}");
         let mut expected = old.clone();
         expected["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2".into();
@@ -383,7 +383,7 @@ mod tests {
             ),
         ];
         for (new, expected) in cases {
-            assert_eq!(change(&Resize::default(), &old, new.clone()).1, expected, "{new}");
+            assert_eq!(change(&PodResize::default(), &old, new.clone()).1, expected, "{new}");
         }
     }
 
@@ -401,7 +401,7 @@ mod tests {
         let old = init("1");
         let mut wanted = init("2");
         wanted["spec"]["resources"]["requests"]["cpu"] = "5".into();
-        let (new, errors) = change(&Resize::default(), &old, wanted.clone());
+        let (new, errors) = change(&PodResize::default(), &old, wanted.clone());
         assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(new, wanted);
         let refusals = [
@@ -426,7 +426,7 @@ mod tests {
             let mut wanted = old.clone();
             let (owner, field) = pointer.rsplit_once('/').unwrap();
             wanted.pointer_mut(owner).unwrap()[field] = value.into();
-            let errors = change(&Resize::default(), &old, wanted).1;
+            let errors = change(&PodResize::default(), &old, wanted).1;
             assert!(
                 errors.iter().any(|error| error == expected) || expected.is_empty() && errors.is_empty(),
                 "{errors:?}"
@@ -434,7 +434,7 @@ mod tests {
         }
         let mut without = old.clone();
         remove(&mut without["spec"], "initContainers");
-        assert!(change(&Resize::default(), &old, without).1.contains(
+        assert!(change(&PodResize::default(), &old, without).1.contains(
             &"spec.initContainers: Forbidden: initContainers may not be added or removed on resize".to_owned()
         ));
     }
@@ -444,7 +444,7 @@ mod tests {
         let mut old = resources(json!({ "cpu": "1" }), json!({}));
         old["status"]["phase"] = "Running".into();
         old["status"]["containerStatuses"] = json!([{ "name": "main", "state": { "running": {} } }]);
-        let (_, errors) = change(&Resize::default(), &old, resources(json!({ "cpu": "2" }), json!({})));
+        let (_, errors) = change(&PodResize::default(), &old, resources(json!({ "cpu": "2" }), json!({})));
         assert_eq!(
             errors,
             ["spec: Forbidden: Pod running on node without support for resize"]

@@ -4,8 +4,8 @@ use trireme_registry::subresource::SubresourceRole;
 
 use super::{
     Pods,
-    binding::Binding,
-    connections::{Log, Proxy, Stream},
+    binding::PodBinding,
+    connections::{PodLog, PodProxy, PodStream},
     eviction::Eviction,
 };
 
@@ -14,12 +14,12 @@ pub(super) fn role<'a>(pods: &'a Pods, name: &str) -> Option<SubresourceRole<'a>
     Some(match name {
         "ephemeralcontainers" => SubresourceRole::Update(&pods.ephemeral_containers),
         "resize" => SubresourceRole::Update(&pods.resize),
-        "binding" => SubresourceRole::Create(&Binding),
+        "binding" => SubresourceRole::Create(&PodBinding),
         "eviction" => SubresourceRole::Create(&Eviction),
-        "log" => SubresourceRole::Connect(&Log),
-        "exec" | "attach" => SubresourceRole::Connect(&Stream { of_container: true }),
-        "portforward" => SubresourceRole::Connect(&Stream { of_container: false }),
-        "proxy" => SubresourceRole::Connect(&Proxy),
+        "log" => SubresourceRole::Connect(&PodLog),
+        "exec" | "attach" => SubresourceRole::Connect(&PodStream { of_container: true }),
+        "portforward" => SubresourceRole::Connect(&PodStream { of_container: false }),
+        "proxy" => SubresourceRole::Connect(&PodProxy),
         _ => return None,
     })
 }

@@ -87,7 +87,7 @@ impl Strategy for Services {
     }
 
     fn subresource(&self, name: &str) -> Option<SubresourceRole<'_>> {
-        (name == "proxy").then_some(SubresourceRole::Connect(&proxy::Proxy))
+        (name == "proxy").then_some(SubresourceRole::Connect(&proxy::ServiceProxy))
     }
 
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {

@@ -14,9 +14,9 @@ use crate::{
     values::{integer_at, items},
 };
 
-pub(super) struct Proxy;
+pub(super) struct ServiceProxy;
 
-impl Connect for Proxy {
+impl Connect for ServiceProxy {
     fn find<'a>(&'a self, call: &'a ConnectCall) -> BoxFuture<'a, Result<Destination, ApiError>> {
         Box::pin(async move {
             let address = proxy::address(&call.target.name, "service")?;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    MAX_COPIED_BYTES, Operation,
+    MAX_COPIED_BYTES, PatchOperation,
     pointer::{container, container_mut, get, index, split},
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// A document under patch.
-pub(super) struct Patched {
+pub(super) struct PatchedDocument {
     document: Value,
     copied_bytes: usize,
 }
@@ -32,7 +32,7 @@ fn required<'a>(text: &'a Option<String>, field: &str, operation: &str) -> Resul
     text.as_deref().ok_or_else(absent)
 }
 
-impl Patched {
+impl PatchedDocument {
     pub(super) fn new(document: Value) -> Self {
         Self {
             document,
@@ -44,7 +44,7 @@ impl Patched {
         self.document
     }
 
-    pub(super) fn apply(&mut self, operation: &Operation) -> Result<(), PatchError> {
+    pub(super) fn apply(&mut self, operation: &PatchOperation) -> Result<(), PatchError> {
         let kind = operation.op.as_deref().unwrap_or("unknown");
         let path = || required(&operation.path, "path", kind);
         let from = || required(&operation.from, "from", kind);

@@ -17,7 +17,7 @@ pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 /// A decoded patch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JsonPatch {
-    operations: Vec<Operation>,
+    operations: Vec<PatchOperation>,
     /// The errors of strict validation: `json patch duplicate field "[0].value"`,
     /// `json patch unknown field "[0].extra"`.
     pub strict_errors: Vec<String>,
@@ -25,7 +25,7 @@ pub struct JsonPatch {
 
 /// One operation. Absent texts are kept apart from empty ones: they fail when the operation is applied.
 #[derive(Debug, Clone, Default, PartialEq)]
-struct Operation {
+struct PatchOperation {
     op: Option<String>,
     path: Option<String>,
     from: Option<String>,
@@ -53,7 +53,7 @@ impl JsonPatch {
         for (index, item) in items.into_iter().enumerate() {
             operations.push(match item {
                 Value::Object(fields) => operation(index, fields, &mut unknown)?,
-                Value::Null => Operation::default(),
+                Value::Null => PatchOperation::default(),
                 other => return Err(mistyped(&other, "value", "handlers.jsonPatchOp")),
             });
         }
@@ -66,7 +66,7 @@ impl JsonPatch {
 
     /// Applies all operations in turn. The first that fails refuses the patch.
     pub fn apply(&self, document: Value) -> Result<Value, PatchError> {
-        let mut patched = apply::Patched::new(document);
+        let mut patched = apply::PatchedDocument::new(document);
         for operation in &self.operations {
             patched.apply(operation)?;
         }
@@ -85,8 +85,8 @@ fn mistyped(value: &Value, place: &str, go_type: &str) -> PatchError {
     ))
 }
 
-fn operation(index: usize, fields: Object, unknown: &mut Vec<String>) -> Result<Operation, PatchError> {
-    let mut operation = Operation::default();
+fn operation(index: usize, fields: Object, unknown: &mut Vec<String>) -> Result<PatchOperation, PatchError> {
+    let mut operation = PatchOperation::default();
     for (name, value) in fields {
         let text = match name.as_str() {
             "op" => &mut operation.op,

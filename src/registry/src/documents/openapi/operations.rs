@@ -1,4 +1,4 @@
-//! What can be done at which path: the part of the documents that both OpenAPI versions share.
+//! Operations by path: the part of the documents that both OpenAPI versions share.
 
 use super::parameters::{self, Parameter};
 use crate::{

@@ -6,7 +6,7 @@ pub(super) struct Parameter {
     pub(super) name: &'static str,
     /// The OpenAPI type.
     pub(super) ty: &'static str,
-    /// Whether it is part of the path.
+    /// True if it is part of the path.
     pub(super) in_path: bool,
     pub(super) description: &'static str,
 }

@@ -7,7 +7,7 @@
 use serde_json::Value;
 use trireme_machinery::Object;
 
-/// How the value of a JSON field is written.
+/// The protobuf form of the value of a JSON field.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,

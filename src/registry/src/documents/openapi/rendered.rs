@@ -59,7 +59,7 @@ pub(in crate::documents) struct Rendered {
     hashes: OnceLock<BTreeMap<String, String>>,
 }
 
-/// What has been rendered, by hash.
+/// Rendered documents by hash.
 #[derive(Default)]
 struct Kept {
     v3: HashMap<String, Document>,

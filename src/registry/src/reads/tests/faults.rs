@@ -1,4 +1,4 @@
-//! What clients notice when the watch of the store breaks.
+//! The view of clients when the watch of the store breaks.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! What these tests share: watchers read to an end, and the truth to hold them against.
+//! Shared by these tests: watchers read to an end, and the truth to hold them against.
 
 use futures_util::StreamExt as _;
 use serde_json::Value;

@@ -34,7 +34,7 @@ async fn write_much(side: &ReadSide) -> i64 {
     join_all(writers).await.into_iter().max().expect("there are writers")
 }
 
-/// What a watcher of `p=odd` must see of what happened.
+/// The events that a watcher of `p=odd` must see.
 async fn odd_only(side: &ReadSide, all: &[Told]) -> Vec<Told> {
     let mut selected: BTreeMap<String, bool> = BTreeMap::new();
     let mut seen = Vec::new();

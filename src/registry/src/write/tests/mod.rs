@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod fences;
 mod patch;
+mod rules;
 mod scale;
 mod side_effects;
 mod slow_admission;

@@ -34,9 +34,16 @@ use crate::{
 
 const SLOW: Duration = Duration::from_secs(5);
 
-/// Takes 5 s for each write of the user `slow`, writes the object itself meanwhile, and changes what is written into
-/// something else each time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Mutating,
+    Validating,
+}
+
+/// Takes 5 s for each write of the user `slow` and writes the object itself meanwhile. As a mutating plugin it also changes
+/// what is written into something else each time.
 struct Slow {
+    stage: Stage,
     clock: Clock,
     registry: OnceLock<RegistryHandle>,
     /// Its own writes differ each time.
@@ -47,9 +54,10 @@ struct Slow {
 }
 
 impl Slow {
-    async fn take_time(&self, attributes: &mut Attributes) -> Result<(), ApiError> {
-        if attributes.context.user.name != "slow" {
-            return Ok(());
+    /// Gives back the number of the round, if the write is one of the slow ones.
+    async fn take_time(&self, stage: Stage, attributes: &Attributes) -> Result<Option<usize>, ApiError> {
+        if stage != self.stage || attributes.context.user.name != "slow" {
+            return Ok(None);
         }
         let round = self.rounds.fetch_add(1, Ordering::SeqCst) + 1;
         // Known before anybody hears of it: the clock may be moved by another thread.
@@ -65,10 +73,7 @@ impl Slow {
         }
         attributes.warn(format!("round {round}"));
         attributes.annotate("round", round.to_string());
-        if let Some(object) = &mut attributes.object {
-            object["metadata"]["labels"] = json!({"round": round.to_string()});
-        }
-        Ok(())
+        Ok(Some(round))
     }
 
     /// Waits until it has begun to sleep once more.
@@ -79,11 +84,20 @@ impl Slow {
 
 impl Admission for Slow {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
-        self.take_time(attributes).boxed()
+        async {
+            let round = self.take_time(Stage::Mutating, attributes).await?;
+            if let (Some(round), Some(object)) = (round, &mut attributes.object) {
+                object["metadata"]["labels"] = json!({"round": round.to_string()});
+            }
+            Ok(())
+        }
+        .boxed()
     }
 
-    fn validate<'a>(&'a self, _attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
-        async { Ok(()) }.boxed()
+    fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        self.take_time(Stage::Validating, attributes)
+            .map(|done| done.map(drop))
+            .boxed()
     }
 }
 
@@ -99,8 +113,9 @@ fn slow_user() -> UserInfo {
 }
 
 /// A bench with the thing `a` and a slow plugin.
-async fn beside(kit: &TestKit, restless: bool) -> (Bench, Arc<Moody>, Arc<Slow>) {
+async fn beside(kit: &TestKit, stage: Stage, restless: bool) -> (Bench, Arc<Moody>, Arc<Slow>) {
     let slow = Arc::new(Slow {
+        stage,
         clock: kit.system.clock().clone(),
         registry: OnceLock::new(),
         restless,
@@ -111,6 +126,16 @@ async fn beside(kit: &TestKit, restless: bool) -> (Bench, Arc<Moody>, Arc<Slow>)
     assert!(slow.registry.set(bench.registry.clone()).is_ok(), "it is bound once");
     bench.made("a", json!({}), json!({})).await;
     (bench, store, slow)
+}
+
+/// Another writes `a` while the plugin sleeps; then the plugin is asked once more.
+async fn write_once_meanwhile(kit: &TestKit, bench: &Bench, slow: &Slow) {
+    slow.asleep().await;
+    let other = json!({"data": {"other": "x"}});
+    bench.merge("a", other).await.expect("nobody is waited for");
+    kit.clock.advance(SLOW);
+    slow.asleep().await;
+    kit.clock.advance(SLOW);
 }
 
 /// Others write `a` while the plugin sleeps, at a clock that stands still; then the plugin is asked once more.
@@ -131,9 +156,9 @@ async fn write_meanwhile(kit: &TestKit, bench: &Bench, slow: &Slow) {
     kit.clock.advance(SLOW);
 }
 
-fn check_slow_patch(subresource: Subresource, mine: &str, untouched: &str) {
+fn check_slow_patch(stage: Stage, subresource: Subresource, mine: &str, untouched: &str) {
     run(Topology::trireme(), |kit| async move {
-        let (bench, _, slow) = beside(&kit, false).await;
+        let (bench, _, slow) = beside(&kit, stage, false).await;
         let mut request = merging("a", &json!({"data": {"mine": "x"}, "status": {"mine": "x"}}));
         request.target.user = slow_user();
         request.subresource = subresource;
@@ -142,7 +167,11 @@ fn check_slow_patch(subresource: Subresource, mine: &str, untouched: &str) {
         assert_eq!(written.warnings, ["round 3"], "what was said in vain is not told");
         assert_eq!(written.audit_annotations["round"], "3");
         let object = answered(&written);
-        assert_eq!(object["metadata"]["labels"], json!({"round": "3"}));
+        let labels = match stage {
+            Stage::Mutating => Some(json!({"round": "3"})),
+            Stage::Validating => None,
+        };
+        assert_eq!(object["metadata"].get("labels"), labels.as_ref());
         assert_eq!(
             (&object["data"]["other"], &object["data"]["seen"]),
             (&json!("2"), &json!("0"))
@@ -155,26 +184,36 @@ fn check_slow_patch(subresource: Subresource, mine: &str, untouched: &str) {
 
 #[test]
 fn nobody_waits_for_a_slow_plugin_and_its_last_word_counts() {
-    check_slow_patch(Subresource::None, "/data/mine", "/metadata/finalizers");
-    check_slow_patch(Subresource::Status, "/status/mine", "/data/mine");
+    for stage in [Stage::Mutating, Stage::Validating] {
+        check_slow_patch(stage, Subresource::None, "/data/mine", "/metadata/finalizers");
+        check_slow_patch(stage, Subresource::Status, "/status/mine", "/data/mine");
+    }
+}
+
+#[test]
+fn a_deadline_ends_the_wait_for_a_validating_plugin() {
+    run(Topology::trireme(), |kit| async move {
+        let (bench, _, slow) = beside(&kit, Stage::Validating, false).await;
+        let mut request = merging("a", &json!({"data": {"mine": "x"}}));
+        request.target.user = slow_user();
+        request.target.deadline = Some(kit.system.clock().now() + Duration::from_secs(2));
+        let before = bench.now("a").await;
+        let (written, ()) = tokio::join!(bench.registry.patch(request), async {
+            slow.asleep().await;
+            kit.clock.advance(Duration::from_secs(2));
+        });
+        assert_eq!(refused(written).0, Reason::Timeout);
+        assert_eq!(bench.now("a").await, before, "nothing of it was written");
+    });
 }
 
 #[test]
 fn a_put_with_a_revision_is_refused_if_a_plugin_has_written_meanwhile() {
     run(Topology::trireme(), |kit| async move {
-        let (bench, _, slow) = beside(&kit, false).await;
+        let (bench, _, slow) = beside(&kit, Stage::Mutating, false).await;
         let mut request = replacement("a", bench.now("a").await.expect("it is there"));
         request.target.user = slow_user();
-        let others = async {
-            slow.asleep().await;
-            bench
-                .merge("a", json!({"data": {"other": "x"}}))
-                .await
-                .expect("nobody is waited for");
-            kit.clock.advance(SLOW);
-            slow.asleep().await;
-            kit.clock.advance(SLOW);
-        };
+        let others = write_once_meanwhile(&kit, &bench, &slow);
         let (written, ()) = tokio::join!(bench.registry.update(request), others);
         assert_eq!(refused(written).0, Reason::Conflict);
         let object = bench.now("a").await.expect("it is there");
@@ -185,23 +224,15 @@ fn a_put_with_a_revision_is_refused_if_a_plugin_has_written_meanwhile() {
 #[test]
 fn a_slow_delete_and_a_slow_create_hold_nobody_up() {
     run(Topology::trireme(), |kit| async move {
-        let (bench, _, slow) = beside(&kit, false).await;
+        let (bench, _, slow) = beside(&kit, Stage::Mutating, false).await;
         let mut target = target("ns", "a");
         target.user = slow_user();
         let request = DeleteRequest {
             target,
             options: DeleteOptions::default(),
         };
-        let (deleted, ()) = tokio::join!(bench.registry.delete(request), async {
-            slow.asleep().await;
-            bench
-                .merge("a", json!({"data": {"other": "x"}}))
-                .await
-                .expect("nobody is waited for");
-            kit.clock.advance(SLOW);
-            slow.asleep().await;
-            kit.clock.advance(SLOW);
-        });
+        let others = write_once_meanwhile(&kit, &bench, &slow);
+        let (deleted, ()) = tokio::join!(bench.registry.delete(request), others);
         let deleted = deleted.expect("it goes in the end");
         assert!(deleted.removed);
         assert_eq!(
@@ -223,7 +254,7 @@ fn a_slow_delete_and_a_slow_create_hold_nobody_up() {
 #[test]
 fn a_deadline_ends_the_wait_for_admission_and_for_a_key() {
     run(Topology::trireme(), |kit| async move {
-        let (bench, store, slow) = beside(&kit, true).await;
+        let (bench, store, slow) = beside(&kit, Stage::Mutating, true).await;
         let deadline = |seconds| Some(kit.system.clock().now() + Duration::from_secs(seconds));
         let mut request = merging("a", &json!({"data": {"mine": "x"}}));
         request.target.user = slow_user();
@@ -268,7 +299,7 @@ fn a_deadline_ends_the_wait_for_admission_and_for_a_key() {
 #[test]
 fn creates_and_collection_deletions_take_a_permit_each() {
     run(Topology::trireme(), |kit| async move {
-        let (bench, store, _) = beside(&kit, false).await;
+        let (bench, store, _) = beside(&kit, Stage::Mutating, false).await;
         store.gate.forget_permits(usize::MAX);
         let permits = Topology::trireme()
             .entry(trireme_actors::ActorKind::REGISTRY)

@@ -16,7 +16,7 @@ use trireme_storage::{
     WatchStream, WriteOutcome,
 };
 
-/// What becomes of puts.
+/// The fate of puts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Puts {
@@ -31,7 +31,7 @@ pub(super) enum Puts {
     Taken,
 }
 
-/// What another replica does right before a delete, once.
+/// The act of another replica right before a delete, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meddling {
     /// It writes the object again as it is.
@@ -46,9 +46,9 @@ pub(super) struct Moody {
     meddling: Mutex<Option<Meddling>>,
     /// A put takes a permit for good.
     pub(super) gate: Semaphore,
-    /// How many puts had a lease.
+    /// The number of puts that had a lease.
     pub(super) leased: AtomicUsize,
-    /// How often an object was read.
+    /// The number of times that an object was read.
     pub(super) gets: AtomicUsize,
     /// Gets a permit for each put that has come to the gate.
     pub(super) arrived: Semaphore,

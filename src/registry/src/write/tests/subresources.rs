@@ -12,9 +12,9 @@ use trireme_machinery::{
 
 use super::support::{Bench, Rules, answered, body, dry_run, patching, refused, replacement, things};
 use crate::{
-    access::{ObjectAccess, ResourceIndex},
+    access::{ObjectAccess, ResourceIndex, RuleChange, RuleStages},
     fixtures::target,
-    request::{Answer, PatchKind, Subresource, WriteContext, WriteOptions},
+    request::{PatchKind, Subresource, WriteContext, WriteOptions},
     strategy::Strategy,
     subresource::{Create, CreateBody, CreateCall, SubresourceCreateRequest, SubresourceRole, Update},
 };
@@ -107,8 +107,9 @@ impl Create for Count {
                 object["spec"]["count"] = (count + 1).into();
                 Ok(())
             };
+            let change = RuleChange::new(call.target.clone(), RuleStages::CommitOnly, rule);
             call.registry
-                .change(call.target.clone(), call.dry_run, Arc::new(rule))
+                .change(change.with_dry_run(call.dry_run))
                 .await
                 .map(|_| call.dry_run.then(|| call.body.clone()))
         })
@@ -237,19 +238,6 @@ fn commands_are_checked_before_anything_is_done() {
         let object = done.object.expect("this command tells what it would do");
         assert_eq!(object["spec"]["replicas"], 1);
         assert_eq!(bench.now("a").await, before);
-    });
-}
-
-#[test]
-fn a_rule_that_changes_nothing_writes_nothing() {
-    run(Topology::trireme(), |kit| async move {
-        let bench = bench(&kit).await;
-        let before = bench.revision().await;
-        let kept = bench.registry.change(target("ns", "a"), false, |_, _| Ok(())).await;
-        assert!(matches!(kept, Ok(Answer::Cached(_))));
-        assert_eq!(bench.revision().await, before);
-        let missing = bench.registry.change(target("ns", "zz"), false, |_, _| Ok(())).await;
-        assert_eq!(refused(missing).0, Reason::NotFound);
     });
 }
 

@@ -93,7 +93,7 @@ static TYPES: LazyLock<(Arc<TypeTable>, TypeId)> = LazyLock::new(|| {
     (Arc::new(types), id)
 });
 
-/// What a test may choose of a kind.
+/// Properties of a kind that a test may choose.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rules {
     /// The grace period of a delete that asks for none.
@@ -250,7 +250,7 @@ impl Bench {
             .await
     }
 
-    /// What a client that asks now is told.
+    /// The object that a client reads now.
     pub(super) async fn now(&self, name: &str) -> Option<Value> {
         match self.registry.get(get(&format!("ns/{name}"))).await {
             Ok(item) => Some(tree(&item)),

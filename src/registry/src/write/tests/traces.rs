@@ -1,4 +1,4 @@
-//! What a trace tells of requests that wait.
+//! Traces of requests that wait.
 
 use std::time::Duration;
 

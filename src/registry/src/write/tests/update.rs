@@ -188,7 +188,7 @@ fn a_kind_may_be_created_by_put() {
     });
 }
 
-/// What can be created can be changed and deleted, however deep it nests.
+/// An object that can be created can be changed and deleted, however deep it nests.
 #[test]
 fn a_deep_object_is_no_dead_end() {
     run(Topology::trireme(), |kit| async move {

@@ -1,0 +1,130 @@
+//! RBAC: what roles allow those whom bindings name (`plugin/pkg/auth/authorizer/rbac`).
+//!
+//! ```text
+//! roles, clusterroles,          ┌── PolicyFold ──► RbacPolicy (immutable) ◄── RbacAuthorizer: requests, rules of a user
+//! rolebindings,          ──view─┤
+//! clusterrolebindings           └─────────────────────────────────────── ◄── EscalationCheck: writes of these objects
+//! ```
+//!
+//! Promise: a request is answered from one snapshot without a lock. [`Authorizer::settle`] makes what was written before
+//! it count.
+
+mod compiled;
+mod escalation;
+mod policy;
+mod resolve;
+
+use std::{sync::Arc, time::Instant};
+
+use trireme_actors::ActorSystem;
+use trireme_machinery::{ApiError, policy_rule::PolicyRule};
+use trireme_registry::{PublishedSurface, Readiness, View, request::UserInfo};
+
+pub use self::escalation::EscalationCheck;
+use self::{
+    policy::{PolicyFold, RbacPolicy},
+    resolve::Granted,
+};
+use crate::{
+    authenticator::BoxFuture,
+    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
+    rules::{PathRule, ResourceRule, RuleResolver, Rules, aggregate},
+};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+const VERSION: &str = "v1";
+
+/// Answers by roles and bindings. Cheap to clone.
+#[derive(Clone)]
+pub struct RbacAuthorizer {
+    policy: View<RbacPolicy>,
+}
+
+impl RbacAuthorizer {
+    /// Starts to follow roles and bindings as soon as they are served.
+    pub fn start(system: &ActorSystem, served: &PublishedSurface) -> Self {
+        let sources = policy::SOURCES.map(|plural| served.resource(GROUP, VERSION, plural));
+        Self {
+            policy: View::start_when_served(system, "rbac", sources.to_vec(), PolicyFold::default),
+        }
+    }
+
+    /// The view, for readiness.
+    pub fn view(&self) -> Arc<dyn Readiness> {
+        Arc::new(self.policy.clone())
+    }
+
+    fn decide_by(policy: &RbacPolicy, attributes: &Attributes<'_>) -> Decision {
+        let namespace = match attributes.wanted {
+            AuthorizationRequest::Resource { namespace, .. } => namespace,
+            AuthorizationRequest::Path(_) => "",
+        };
+        let mut missing = Vec::new();
+        for granted in policy.granted_to(attributes.user, namespace) {
+            match granted {
+                Granted::Rules { binding, rules } if rules.iter().any(|rule| allows(rule, attributes)) => {
+                    return Decision::Allow(format!("RBAC: allowed by {}", binding.describe(attributes.user)));
+                }
+                Granted::Rules { .. } => {}
+                Granted::NoRole(role) => missing.push(role.not_found()),
+            }
+        }
+        Decision::NoOpinion(match aggregate(&missing) {
+            Some(errors) => format!("RBAC: {errors}"),
+            None => String::new(),
+        })
+    }
+}
+
+fn allows(rule: &PolicyRule, attributes: &Attributes<'_>) -> bool {
+    match attributes.wanted {
+        AuthorizationRequest::Resource {
+            group,
+            resource,
+            subresource,
+            name,
+            ..
+        } => rule.allows_resource(attributes.verb, group, resource, subresource, name),
+        AuthorizationRequest::Path(path) => rule.allows_path(attributes.verb, path),
+    }
+}
+
+impl Authorizer for RbacAuthorizer {
+    fn authorize<'a>(&'a self, attributes: Attributes<'a>) -> BoxFuture<'a, Decision> {
+        Box::pin(std::future::ready(Self::decide_by(&self.policy.load(), &attributes)))
+    }
+
+    fn settle(&self, deadline: Instant) -> BoxFuture<'_, Result<(), ApiError>> {
+        Box::pin(async move { self.policy.wait_for_now(deadline).await.map(|_| ()) })
+    }
+}
+
+impl RuleResolver for RbacAuthorizer {
+    fn rules<'a>(&'a self, user: &'a UserInfo, namespace: &'a str) -> BoxFuture<'a, Rules> {
+        let (rules, error) = self.policy.load().rules_of(user, namespace);
+        let mut listed = Rules {
+            error,
+            ..Rules::default()
+        };
+        for rule in rules {
+            if !rule.resources.is_empty() {
+                listed.resources.push(ResourceRule {
+                    verbs: rule.verbs.clone(),
+                    groups: rule.api_groups.clone(),
+                    resources: rule.resources.clone(),
+                    names: rule.resource_names.clone(),
+                });
+            }
+            if !rule.non_resource_urls.is_empty() {
+                listed.paths.push(PathRule {
+                    verbs: rule.verbs,
+                    paths: rule.non_resource_urls,
+                });
+            }
+        }
+        Box::pin(std::future::ready(listed))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Brings up what says who may do what: the authorizers of the settings, and the check that nobody grants more than he
+//! has.
+
+use std::sync::Arc;
+
+use trireme_actors::ActorSystem;
+use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, RbacAuthorizer};
+use trireme_registry::{PublishedSurface, Readiness};
+
+use crate::settings::{ModeName, Settings};
+
+/// The authorizers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Authorization {
+    /// All of them in their order.
+    pub(crate) chain: Arc<AuthorizerChain>,
+    rbac: RbacAuthorizer,
+}
+
+impl Authorization {
+    /// Starts them; what they follow may be served later.
+    pub(crate) fn start(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> Self {
+        // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
+        let rbac = RbacAuthorizer::start(system, served);
+        let modes = settings.authorization.iter().map(|mode| match mode {
+            ModeName::AlwaysAllow => AuthorizationMode::of(AlwaysAllow),
+            ModeName::AlwaysDeny => AuthorizationMode::of(AlwaysDeny),
+            ModeName::Rbac => AuthorizationMode::of(rbac.clone()),
+        });
+        Self {
+            chain: Arc::new(AuthorizerChain::new(modes.collect())),
+            rbac,
+        }
+    }
+
+    /// The last of the plugins that may change an object.
+    pub(crate) fn escalation_check(&self, system: &ActorSystem) -> EscalationCheck {
+        EscalationCheck::new(self.rbac.clone(), self.chain.clone(), system.clock().clone())
+    }
+
+    /// The views that readiness waits for.
+    pub(crate) fn views(&self) -> [Arc<dyn Readiness>; 1] {
+        [self.rbac.view()]
+    }
+}
