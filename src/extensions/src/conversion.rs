@@ -23,17 +23,17 @@ const MOST_BYTES: u64 = 256 * 1024 * 1024;
 const REVIEW_VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
 /// Makes converters that call webhooks.
-pub(crate) struct Webhooks {
+pub(crate) struct ConversionWebhooks {
     pub(crate) client: Client,
     /// The services that webhooks may be behind.
     pub(crate) services: RegistryHandle,
 }
 
 /// A webhook that converts.
-struct Webhook {
+struct ConversionWebhook {
     client: Client,
     services: OwnObjects,
-    address: Address,
+    address: WebhookAddress,
     tls: Arc<Tls>,
     review_version: &'static str,
     schemas: Vec<(GroupVersion, Arc<VersionSchema>)>,
@@ -41,7 +41,7 @@ struct Webhook {
 
 /// Where a webhook is.
 #[derive(Debug, Clone)]
-enum Address {
+enum WebhookAddress {
     Url {
         origin: String,
         path: String,
@@ -54,7 +54,7 @@ enum Address {
     },
 }
 
-impl ConverterSource for Webhooks {
+impl ConverterSource for ConversionWebhooks {
     fn converter(
         &self,
         definition: &Value,
@@ -64,7 +64,7 @@ impl ConverterSource for Webhooks {
             .pointer("/spec/conversion/webhook")
             .ok_or("the conversion names no webhook")?;
         let config = webhook.get("clientConfig").unwrap_or(&Value::Null);
-        let address = Address::of(config).ok_or("the webhook has no address")?;
+        let address = WebhookAddress::of(config).ok_or("the webhook has no address")?;
         let trust = match config.get("caBundle").and_then(Value::as_str) {
             None | Some("") => Trust::System,
             Some(bundle) => Trust::Ca(STANDARD.decode(bundle).map_err(|error| error.to_string())?),
@@ -76,7 +76,7 @@ impl ConverterSource for Webhooks {
         let wanted = webhook.get("conversionReviewVersions").and_then(Value::as_array);
         let mut wanted = wanted.into_iter().flatten().filter_map(Value::as_str);
         let known = wanted.find_map(|version| REVIEW_VERSIONS.into_iter().find(|known| *known == version));
-        Ok(Arc::new(Webhook {
+        Ok(Arc::new(ConversionWebhook {
             client: self.client.clone(),
             services: OwnObjects::new(self.services.clone(), "kube-apiserver"),
             address,
@@ -87,7 +87,7 @@ impl ConverterSource for Webhooks {
     }
 }
 
-impl Address {
+impl WebhookAddress {
     fn of(config: &Value) -> Option<Self> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
         if let Some(url) = text(config, "url") {
@@ -126,11 +126,11 @@ impl Address {
     }
 }
 
-impl Webhook {
+impl ConversionWebhook {
     /// The server to call.
     async fn endpoint(&self) -> Result<Endpoint, String> {
         let endpoint = Endpoint::parse(&self.address.origin()).map_err(|error| error.to_string())?;
-        let Address::Service {
+        let WebhookAddress::Service {
             namespace, name, port, ..
         } = &self.address
         else {
@@ -305,7 +305,7 @@ fn validate_converted(original: &Value, converted: &mut Value) -> Result<(), Str
     Ok(())
 }
 
-impl Converter for Webhook {
+impl Converter for ConversionWebhook {
     fn convert<'a>(
         &'a self,
         objects: Vec<Value>,

@@ -35,7 +35,7 @@ use trireme_registry::{
 use crate::{
     catalogue::{Catalogue, Compile},
     columns::Columns,
-    conversion::Webhooks,
+    conversion::ConversionWebhooks,
     definition::Definitions,
     installer::{InstalledRevision, ServesAll},
     resource::Builder,
@@ -95,7 +95,7 @@ impl Extensions {
             columns: Columns::from(kind.columns_in(0))?,
             scale: settings.scale,
             schemas: kind.openapi.schemas().clone(),
-            converters: Arc::new(Webhooks {
+            converters: Arc::new(ConversionWebhooks {
                 client: settings.client,
                 services: settings.services,
             }),
