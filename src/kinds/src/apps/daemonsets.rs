@@ -99,7 +99,7 @@ impl Strategy for DaemonSets {
         default_template(spec);
     }
 
-    fn conversion_fault(&self, object: &Value) -> Option<String> {
+    fn conversion_error(&self, object: &Value) -> Option<String> {
         let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
         parse_int(given.as_str()?).err()
     }
@@ -278,7 +278,7 @@ mod tests {
     fn the_annotation_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
-            <DaemonSets as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <DaemonSets as Default>::default().conversion_error(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
         assert_eq!(error("-3"), None);
@@ -288,7 +288,7 @@ mod tests {
             error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
-        assert_eq!(<DaemonSets as Default>::default().conversion_fault(&json!({})), None);
+        assert_eq!(<DaemonSets as Default>::default().conversion_error(&json!({})), None);
     }
 
     #[test]

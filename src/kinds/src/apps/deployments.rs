@@ -85,7 +85,7 @@ impl Strategy for Deployments {
         default_template(spec);
     }
 
-    fn conversion_fault(&self, object: &Value) -> Option<String> {
+    fn conversion_error(&self, object: &Value) -> Option<String> {
         let given = text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"));
         let why = parse_int(given).err().filter(|_| !given.is_empty())?;
         Some(format!(
@@ -244,7 +244,7 @@ mod tests {
     fn the_revision_to_go_back_to_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ ROLLBACK_TO: given });
-            <Deployments as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <Deployments as Default>::default().conversion_error(&json!({ "metadata": { "annotations": annotations } }))
         };
         assert_eq!(error("2"), None);
         assert_eq!(error(""), None, "as if it were not there");

@@ -35,7 +35,7 @@ pub use self::{
     follower::{Follower, ObjectChanges},
     published::ViewSnapshot,
 };
-use self::{published::Published, task::Following};
+use self::{published::PublishedView, task::Following};
 use crate::{
     director::ResourceLookup,
     item::{Item, ItemKey},
@@ -61,7 +61,7 @@ pub trait Fold: Send + 'static {
 /// A value that is kept derived from resources. Cheap to clone.
 pub struct View<T> {
     name: Arc<str>,
-    published: Arc<Published<T>>,
+    published: Arc<PublishedView<T>>,
     sources: ViewSources,
 }
 
@@ -116,7 +116,7 @@ impl<T: Send + Sync + 'static> View<T> {
     ) -> Self {
         let view = Self {
             name: Arc::clone(&name),
-            published: Arc::new(Published::new(fold().value(), count)),
+            published: Arc::new(PublishedView::new(fold().value(), count)),
             sources: ViewSources::default(),
         };
         let (published, sources) = (Arc::clone(&view.published), ViewSources::clone(&view.sources));
