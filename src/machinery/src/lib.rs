@@ -11,6 +11,7 @@ pub mod go_text;
 pub mod gvk;
 pub mod intstr;
 pub mod json;
+pub mod managed;
 pub mod meta;
 pub mod names;
 pub mod patch;

@@ -1,0 +1,191 @@
+//! `metadata.managedFields`: decoded, changed, encoded.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::set::FieldSet;
+
+/// The update managers that an object has at most; the oldest beyond them become one.
+const MAX_UPDATE_MANAGERS: usize = 10;
+const ANCIENT_CHANGES: &str = "ancient-changes";
+
+/// The identity of an entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ManagerId {
+    /// `manager`
+    pub manager: String,
+    /// True for `Apply`, false for `Update`.
+    pub applies: bool,
+    /// `apiVersion` of an update; an applier has one entry whatever the version.
+    pub version: String,
+    /// `subresource`, or empty.
+    pub subresource: String,
+}
+
+/// The fields of a manager.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct OwnedFields {
+    pub(super) fields: FieldSet,
+    pub(super) version: String,
+    pub(super) time: Option<String>,
+}
+
+/// All managers of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Managers(pub(super) BTreeMap<ManagerId, OwnedFields>);
+
+impl ManagerId {
+    /// The manager of an update.
+    pub fn updater(manager: &str, version: &str, subresource: &str) -> Self {
+        Self {
+            manager: manager.to_owned(),
+            applies: false,
+            version: version.to_owned(),
+            subresource: subresource.to_owned(),
+        }
+    }
+
+    /// The manager of an apply.
+    pub fn applier(manager: &str, subresource: &str) -> Self {
+        Self {
+            applies: true,
+            ..Self::updater(manager, "", subresource)
+        }
+    }
+}
+
+/// True if a client wants all managers forgotten: `[]` or `[{}]`.
+pub fn is_reset(entries: Option<&Value>) -> bool {
+    match entries.and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([entry]) => entry.as_object().is_some_and(serde_json::Map::is_empty),
+        _ => false,
+    }
+}
+
+/// True if two lists of entries differ in their times at most.
+pub fn same_but_for_times(one: &Value, other: &Value) -> bool {
+    let timeless = |value: &Value| match value {
+        Value::Array(entries) => entries
+            .iter()
+            .map(|entry| {
+                let mut entry = entry.clone();
+                entry.as_object_mut().map(|fields| fields.remove("time"));
+                entry.to_string()
+            })
+            .collect::<std::collections::BTreeSet<String>>(),
+        _ => Default::default(),
+    };
+    timeless(one) == timeless(other)
+}
+
+impl Managers {
+    /// Reads `managedFields`; `None` if an entry is malformed.
+    pub fn decode(entries: Option<&Value>) -> Option<Self> {
+        let mut managers = BTreeMap::new();
+        for entry in entries.and_then(Value::as_array).into_iter().flatten() {
+            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let applies = match text("operation") {
+                "Apply" => true,
+                "Update" => false,
+                _ => return None,
+            };
+            if text("apiVersion").is_empty() || text("fieldsType") != "FieldsV1" {
+                return None;
+            }
+            let mut id = ManagerId::updater(text("manager"), text("apiVersion"), text("subresource"));
+            if applies {
+                id.applies = true;
+                id.version.clear();
+            }
+            let owned = OwnedFields {
+                fields: match entry.get("fieldsV1") {
+                    None | Some(Value::Null) => FieldSet::default(),
+                    Some(fields) => FieldSet::decode(fields)?,
+                },
+                version: text("apiVersion").to_owned(),
+                time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
+            };
+            managers.insert(id, owned);
+        }
+        Some(Self(managers))
+    }
+
+    /// The entries, sorted as kube-apiserver sorts them; `None` if there is none.
+    pub fn encode(&self) -> Option<Value> {
+        let mut sorted: Vec<_> = self.0.iter().collect();
+        sorted.sort_by_key(|(id, owned)| {
+            let time = owned.time.as_deref().unwrap_or_default();
+            (!id.applies, time, &id.manager, &owned.version, &id.subresource)
+        });
+        let entries: Vec<Value> = sorted.into_iter().map(|(id, owned)| entry(id, owned)).collect();
+        (!entries.is_empty()).then_some(Value::Array(entries))
+    }
+
+    /// True if nobody manages a field.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields of a manager.
+    pub fn fields(&self, id: &ManagerId) -> Option<&FieldSet> {
+        self.0.get(id).map(|owned| &owned.fields)
+    }
+
+    /// Brings the number of update managers down: the oldest of each version become one.
+    pub(super) fn cap(&mut self) {
+        let mut updaters: Vec<(Option<String>, ManagerId)> = self
+            .0
+            .iter()
+            .filter(|(id, _)| !id.applies)
+            .map(|(id, owned)| (owned.time.clone(), id.clone()))
+            .collect();
+        let mut count = updaters.len();
+        updaters.sort();
+        let mut first_of: BTreeMap<String, ManagerId> = BTreeMap::new();
+        for (_, id) in updaters {
+            if count <= MAX_UPDATE_MANAGERS {
+                return;
+            }
+            let bucket = ManagerId::updater(ANCIENT_CHANGES, &id.version, "");
+            let Some(first) = first_of.get(&id.version) else {
+                first_of.insert(id.version.clone(), id);
+                continue;
+            };
+            if !self.0.contains_key(&bucket)
+                && let Some(owned) = self.0.remove(first)
+            {
+                self.0.insert(bucket.clone(), OwnedFields { time: None, ..owned });
+            }
+            let Some(owned) = self.0.remove(&id) else { continue };
+            if let Some(ancient) = self.0.get_mut(&bucket) {
+                ancient.fields = std::mem::take(&mut ancient.fields).union(&owned.fields);
+                ancient.time = owned.time;
+            }
+            count -= 1;
+        }
+    }
+}
+
+fn entry(id: &ManagerId, owned: &OwnedFields) -> Value {
+    let mut entry = json!({
+        "apiVersion": owned.version,
+        "fieldsType": "FieldsV1",
+        "fieldsV1": owned.fields.encode(),
+        "operation": if id.applies { "Apply" } else { "Update" },
+    });
+    if let Some(fields) = entry.as_object_mut() {
+        let texts = [
+            ("manager", Some(&id.manager)),
+            ("subresource", Some(&id.subresource)),
+            ("time", owned.time.as_ref()),
+        ];
+        for (name, text) in texts {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                fields.insert(name.into(), text.as_str().into());
+            }
+        }
+    }
+    entry
+}

@@ -1,0 +1,116 @@
+//! Paths into an object (`fieldpath.PathElement`), their order and their two forms as text.
+
+use std::{cmp::Ordering, fmt};
+
+use serde_json::{Map, Value};
+
+/// A scalar in a path, ordered as `value.Compare` orders: numbers, strings, booleans, lists, maps, null.
+#[derive(Debug, Clone)]
+pub struct PathValue(pub Value);
+
+/// A step into an object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathElement {
+    /// `f:`: a field of a struct or an entry of a map.
+    Field(String),
+    /// `k:`: an item of a list by its keys, sorted by name.
+    Key(Vec<(String, PathValue)>),
+    /// `v:`: an item of a set.
+    Value(PathValue),
+    /// `i:`: an item by its place.
+    Index(i64),
+}
+
+impl PathValue {
+    fn rank(&self) -> u8 {
+        match &self.0 {
+            Value::Number(_) => 0,
+            Value::String(_) => 1,
+            Value::Bool(_) => 2,
+            Value::Array(_) => 3,
+            Value::Object(_) => 4,
+            Value::Null => 5,
+        }
+    }
+}
+
+impl PartialEq for PathValue {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for PathValue {}
+
+impl PartialOrd for PathValue {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for PathValue {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.0, &other.0) {
+            (Value::Number(a), Value::Number(b)) => match (a.as_i64(), b.as_i64()) {
+                (Some(a), Some(b)) => a.cmp(&b),
+                _ => a.as_f64().unwrap_or(0.0).total_cmp(&b.as_f64().unwrap_or(0.0)),
+            },
+            (Value::String(a), Value::String(b)) => a.cmp(b),
+            (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
+            _ if self.rank() == other.rank() => self.0.to_string().cmp(&other.0.to_string()),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl PathElement {
+    /// Reads a key of `FieldsV1`; `None` if it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (kind, rest) = text.split_once(':')?;
+        Some(match kind {
+            "f" => Self::Field(rest.to_owned()),
+            "i" => Self::Index(rest.parse().ok()?),
+            "v" => Self::Value(PathValue(serde_json::from_str(rest).ok()?)),
+            "k" => {
+                let keys: Map<String, Value> = serde_json::from_str(rest).ok()?;
+                let mut keys: Vec<_> = keys.into_iter().map(|(name, value)| (name, PathValue(value))).collect();
+                keys.sort();
+                Self::Key(keys)
+            }
+            _ => return None,
+        })
+    }
+
+    /// The key of `FieldsV1`.
+    pub fn encoded(&self) -> String {
+        match self {
+            Self::Field(name) => format!("f:{name}"),
+            Self::Index(place) => format!("i:{place}"),
+            Self::Value(literal) => format!("v:{}", literal.0),
+            Self::Key(keys) => {
+                let mut text = String::from("k:{");
+                for (number, (name, literal)) in keys.iter().enumerate() {
+                    let comma = if number == 0 { "" } else { "," };
+                    text.push_str(&format!("{comma}{}:{}", Value::from(name.as_str()), literal.0));
+                }
+                text.push('}');
+                text
+            }
+        }
+    }
+}
+
+/// The form that messages show: `.spec`, `[name="a"]`, `[="a"]`, `[3]`.
+impl fmt::Display for PathElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Field(name) => write!(f, ".{name}"),
+            Self::Index(place) => write!(f, "[{place}]"),
+            Self::Value(literal) => write!(f, "[={}]", literal.0),
+            Self::Key(keys) => {
+                let keys: Vec<String> = keys.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
+                write!(f, "[{}]", keys.join(","))
+            }
+        }
+    }
+}

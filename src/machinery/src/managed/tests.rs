@@ -1,0 +1,235 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    ApiError,
+    schema::{Field, ListType, Patch, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
+};
+
+fn string() -> Shape {
+    Shape::String(StringFormat::Plain)
+}
+
+fn field(name: &str, shape: Shape) -> Field {
+    Field {
+        name: name.to_owned(),
+        shape,
+        presence: Presence::Pointer,
+        required: false,
+        default: None,
+        patch: Patch::default(),
+        tag: 0,
+    }
+}
+
+fn list(item: Shape, list_type: ListType) -> Shape {
+    Shape::List {
+        item: Box::new(item),
+        list_type,
+    }
+}
+
+fn map(value: Shape, atomic: bool) -> Shape {
+    Shape::Map {
+        value: Box::new(value),
+        atomic,
+    }
+}
+
+fn define(table: &mut TypeTable, name: &str, fields: Vec<Field>) -> TypeId {
+    table.define(TypeDef {
+        name: name.to_owned(),
+        fields,
+        atomic: false,
+    })
+}
+
+/// One version, without fields that are reset.
+struct One {
+    table: TypeTable,
+    id: TypeId,
+    none: FieldSet,
+}
+
+impl One {
+    fn new() -> Self {
+        let mut table = TypeTable::default();
+        let mut protocol = field("protocol", string());
+        protocol.default = Some(json!("TCP"));
+        let port = define(
+            &mut table,
+            "Port",
+            vec![field("port", Shape::Int32), protocol, field("name", string())],
+        );
+        let keys = vec!["port".to_owned(), "protocol".to_owned()];
+        let id = define(
+            &mut table,
+            "Thing",
+            vec![
+                field("ports", list(Shape::Struct(port), ListType::Map(keys))),
+                field("tags", list(string(), ListType::Set)),
+                field("args", list(string(), ListType::Atomic)),
+                field("data", map(string(), false)),
+                field("selector", map(string(), true)),
+                field("count", Shape::Int32),
+            ],
+        );
+        Self {
+            table,
+            id,
+            none: FieldSet::default(),
+        }
+    }
+
+    fn apply(&self, managers: &mut Managers, live: &Value, applied: &Value, who: &str) -> Result<Value, Conflicts> {
+        let id = (ManagerId::applier(who, ""), "v1");
+        managers.apply(self, live, applied, id, false, "now")
+    }
+}
+
+impl ManagedVersions for One {
+    fn node(&self, _version: &str) -> SchemaNode<'_> {
+        SchemaNode::Struct(&self.table, self.id)
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
+        (version == "v1").then(|| object.clone())
+    }
+
+    fn reset_fields(&self, _version: &str) -> &FieldSet {
+        &self.none
+    }
+}
+
+#[test]
+fn sets_are_read_and_written_in_the_form_of_fields_v1() {
+    let one = One::new();
+    let value = json!({
+        "ports": [{"port": 80, "name": "a"}], "tags": ["x"], "args": ["y"], "data": {"k": "v"}, "selector": {"s": "t"},
+    });
+    let expected = json!({
+        "f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:name": {}}},
+        "f:tags": {"v:\"x\"": {}},
+        "f:args": {},
+        "f:data": {"f:k": {}},
+        "f:selector": {},
+    });
+    let fields = fields_of(one.node("v1"), &value);
+    assert_eq!(fields.encode(), expected);
+    assert_eq!(FieldSet::decode(&expected), Some(fields));
+    for malformed in [json!({"x:a": {}}), json!({"f:a": 1}), json!({"k:{": {}}), json!([])] {
+        assert_eq!(FieldSet::decode(&malformed), None, "{malformed}");
+    }
+}
+
+#[test]
+fn an_update_owns_what_it_changes_and_a_removal_is_forgotten() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let first = json!({"data": {"a": "1", "b": "2"}, "count": 1});
+    managers.update(
+        &one,
+        &json!({}),
+        &first,
+        ManagerId::updater("one", "v1", ""),
+        Some("t1"),
+    );
+    let second = json!({"data": {"a": "9"}, "count": 1});
+    managers.update(&one, &first, &second, ManagerId::updater("two", "v1", ""), Some("t2"));
+    let fields = |who: &str| {
+        managers
+            .fields(&ManagerId::updater(who, "v1", ""))
+            .map(FieldSet::encode)
+    };
+    assert_eq!(
+        fields("one"),
+        Some(json!({"f:data": {".": {}}, "f:count": {}})).map(|fields| {
+            let mut fields = fields;
+            fields["f:data"] = json!({});
+            fields
+        })
+    );
+    assert_eq!(fields("two"), Some(json!({"f:data": {"f:a": {}}})));
+}
+
+#[test]
+fn applies_conflict_share_and_prune() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let mine = json!({"data": {"a": "1", "b": "2"}, "ports": [{"port": 80}]});
+    let live = one
+        .apply(&mut managers, &json!({}), &mine, "mine")
+        .expect("nobody else");
+    assert_eq!(live, mine);
+    let other = one.apply(&mut managers, &live, &json!({"data": {"a": "2"}}), "yours");
+    let error = ApiError::from(other.expect_err("a is mine"));
+    assert_eq!(
+        error.message,
+        "Apply failed with 1 conflict: conflict with \"mine\": .data.a"
+    );
+    let live = one
+        .apply(&mut managers, &live, &json!({"data": {"a": "1"}}), "yours")
+        .expect("the value is the same");
+    let rest = one
+        .apply(&mut managers, &live, &json!({"ports": [{"port": 80}]}), "mine")
+        .expect("only removals");
+    assert_eq!(
+        rest,
+        json!({"data": {"a": "1"}, "ports": [{"port": 80}]}),
+        "a is shared, b was mine alone"
+    );
+}
+
+#[test]
+fn a_repeated_apply_changes_nothing() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let mine = json!({"tags": ["b", "a"], "selector": {"x": "y"}, "count": 3});
+    let live = one.apply(&mut managers, &json!({}), &mine, "mine").expect("first");
+    let before = managers.clone();
+    let id = (ManagerId::applier("mine", ""), "v1");
+    let again = managers.apply(&one, &live, &mine, id, false, "later").expect("second");
+    assert_eq!((again, managers), (live, before), "not even the time");
+}
+
+#[test]
+fn applied_values_are_validated() {
+    let one = One::new();
+    for (value, expected) in [
+        (json!({"nope": 1}), Some(".nope: field not declared in schema")),
+        (
+            json!({"count": "x"}),
+            Some(".count: expected numeric (int or float), got string"),
+        ),
+        (
+            json!({"ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}),
+            Some(".ports: duplicate entries for key [port=1,protocol=\"TCP\"]"),
+        ),
+        (json!({"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]}), None),
+    ] {
+        assert_eq!(validate(one.node("v1"), &value).as_deref(), expected, "{value}");
+    }
+}
+
+#[test]
+fn the_eleventh_updater_makes_ancient_changes() {
+    let one = One::new();
+    let mut managers = Managers::default();
+    let mut live = json!({"data": {}});
+    for number in 0..12 {
+        let mut next = live.clone();
+        next["data"][format!("k{number:02}")] = json!("v");
+        let id = ManagerId::updater(&format!("m{number:02}"), "v1", "");
+        managers.update(&one, &live, &next, id, Some(&format!("t{number:02}")));
+        live = next;
+    }
+    let entries = managers.encode().expect("some");
+    let names: Vec<&str> = entries
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|entry| entry["manager"].as_str())
+        .collect();
+    assert_eq!(names.len(), 10);
+    assert_eq!(names[0], "ancient-changes");
+}

@@ -1,0 +1,95 @@
+//! Validates an applied value by its schema (`typed.AsTyped`), in the words of structured-merge-diff.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::node::{Atom, SchemaNode};
+use crate::schema::Shape;
+
+/// Finds fields that are not declared, values of a wrong type and repeated items; empty if the value may be applied.
+pub fn validate(node: SchemaNode<'_>, value: &Value) -> Option<String> {
+    let mut errors = Vec::new();
+    check(node, value, "", &mut errors);
+    match errors.as_slice() {
+        [] => None,
+        [error] => Some(error.clone()),
+        errors => Some(format!("errors:\n  {}", errors.join("\n  "))),
+    }
+}
+
+fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<String>) {
+    if value.is_null() {
+        return;
+    }
+    if let SchemaNode::Shape(_, shape) = node
+        && let Some(error) = wrong_scalar(shape, value)
+    {
+        errors.push(format!("{path}: {error}"));
+        return;
+    }
+    match (node.shape_name(), value) {
+        (Some("map"), Value::Object(fields)) => {
+            for (name, value) in fields {
+                let (child, is_declared) = node.field(name);
+                let path = format!("{path}.{name}");
+                if node.is_struct() && !is_declared {
+                    errors.push(format!("{path}: field not declared in schema"));
+                } else {
+                    check(child, value, &path, errors);
+                }
+            }
+        }
+        (Some("list"), Value::Array(items)) => check_items(node, value, items, path, errors),
+        (Some(wanted), other) => errors.push(format!("{path}: expected {wanted}, got &{{{}}}", go_value(other))),
+        _ => {}
+    }
+}
+
+fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &str, errors: &mut Vec<String>) {
+    let atom = node.atom(Some(value));
+    let mut seen = BTreeSet::new();
+    for (number, item) in items.iter().enumerate() {
+        let element = match atom {
+            Atom::Set | Atom::Keyed(_) => match node.element(atom, item) {
+                Ok(element) => element,
+                Err(error) => {
+                    errors.push(format!("{path}: element {number}: {error}"));
+                    continue;
+                }
+            },
+            _ => super::PathElement::Index(i64::try_from(number).unwrap_or(i64::MAX)),
+        };
+        check(node.item(), item, &format!("{path}{element}"), errors);
+        let shown = element.to_string();
+        if !seen.insert(element) {
+            errors.push(format!("{path}: duplicate entries for key {shown}"));
+        }
+    }
+}
+
+fn wrong_scalar(shape: &Shape, value: &Value) -> Option<String> {
+    let got = match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "list",
+        Value::Object(_) => "map",
+        Value::Null => return None,
+    };
+    match shape {
+        Shape::Int32 | Shape::Int64 | Shape::Number if !value.is_number() => {
+            Some(format!("expected numeric (int or float), got {got}"))
+        }
+        Shape::String(_) if !value.is_string() => Some(format!(
+            "expected string, got &value.valueUnstructured{{Value:{}}}",
+            go_value(value)
+        )),
+        Shape::Boolean if !value.is_boolean() => Some(format!("expected boolean, got &{{{}}}", go_value(value))),
+        _ => None,
+    }
+}
+
+fn go_value(value: &Value) -> String {
+    crate::go_text::go_map(value)
+}
