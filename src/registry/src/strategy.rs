@@ -29,7 +29,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Defaults that depend on other fields (`SetDefaults_…`); runs for every decoded object, after the static ones.
     fn default(&self, _object: &mut Value) {}
 
-    /// The error that Kubernetes would have in bringing an object that was sent into its internal form (`Convert_…`).
+    /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
     fn conversion_error(&self, _object: &Value) -> Option<String> {
         None
     }
