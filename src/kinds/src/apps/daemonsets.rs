@@ -181,6 +181,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
         .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
 }
 
+/// As upstream's `ValidateDaemonSetSpec`.
 fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
@@ -205,6 +206,7 @@ fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &m
     validate_nonnegative_fields(spec, &path, &["revisionHistoryLimit"], errors);
 }
 
+/// As upstream's `ValidateDaemonSetUpdateStrategy`.
 fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let strategy = spec.get("updateStrategy").unwrap_or(&none);
@@ -224,6 +226,7 @@ fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &m
     }
 }
 
+/// As upstream's `ValidateRollingUpdateDaemonSet`.
 fn validate_rolling_update_daemon_set(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let (at_unavailable, at_surge) = (path.child("maxUnavailable"), path.child("maxSurge"));

@@ -166,6 +166,7 @@ impl Strategy for Deployments {
     }
 }
 
+/// As upstream's `ValidateDeploymentSpec`.
 fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nonnegative_fields(spec, path, &["replicas"], errors);
     validate_selector(spec, path, "deployment", errors);
@@ -190,6 +191,7 @@ fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Pat
     }
 }
 
+/// As upstream's `ValidateDeploymentStrategy`.
 fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null());
     match text(strategy, "type") {
@@ -213,6 +215,7 @@ fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `ValidateRollingUpdateDeployment`.
 fn validate_rolling_update_deployment(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let unavailable = rolling.get("maxUnavailable").unwrap_or(&none);
