@@ -37,19 +37,20 @@ pub struct RegistryHandle {
 }
 
 impl RegistryHandle {
-    /// Spawns the registry of a resource.
+    /// Spawns the registry of a resource, with an actor of this name.
     ///
     /// # Errors
     /// If its actor cannot be started.
     pub fn spawn(
         system: &ActorSystem,
+        name: String,
         reader: Reader,
         store: Arc<dyn Storage>,
         admission: Arc<dyn Admission>,
         known_kinds: Arc<ArcSwap<KnownKinds>>,
     ) -> Result<Self, RegistryError> {
         let info = Arc::clone(reader.info());
-        let locks = KeyLocks::spawn(system, info.resource.to_string())?;
+        let locks = KeyLocks::spawn(system, name)?;
         Ok(Self {
             current: reader.current().clone(),
             writer: Arc::new(Writer {

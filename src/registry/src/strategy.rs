@@ -124,6 +124,17 @@ pub trait Strategy: Send + Sync + 'static {
         true
     }
 
+    /// Reports that finalizers without a domain must be standard ones: most kinds of Kubernetes ask for it, its extensions do
+    /// not.
+    fn wants_standard_finalizers(&self) -> bool {
+        true
+    }
+
+    /// Why no objects can be created now, if they cannot.
+    fn refuse_creation(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Why the object of this name cannot be deleted on its own, if it cannot.
     fn refuse_deletion(&self, _name: &str) -> Option<&'static str> {
         None

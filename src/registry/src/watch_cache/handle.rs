@@ -100,13 +100,13 @@ impl OwnedWatchCache {
     /// If the topology does not declare its timer.
     pub(crate) fn spawn(
         system: &ActorSystem,
+        name: String,
         info: &Arc<ResourceDefinition>,
         reload: ReloadFn,
     ) -> Result<Self, SpawnError> {
         let published = Arc::new(Published::new());
         let (made_of, shown) = (info.clone(), published.clone());
         let make = move || WatchCache::new(made_of.clone(), shown.clone(), reload.clone());
-        let name = info.resource.to_string();
         let owned = system.spawn(name, make)?;
         let trimming = owned
             .start_timer(system.tasks(), TRIM, || TrimLog)

@@ -24,6 +24,13 @@ impl Writer {
         let request = self.request(Operation::Create, Subresource::None, target, options)?;
         let decoded = self.decode(&request, &body)?;
         let mut object = decoded.object;
+        if let Some(why) = self.info.strategy.refuse_creation() {
+            return Err(ApiError::forbidden(
+                &self.info.resource,
+                metadata::text(&object, "name"),
+                why,
+            ));
+        }
         metadata::settle_namespace(&mut object, request.namespace())?;
         refuse_resource_version(&object)?;
         self.default_and_convert(&request, &mut object).await?;
