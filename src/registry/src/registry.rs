@@ -222,7 +222,7 @@ impl RegistryHandle {
     /// Does to an object what a POST to one of its subresources says.
     ///
     /// # Errors
-    /// What the subresource says, and all that can be wrong with the body.
+    /// Those of the subresource, and all that can be wrong with the body.
     pub async fn create_subresource(&self, request: SubresourceCreateRequest) -> Result<SubresourceCreated, ApiError> {
         let registry = self.clone();
         let permit = self.writer.locks.permit()?;

@@ -42,7 +42,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Sets what clients may not: clears the status, fills fields that the server owns.
     fn prepare_for_create(&self, _context: &WriteContext, _object: &mut Value) {}
 
-    /// Faults of a new object, beyond its metadata.
+    /// Errors of a new object, beyond its metadata.
     fn validate(&self, _context: &WriteContext, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -50,7 +50,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Carries over what an update may not change, such as the status.
     fn prepare_for_update(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
 
-    /// Faults of an update, beyond its metadata. Most kinds also hold the new object against
+    /// Errors of an update, beyond its metadata. Most kinds also hold the new object against
     /// [`validate`](Self::validate)'s rules.
     fn validate_update(&self, context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         self.validate(context, new)
@@ -61,7 +61,7 @@ pub trait Strategy: Send + Sync + 'static {
         keep_all_but_status_and_metadata(new, old);
     }
 
-    /// Faults of an update of `/status`, beyond its metadata.
+    /// Errors of an update of `/status`, beyond its metadata.
     fn validate_status_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -69,7 +69,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Carries over what an update of `/finalize` may not change. Only namespaces have that subresource.
     fn prepare_for_finalize(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
 
-    /// Faults of an update of `/finalize`, beyond its metadata.
+    /// Errors of an update of `/finalize`, beyond its metadata.
     fn validate_finalize(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -119,7 +119,7 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Reports whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
-    /// Kubernetes' do: clients then see each fault of it twice.
+    /// Kubernetes' do: clients then see each error of it twice.
     fn repeats_metadata_checks(&self) -> bool {
         true
     }
