@@ -8,7 +8,7 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
     attributes::{annotation, forbidden, is_write_of},
-    objects::Objects,
+    object_lookup::ObjectLookup,
 };
 
 /// The annotations of the names of classes, before there was a field for them.
@@ -28,12 +28,12 @@ struct Defaulted {
 /// `DefaultStorageClass` or `DefaultIngressClass`.
 pub(crate) struct DefaultClass {
     defaulted: Defaulted,
-    classes: Objects,
+    classes: ObjectLookup,
 }
 
 impl DefaultClass {
     /// `DefaultStorageClass`, with the storage classes that there are.
-    pub(crate) fn of_claims(classes: Objects) -> Self {
+    pub(crate) fn of_claims(classes: ObjectLookup) -> Self {
         let defaulted = Defaulted {
             group: "",
             resource: "persistentvolumeclaims",
@@ -48,7 +48,7 @@ impl DefaultClass {
     }
 
     /// `DefaultIngressClass`, with the ingress classes that there are.
-    pub(crate) fn of_ingresses(classes: Objects) -> Self {
+    pub(crate) fn of_ingresses(classes: ObjectLookup) -> Self {
         let defaulted = Defaulted {
             group: "networking.k8s.io",
             resource: "ingresses",

@@ -12,7 +12,7 @@ mod device_admin_access;
 mod doubts;
 mod namespace_lifecycle;
 mod namespaces;
-mod objects;
+mod object_lookup;
 mod persistent_volume_claim_resize;
 mod plugins;
 mod priority;

@@ -8,19 +8,19 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
     attributes::{annotation, forbidden, is_write_of},
-    objects::Objects,
+    object_lookup::ObjectLookup,
 };
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 /// The plugin.
 pub(crate) struct PersistentVolumeClaimResize {
-    classes: Objects,
+    classes: ObjectLookup,
 }
 
 impl PersistentVolumeClaimResize {
     /// Looks at these storage classes.
-    pub(crate) fn new(classes: Objects) -> Self {
+    pub(crate) fn new(classes: ObjectLookup) -> Self {
         Self { classes }
     }
 

@@ -7,14 +7,14 @@ use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
     chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, objects::Objects,
+    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
     persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
     service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
 };
 
 /// How a plugin that is there comes about.
-type Make = fn(&Parts<'_>) -> Arc<dyn Admission>;
+type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
 
 /// A plugin of kube-apiserver.
 struct Plugin {
@@ -101,15 +101,15 @@ const ALL: &[Plugin] = &[
 ];
 
 /// The parts that plugins are made of.
-struct Parts<'p> {
+struct PluginParts<'p> {
     surface: &'p PublishedSurface,
     namespaces: &'p Namespaces,
     clock: &'p Clock,
 }
 
-impl Parts<'_> {
-    fn objects(&self, group: &'static str, plural: &'static str) -> Objects {
-        Objects::new(self.surface.resource(group, "v1", plural))
+impl PluginParts<'_> {
+    fn objects(&self, group: &'static str, plural: &'static str) -> ObjectLookup {
+        ObjectLookup::new(self.surface.resource(group, "v1", plural))
     }
 }
 
@@ -151,7 +151,7 @@ impl EnabledPlugins {
         clock: &Clock,
         checks: Vec<Arc<dyn Admission>>,
     ) -> Chain {
-        let parts = Parts {
+        let parts = PluginParts {
             surface,
             namespaces,
             clock,

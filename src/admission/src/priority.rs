@@ -7,7 +7,7 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
     attributes::{forbidden, is_write_of},
-    objects::Objects,
+    object_lookup::ObjectLookup,
 };
 
 const WRITES: [Operation; 2] = [Operation::Create, Operation::Update];
@@ -15,17 +15,17 @@ const DEFAULT_POLICY: &str = "PreemptLowerPriority";
 
 /// The plugin.
 pub(crate) struct Priority {
-    classes: Objects,
+    classes: ObjectLookup,
 }
 
 /// The priority that a class gives.
-struct Given {
+struct ClassPriority {
     class: String,
     value: i64,
     policy: Option<String>,
 }
 
-impl Given {
+impl ClassPriority {
     fn by(class: &Value) -> Self {
         Self {
             class: name(class).to_owned(),
@@ -37,7 +37,7 @@ impl Given {
 
 impl Priority {
     /// Looks at these priority classes.
-    pub(crate) fn new(classes: Objects) -> Self {
+    pub(crate) fn new(classes: ObjectLookup) -> Self {
         Self { classes }
     }
 
@@ -75,20 +75,20 @@ impl Priority {
         Ok(())
     }
 
-    async fn given(&self, attributes: &Attributes, class: &str) -> Result<Given, ApiError> {
+    async fn given(&self, attributes: &Attributes, class: &str) -> Result<ClassPriority, ApiError> {
         if !class.is_empty() {
             let found = self.classes.find("", class).await?;
             let missing = || forbidden(attributes, format_args!("no PriorityClass with name {class} was found"));
-            return found.as_ref().map(Given::by).ok_or_else(missing);
+            return found.as_ref().map(ClassPriority::by).ok_or_else(missing);
         }
         let default = self.default_class().await?;
         Ok(default.as_ref().map_or_else(
-            || Given {
+            || ClassPriority {
                 class: String::new(),
                 value: 0,
                 policy: Some(DEFAULT_POLICY.to_owned()),
             },
-            Given::by,
+            ClassPriority::by,
         ))
     }
 
@@ -116,7 +116,7 @@ impl Priority {
 }
 
 /// Holds the numbers in the pod against those of the class.
-fn check(attributes: &Attributes, spec: &Value, given: &Given) -> Result<(), ApiError> {
+fn check(attributes: &Attributes, spec: &Value, given: &ClassPriority) -> Result<(), ApiError> {
     let own = spec.get("priority").and_then(Value::as_i64);
     if let Some(own) = own.filter(|own| *own != given.value) {
         let why = format!(

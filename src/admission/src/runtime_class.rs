@@ -8,7 +8,7 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
     attributes::{forbidden, is_write_of},
-    objects::Objects,
+    object_lookup::ObjectLookup,
     tolerations,
 };
 
@@ -17,12 +17,12 @@ const OWN_OVERHEAD: &str = "pod rejected: Pod Overhead set without corresponding
 
 /// The plugin.
 pub(crate) struct RuntimeClass {
-    classes: Objects,
+    classes: ObjectLookup,
 }
 
 impl RuntimeClass {
     /// Looks at these runtime classes.
-    pub(crate) fn new(classes: Objects) -> Self {
+    pub(crate) fn new(classes: ObjectLookup) -> Self {
         Self { classes }
     }
 

@@ -11,7 +11,7 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
 use crate::{
     attributes::{annotation, forbidden, is_write_of, names},
-    objects::Objects,
+    object_lookup::ObjectLookup,
 };
 
 const DEFAULT: &str = "default";
@@ -23,13 +23,13 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(150);
 
 /// The plugin.
 pub(crate) struct ServiceAccount {
-    accounts: Objects,
+    accounts: ObjectLookup,
     clock: Clock,
 }
 
 impl ServiceAccount {
     /// Looks at these service accounts.
-    pub(crate) fn new(accounts: Objects, clock: Clock) -> Self {
+    pub(crate) fn new(accounts: ObjectLookup, clock: Clock) -> Self {
         Self { accounts, clock }
     }
 

@@ -9,9 +9,9 @@ use trireme_registry::{
 
 /// Looks objects of one resource up. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Objects(ResourceLookup);
+pub(crate) struct ObjectLookup(ResourceLookup);
 
-impl Objects {
+impl ObjectLookup {
     /// Looks objects up where `resource` is served.
     pub(crate) fn new(resource: ResourceLookup) -> Self {
         Self(resource)
