@@ -129,6 +129,8 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// `fieldValidation`
     pub field_validation: FieldValidation,
+    /// `force` of an apply; `None` for all other writes.
+    pub force: Option<bool>,
 }
 
 /// A request body and what it is.
@@ -184,6 +186,8 @@ pub enum PatchKind {
     Merge,
     /// `application/strategic-merge-patch+json`
     StrategicMerge,
+    /// `application/apply-patch+yaml`
+    Apply,
 }
 
 /// PATCH
