@@ -12,6 +12,7 @@
 //! | [`http`] | a small HTTP/1.1 client that sends paths and bodies exactly as written |
 //! | [`websocket`] | the same for WebSockets |
 //! | [`balancer`] | a load balancer before several servers |
+//! | [`canary`] | secrets that are planted everywhere, and the search for them |
 //! | [`wire`] | the way to a server, to be cut |
 //! | [`bad_input`] | reads cases of bad input and judges the answers |
 //! | [`recorded`] | replays recorded exchanges and tells what differs |
@@ -19,6 +20,7 @@
 
 pub mod bad_input;
 pub mod balancer;
+pub mod canary;
 pub mod group;
 pub mod http;
 pub mod kubectl;

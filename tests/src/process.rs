@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::canary;
+
 /// Between two looks at a condition that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// The part of a log that is shown when a test fails.
@@ -144,7 +146,15 @@ impl Drop for Process {
         self.kill();
         if thread::panicking() {
             eprintln!("--- end of the log of {} ---\n{}\n---", self.name, self.log_tail());
+            return;
         }
+        let leaks = canary::leaks(&self.log());
+        assert!(
+            leaks.is_empty(),
+            "the log of {} gives secrets away:\n{}",
+            self.name,
+            leaks.join("\n")
+        );
     }
 }
 
@@ -156,4 +166,21 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .chain(std::env::split_paths(&path))
         .map(|dir| dir.join(name))
         .find(|candidate| candidate.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_in_a_log_fails_the_test_that_started_the_server() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let end_of = |said: &str| {
+            let mut process = Process::start("echo", Command::new("echo").arg(said), dir.path()).expect("it starts");
+            process.wait(Duration::from_secs(30)).expect("it ends");
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(process)))
+        };
+        assert!(end_of("the token is unknown").is_ok());
+        assert!(end_of("the token admin-token is unknown").is_err());
+    }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
@@ -188,6 +189,44 @@ fn images_are_made_from_the_mirror_of_this_machines_apt() {
     assert!(!none.status.success());
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     assert!(said.contains("set DEBIAN_MIRROR"), "{said}");
+}
+
+/// Runs the test of docker-compose.yml as somebody who is not root, and so cannot: its exit code, and what it says.
+fn compose_test_without_root(variable: Option<&str>) -> (Option<i32>, String) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let id = dir.path().join("id");
+    fs::write(&id, "#!/bin/sh\necho 1000\n").expect("it can be written");
+    fs::set_permissions(&id, fs::Permissions::from_mode(0o755)).expect("it can be set");
+    let root = trireme_tests::folder().join("..");
+    let tools = root.join("target/tools/bin");
+    let hidden = tools.join("id");
+    assert!(!hidden.exists(), "the script looks into {} first", tools.display());
+    let path = format!("{}:{}", dir.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut script = Command::new(root.join("tests/compose.sh"));
+    script.arg(&id).env("PATH", path).env_remove("COMPOSE_TEST");
+    if let Some(value) = variable {
+        script.env("COMPOSE_TEST", value);
+    }
+    let output = script.output().expect("it starts");
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+#[test]
+fn the_gate_does_not_pass_over_the_test_of_compose_unless_told_why() {
+    let (code, said) = compose_test_without_root(None);
+    assert!(code == Some(0) && said.contains("WAS NOT TESTED"), "{said}");
+    let (code, said) = compose_test_without_root(Some("required"));
+    assert!(code == Some(1) && said.contains("WAS NOT TESTED"), "{said}");
+    let (code, said) = compose_test_without_root(Some("this machine gives no root"));
+    assert!(code == Some(0) && said.contains("this machine gives no root"), "{said}");
+    let gate = fs::read_to_string(trireme_tests::folder().join("../.ci/run")).expect("the gate is there");
+    assert!(
+        gate.contains("COMPOSE_TEST=\"${COMPOSE_TEST:-required}\" make test"),
+        "{gate}"
+    );
 }
 
 #[test]

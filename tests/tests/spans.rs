@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tonic::transport::server::TcpIncoming;
+use trireme_tests::canary::leaks;
 use trireme_tests::http::Client;
 use trireme_tests::server::{ADMIN_TOKEN, USER_TOKEN};
 use trireme_tests::{Server, StoreChoice};
@@ -138,6 +139,7 @@ fn a_request_of_a_trace_is_a_span_of_it_with_its_steps() {
     let path = "/api/v1/namespaces/ns/configmaps/none?limit=1&access_token=hidden";
     assert_eq!(get(&client, ADMIN_TOKEN, path, "mine", &sampled), 404);
     let span = collector.span_of("mine");
+    assert_eq!(leaks(&format!("{span:?}")), Vec::<String>::new());
     assert_eq!(
         (hex(&span.trace_id), hex(&span.parent_span_id)),
         (TRACE.to_owned(), PARENT.to_owned())

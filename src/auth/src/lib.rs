@@ -4,6 +4,7 @@
 //! request wants to an [`Authorizer`]. Those who want to know beforehand ask a [`RuleResolver`]. Promise: a bad credential is never treated as none, tokens are compared in
 //! constant time and no secret is ever printed.
 
+mod abac;
 mod authenticator;
 mod authorizer;
 mod certificate;
@@ -13,12 +14,15 @@ mod modes;
 mod rbac;
 mod rules;
 mod service_account;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod token;
 mod token_file;
 mod union;
 mod user_names;
 mod x509;
 
+pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 pub use certificate::{CertificateError, CertificateIdentity};

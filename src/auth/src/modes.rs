@@ -24,7 +24,11 @@ pub struct AuthorizationMode {
 impl AuthorizationMode {
     /// A mode that does both.
     pub fn of(both: impl Authorizer + RuleResolver) -> Self {
-        let both = Arc::new(both);
+        Self::shared(Arc::new(both))
+    }
+
+    /// The same for one that is shared.
+    pub fn shared(both: Arc<impl Authorizer + RuleResolver>) -> Self {
         Self {
             authorizer: both.clone(),
             rules: both,

@@ -79,7 +79,7 @@ pub(crate) fn validate_optional_label_selector(selector: Option<&Value>, path: &
     }
 }
 
-/// A number that may not be negative, if it is there.
+/// A number that may not be negative, if it is there (`ValidateNonnegativeField`).
 pub(crate) fn validate_nonnegative_field(fields: &Value, path: &Path<'_>, name: &str, errors: &mut ErrorList) {
     if let Some(number) = number(fields, name).filter(|number| *number < 0) {
         errors.push(Error::invalid(&path.child(name), &number.into(), NOT_NEGATIVE));
@@ -95,14 +95,14 @@ pub(crate) fn validate_nonnegative_fields(value: &Value, path: &Path<'_>, fields
     }
 }
 
-/// A quantity that must be more than nothing.
+/// A quantity that must be more than nothing (`ValidatePositiveQuantityValue`).
 pub(crate) fn validate_positive_quantity_value(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if quantity(value) <= zero() {
         errors.push(Error::invalid(path, value, POSITIVE));
     }
 }
 
-/// A quantity that may not be negative.
+/// A quantity that may not be negative (`ValidateNonnegativeQuantity`).
 pub(crate) fn validate_nonnegative_quantity(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if quantity(value) < zero() {
         errors.push(Error::invalid(path, value, NOT_NEGATIVE));

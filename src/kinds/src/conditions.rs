@@ -29,6 +29,7 @@ pub(crate) fn validate_conditions(status: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `ValidateCondition`.
 fn validate_condition(condition: &Value, at: &Path<'_>, errors: &mut ErrorList) {
     let state = text(condition, "status");
     if !matches!(state, "True" | "False" | "Unknown") {

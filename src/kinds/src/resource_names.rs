@@ -86,7 +86,7 @@ pub(crate) fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
 
-/// A name is well-formed, and standard if it has no domain.
+/// A name is well-formed, and standard if it has no domain (`validateLimitRangeResourceName`).
 pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let messages = names::qualified_name(name);
     let is_well_formed = messages.is_empty();
@@ -101,7 +101,7 @@ pub(crate) fn validate_limit_range_resource_name(name: &str, path: &Path<'_>, er
     }
 }
 
-/// A name of what containers may ask for.
+/// A name of what containers may ask for (`ValidateContainerResourceName`).
 pub(crate) fn validate_container_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     validate_limit_range_resource_name(name, path, errors);
     let is_container = matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_huge_pages(name);
@@ -122,7 +122,7 @@ pub(crate) fn is_standard_for_quotas(name: &str) -> bool {
     QUOTA.contains(&name) || name == "services.loadbalancers" || is_quota_huge_pages(name)
 }
 
-/// A name of what quotas may count.
+/// A name of what quotas may count (`ValidateResourceQuotaResourceName`).
 pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     validate_limit_range_resource_name(name, path, errors);
     if !name.contains('/') && !is_standard_for_quotas(name) {
@@ -130,7 +130,7 @@ pub(crate) fn validate_resource_quota_resource_name(name: &str, path: &Path<'_>,
     }
 }
 
-/// A number of a resource: not negative, and whole if the resource is counted.
+/// A number of a resource: not negative, and whole if the resource is counted (`ValidateResourceQuantityValue`).
 pub(crate) fn validate_resource_quantity_value(name: &str, value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nonnegative_quantity(value, path, errors);
     let is_whole = INTEGERS.contains(&name) || is_extended(name);

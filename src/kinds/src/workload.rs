@@ -38,7 +38,7 @@ pub(crate) fn shown_selector(selector: &Value) -> String {
     }
 }
 
-/// The selector of a workload must be there, be well-formed and select something.
+/// The selector of a workload must be there, be well-formed and select something (`validateSelector`).
 pub(crate) fn validate_selector(spec: &Value, path: &Path<'_>, what: &str, errors: &mut ErrorList) {
     let at = path.child("selector");
     let Some(selector) = spec.get("selector").filter(|selector| !selector.is_null()) else {

@@ -33,7 +33,7 @@ pub trait Strategy: Send + Sync + 'static {
     fn default(&self, _object: &mut Value) {}
 
     /// Why Kubernetes could not bring an object that was sent into its internal form (`Convert_…`), if it could not.
-    fn conversion_fault(&self, _object: &Value) -> Option<String> {
+    fn conversion_error(&self, _object: &Value) -> Option<String> {
         None
     }
 

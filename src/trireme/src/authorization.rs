@@ -22,10 +22,12 @@ impl Authorization {
     pub(crate) fn start(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> Self {
         // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
         let rbac = RbacAuthorizer::start(system, served);
-        let modes = settings.authorization.iter().map(|mode| match mode {
-            ModeName::AlwaysAllow => AuthorizationMode::of(AlwaysAllow),
-            ModeName::AlwaysDeny => AuthorizationMode::of(AlwaysDeny),
-            ModeName::Rbac => AuthorizationMode::of(rbac.clone()),
+        let modes = settings.authorization.iter().filter_map(|mode| match mode {
+            ModeName::AlwaysAllow => Some(AuthorizationMode::of(AlwaysAllow)),
+            ModeName::AlwaysDeny => Some(AuthorizationMode::of(AlwaysDeny)),
+            ModeName::Rbac => Some(AuthorizationMode::of(rbac.clone())),
+            // The settings are refused that name it without policies.
+            ModeName::Abac => settings.abac.clone().map(AuthorizationMode::shared),
         });
         Self {
             chain: Arc::new(AuthorizerChain::new(modes.collect())),

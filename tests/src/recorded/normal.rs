@@ -37,6 +37,9 @@ const VOLATILE: &[(&str, &str)] = &[
     ("storageVersionHash", "<hash>"),
 ];
 
+/// Lists whose order is random in kube-apiserver.
+const UNORDERED: &[&str] = &["resourceRules", "nonResourceRules"];
+
 /// Replaced wherever they occur in a text, in this order. The namespace is replaced after the first two.
 const PATTERNS: &[(&str, &str)] = &[
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
@@ -77,7 +80,13 @@ impl Normalizer {
                 .iter()
                 .map(|item| if item == "None" { item.clone() } else { "<ip>".into() })
                 .collect(),
-            Value::Array(items) => items.iter().map(|item| self.value(item, key)).collect(),
+            Value::Array(items) => {
+                let mut items: Vec<Value> = items.iter().map(|item| self.value(item, key)).collect();
+                if key.is_some_and(|key| UNORDERED.contains(&key)) {
+                    items.sort_by_cached_key(Value::to_string);
+                }
+                items.into()
+            }
             scalar => self.scalar(scalar, key),
         }
     }

@@ -9,6 +9,8 @@
 //! Promise: a request is answered from one snapshot without a lock. [`Authorizer::settle`] makes what was written before
 //! it count.
 
+#[cfg(feature = "testing")]
+pub(crate) mod bench;
 mod compiled;
 mod escalation;
 mod policy;

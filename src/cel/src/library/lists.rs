@@ -40,7 +40,7 @@ pub(super) const TABLE: &[FunctionRow] = &[
     }),
 ];
 
-const NO_SUCH_OVERLOAD: EvalError = EvalError::fixed("no such overload");
+pub(super) const NO_SUCH_OVERLOAD: EvalError = EvalError::fixed("no such overload");
 
 fn contains<'v>(list: &List<'v>, items: &List<'v>, context: &mut CallContext<'v, '_>) -> Result<bool, EvalError> {
     for item in items.iter() {

@@ -9,6 +9,7 @@ mod numbers;
 mod operators;
 mod optionals;
 mod regexes;
+mod sequences;
 mod show;
 mod strings;
 mod texts;
@@ -60,12 +61,13 @@ const GLOBAL: bool = false;
 
 /// The functions of a name: the one that is called on its first argument comes second.
 static FUNCTIONS: LazyLock<HashMap<&'static str, [Option<Function>; 2]>> = LazyLock::new(|| {
-    let tables: [&[FunctionRow]; 11] = [
+    let tables: [&[FunctionRow]; 12] = [
         operators::TABLE,
         conversions::TABLE,
         numbers::TABLE,
         strings::TABLE,
         lists::TABLE,
+        sequences::TABLE,
         times::TABLE,
         regexes::TABLE,
         texts::TABLE,

@@ -186,7 +186,24 @@ pub(super) fn is_in<'v>(
     list: &List<'v>,
     context: &mut CallContext<'v, '_>,
 ) -> Result<bool, EvalError> {
-    for other in list.iter() {
+    any_equals(item, list.iter(), context)
+}
+
+/// As [`is_in`], of values that are no list yet.
+pub(super) fn is_among<'v>(
+    item: &Value<'v>,
+    others: &[Value<'v>],
+    context: &mut CallContext<'v, '_>,
+) -> Result<bool, EvalError> {
+    any_equals(item, others.iter().cloned(), context)
+}
+
+fn any_equals<'v>(
+    item: &Value<'v>,
+    others: impl Iterator<Item = Value<'v>>,
+    context: &mut CallContext<'v, '_>,
+) -> Result<bool, EvalError> {
+    for other in others {
         if item.equals(&other, context.environment, context.meter)? {
             return Ok(true);
         }

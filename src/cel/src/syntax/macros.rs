@@ -27,6 +27,7 @@ pub(crate) fn on_target(
         return fold_of(target, fold, (has_second, has_filter), args);
     }
     match (name, <[Expression; 2]>::try_from(args)) {
+        ("sortBy", Ok([variable, key])) => sort_by(target, &variable, key),
         ("optMap" | "optFlatMap", Ok([variable, body])) => Ok(Expr::OptionalMap(Box::new(OptionalMap {
             target,
             variable: simple_name(&variable)?,
@@ -92,6 +93,39 @@ fn fold_of(
         second,
         filter,
         body,
+    })))
+}
+
+/// Levels of the tree that `sortBy` adds below itself.
+pub(crate) const SORT_LEVELS: u16 = 2;
+
+/// `target.sortBy(x, key)`: the target under a name, sorted by the keys of its items.
+fn sort_by(target: Expression, variable: &Expression, key: Expression) -> ParseResult<Expr> {
+    const INPUT: &str = "@__sortBy_input__";
+    let offset = target.offset;
+    if matches!(target.expr, Expr::Literal(_) | Expr::Map(_) | Expr::Struct(_)) {
+        let text = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
+        return Err(invalid(offset, text));
+    }
+    let at = |expr| Expression { offset, expr };
+    let input = || at(Expr::Ident(INPUT.to_owned()));
+    let keys = Expr::Comprehension(Box::new(Comprehension {
+        fold: FoldKind::List,
+        range: input(),
+        variable: simple_name(variable)?,
+        second: None,
+        filter: None,
+        body: key,
+    }));
+    let body = Expr::Call(Box::new(CallExpression {
+        target: Some(input()),
+        function: "@sortByAssociatedKeys".to_owned(),
+        args: vec![at(keys)],
+    }));
+    Ok(Expr::Bind(Box::new(Bind {
+        variable: INPUT.to_owned(),
+        value: target,
+        body: at(body),
     })))
 }
 

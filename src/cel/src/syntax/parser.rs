@@ -307,7 +307,8 @@ impl Parser<'_> {
             let args = self.arguments(")", &mut depths)?;
             let target = depths.of(left);
             let expr = macros::on_target(self, target, &name, args)?;
-            return node(at(open), expr, (depths.0, depths.1), true);
+            let added = if name == "sortBy" { macros::SORT_LEVELS } else { 0 };
+            return node(at(open), expr, (depths.0.saturating_add(added), depths.1), true);
         }
         let operand = depths.of(left);
         let select = Select {

@@ -72,7 +72,7 @@ impl ExpressionScope {
     }
 }
 
-/// Checks an expression that must evaluate to one of these types; errors show `shown`.
+/// Checks an expression that must evaluate to one of these types; errors show `shown` (`validateCELCondition`).
 pub(super) fn validate_cel_condition(
     environment: &Environment,
     (expression, shown): (&str, &str),

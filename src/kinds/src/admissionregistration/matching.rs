@@ -19,7 +19,7 @@ const MUTABLE_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
 const SCOPES: [&str; 3] = ["*", "Cluster", "Namespaced"];
 const MAX_CONDITIONS: usize = 64;
 
-/// Validates a rule with its operations.
+/// Validates a rule with its operations (`validateRuleWithOperations`).
 pub(super) fn validate_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("operations");
     let operations = items(rule, "operations");
@@ -60,6 +60,7 @@ fn validate_lone_wildcard(list: &[Value], path: &Path<'_>, what: &str, errors: &
     }
 }
 
+/// As upstream's `validateResources`.
 fn validate_resources(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let resources = items(rule, "resources");
     if resources.is_empty() {
@@ -96,7 +97,7 @@ fn validate_resources(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Validates a policy's or binding's `MatchResources`.
+/// Validates a policy's or binding's `MatchResources` (`validateMatchResources`).
 pub(super) fn validate_match_resources(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if resources.get("matchPolicy").is_some() {
         validate_supported(resources, path, "matchPolicy", &["Equivalent", "Exact"], errors);
@@ -113,6 +114,7 @@ pub(super) fn validate_match_resources(resources: &Value, path: &Path<'_>, error
     }
 }
 
+/// As upstream's `validateNamedRuleWithOperations`.
 fn validate_named_rule_with_operations(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("resourceNames");
     let names = items(rule, "resourceNames");
@@ -139,7 +141,7 @@ pub(super) fn validate_mutable_operations(resources: &Value, path: &Path<'_>, er
     }
 }
 
-/// Validates match conditions.
+/// Validates match conditions (`validateMatchConditions`).
 pub(super) fn validate_match_conditions(
     holder: &Value,
     path: &Path<'_>,

@@ -171,6 +171,7 @@ impl Policies {
     }
 }
 
+/// As upstream's `validateParamKind`.
 fn validate_param_kind(kind: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(version) = require(kind, path, "apiVersion", errors) {
         validate_group_version(version, &path.child("apiVersion"), errors);
@@ -224,6 +225,7 @@ fn validate_validations(spec: &Value, path: &Path<'_>, scope: &ExpressionScope, 
     }
 }
 
+/// As upstream's `validateValidation`.
 fn validate_validation(validation: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let (at, expression) = (path.child("expression"), text(validation, "expression"));
     if expression.trim().is_empty() {
@@ -285,6 +287,7 @@ fn validate_audit_annotations(object: &Value, path: &Path<'_>, scope: &Expressio
     }
 }
 
+/// As upstream's `validateAuditAnnotation`.
 fn validate_audit_annotation(annotation: &Value, path: &Path<'_>, scope: &ExpressionScope, errors: &mut ErrorList) {
     let written = text(annotation, "valueExpression");
     let expression = written.trim();

@@ -136,6 +136,7 @@ impl Strategy for PolicyBindings {
     }
 }
 
+/// As upstream's `validateParamRef`.
 fn validate_param_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const EXCLUSIVE: &str = "name and selector are mutually exclusive";
     let (name, selector) = (text(reference, "name"), reference.get("selector"));
@@ -163,6 +164,7 @@ fn validate_param_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
+/// As upstream's `validateValidationActions`.
 fn validate_validation_actions(actions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if actions.is_empty() {
         errors.push(Error::required(path, "at least one validation action is required"));

@@ -132,6 +132,7 @@ impl Webhooks {
     }
 }
 
+/// As upstream's `validateAdmissionReviewVersions`.
 fn validate_admission_review_versions(webhook: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let versions = items(webhook, "admissionReviewVersions");
     if versions.is_empty() {

@@ -99,7 +99,7 @@ impl Strategy for DaemonSets {
         default_template(spec);
     }
 
-    fn conversion_fault(&self, object: &Value) -> Option<String> {
+    fn conversion_error(&self, object: &Value) -> Option<String> {
         let given = object.pointer(&format!("/metadata/annotations/{TEMPLATE_GENERATION}"))?;
         parse_int(given.as_str()?).err()
     }
@@ -181,6 +181,7 @@ fn set_template_generation(object: &mut Value, generation: i64) {
         .insert(TEMPLATE_GENERATION.into(), generation.to_string().into());
 }
 
+/// As upstream's `ValidateDaemonSetSpec`.
 fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let at = path.child("selector");
@@ -205,6 +206,7 @@ fn validate_daemon_set_spec(capabilities: Capabilities, spec: &Value, errors: &m
     validate_nonnegative_fields(spec, &path, &["revisionHistoryLimit"], errors);
 }
 
+/// As upstream's `ValidateDaemonSetUpdateStrategy`.
 fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let strategy = spec.get("updateStrategy").unwrap_or(&none);
@@ -224,6 +226,7 @@ fn validate_daemon_set_update_strategy(spec: &Value, path: &Path<'_>, errors: &m
     }
 }
 
+/// As upstream's `ValidateRollingUpdateDaemonSet`.
 fn validate_rolling_update_daemon_set(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let (at_unavailable, at_surge) = (path.child("maxUnavailable"), path.child("maxSurge"));
@@ -278,7 +281,7 @@ mod tests {
     fn the_annotation_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ TEMPLATE_GENERATION: given });
-            <DaemonSets as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <DaemonSets as Default>::default().conversion_error(&json!({ "metadata": { "annotations": annotations } }))
         };
         let told = |why: &str| Some(format!("strconv.ParseInt: parsing {why}"));
         assert_eq!(error("-3"), None);
@@ -288,7 +291,7 @@ mod tests {
             error("9223372036854775808"),
             told(r#""9223372036854775808": value out of range"#)
         );
-        assert_eq!(<DaemonSets as Default>::default().conversion_fault(&json!({})), None);
+        assert_eq!(<DaemonSets as Default>::default().conversion_error(&json!({})), None);
     }
 
     #[test]

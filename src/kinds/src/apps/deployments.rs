@@ -85,7 +85,7 @@ impl Strategy for Deployments {
         default_template(spec);
     }
 
-    fn conversion_fault(&self, object: &Value) -> Option<String> {
+    fn conversion_error(&self, object: &Value) -> Option<String> {
         let given = text_at(object, &format!("/metadata/annotations/{ROLLBACK_TO}"));
         let why = parse_int(given).err().filter(|_| !given.is_empty())?;
         Some(format!(
@@ -166,6 +166,7 @@ impl Strategy for Deployments {
     }
 }
 
+/// As upstream's `ValidateDeploymentSpec`.
 fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nonnegative_fields(spec, path, &["replicas"], errors);
     validate_selector(spec, path, "deployment", errors);
@@ -190,6 +191,7 @@ fn validate_deployment_spec(capabilities: Capabilities, spec: &Value, path: &Pat
     }
 }
 
+/// As upstream's `ValidateDeploymentStrategy`.
 fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null());
     match text(strategy, "type") {
@@ -213,6 +215,7 @@ fn validate_deployment_strategy(strategy: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `ValidateRollingUpdateDeployment`.
 fn validate_rolling_update_deployment(rolling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::from(0);
     let unavailable = rolling.get("maxUnavailable").unwrap_or(&none);
@@ -244,7 +247,7 @@ mod tests {
     fn the_revision_to_go_back_to_must_be_a_number() {
         let error = |given: &str| {
             let annotations = json!({ ROLLBACK_TO: given });
-            <Deployments as Default>::default().conversion_fault(&json!({ "metadata": { "annotations": annotations } }))
+            <Deployments as Default>::default().conversion_error(&json!({ "metadata": { "annotations": annotations } }))
         };
         assert_eq!(error("2"), None);
         assert_eq!(error(""), None, "as if it were not there");

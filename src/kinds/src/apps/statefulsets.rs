@@ -208,6 +208,7 @@ struct Checks {
     templates: bool,
 }
 
+/// As upstream's `ValidateStatefulSetSpec`.
 fn validate_stateful_set_spec(spec: &Value, checks: Checks, errors: &mut ErrorList) {
     let path = Path::new("spec");
     match text(spec, "podManagementPolicy") {
@@ -295,6 +296,7 @@ fn shown_rolling(rolling: Option<&Value>) -> String {
     format!(r#"{{"Partition":{partition},"MaxUnavailable":{unavailable}}}"#)
 }
 
+/// As upstream's `ValidatePersistentVolumeClaimRetentionPolicy`.
 fn validate_persistent_volume_claim_retention_policy(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(policy) = spec.get("persistentVolumeClaimRetentionPolicy") else {
         return;
@@ -307,6 +309,7 @@ fn validate_persistent_volume_claim_retention_policy(spec: &Value, path: &Path<'
     }
 }
 
+/// As upstream's `ValidatePodTemplateSpecForStatefulSet`.
 fn validate_pod_template_spec_for_stateful_set(spec: &Value, path: &Path<'_>, checks: Checks, errors: &mut ErrorList) {
     let none = Value::Null;
     let template = spec.get("template").unwrap_or(&none);

@@ -149,6 +149,7 @@ impl Strategy for CronJobs {
     }
 }
 
+/// As upstream's `validateCronJobSpec`.
 fn validate_cron_job_spec(capabilities: Capabilities, spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     validate_schedule_format(spec, old, &path.child("schedule"), errors);
@@ -177,6 +178,7 @@ fn validate_cron_job_spec(capabilities: Capabilities, spec: &Value, old: Option<
     );
 }
 
+/// As upstream's `validateScheduleFormat`.
 fn validate_schedule_format(spec: &Value, old: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     let schedule = text(spec, "schedule");
     if schedule.is_empty() {
@@ -199,6 +201,7 @@ fn validate_schedule_format(spec: &Value, old: Option<&Value>, path: &Path<'_>, 
     }
 }
 
+/// As upstream's `validateTimeZone`.
 fn validate_time_zone(zone: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if zone.is_empty() {
         errors.push(Error::invalid_str(

@@ -158,6 +158,7 @@ impl Strategy for SigningRequests {
         keep_field(new, old, "status");
     }
 
+    /// As upstream's `ValidateUpdate`.
     fn validate_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -211,6 +212,7 @@ impl Update for Approval {
 }
 
 /// Validates a status, and of conditions that are gone although they may not go.
+/// Upstream: `ValidateCertificateSigningRequestUpdate`.
 fn validate_certificate_signing_request_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_conditions(new, &mut errors);
@@ -233,6 +235,7 @@ fn validate_immutable_certificate(new: &Value, old: &Value, errors: &mut ErrorLi
     }
 }
 
+/// As upstream's `validateCertificateSigningRequest`.
 fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let request = STANDARD.decode(text(spec, "request")).unwrap_or_default();
     let request = String::from_utf8_lossy(&request);
@@ -279,6 +282,7 @@ fn validate_certificate_signing_request(spec: &Value, path: &Path<'_>, errors: &
 }
 
 /// `domain.example/name`
+/// Upstream: `ValidateSignerName`.
 fn validate_signer_name(signer: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if signer.is_empty() {
         errors.push(Error::required(path, ""));
@@ -392,6 +396,7 @@ fn validate_conditions(object: &Value, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateCertificate`.
 fn validate_certificate(new: &Value, old: &Value, errors: &mut ErrorList) {
     let certificate = text_at(new, "/status/certificate");
     if certificate.is_empty() || certificate == text_at(old, "/status/certificate") {

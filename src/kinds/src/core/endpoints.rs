@@ -106,6 +106,7 @@ impl Strategy for AllEndpoints {
     }
 }
 
+/// As upstream's `validateEndpointSubsets`.
 fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("subsets");
     for (index, subset) in items(object, "subsets").iter().enumerate() {
@@ -130,6 +131,7 @@ fn validate_endpoint_subsets(object: &Value, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateEndpointAddress`.
 fn validate_endpoint_address(address: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (ip, at) = (text(address, "ip"), path.child("ip"));
     push_invalid(&at, ip, names::ip(ip), errors);
@@ -182,6 +184,7 @@ pub(crate) fn validate_endpoint_ip(address: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `validateEndpointPort`.
 fn validate_endpoint_port(port: &Value, needs_name: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(port, "name");
     if !name.is_empty() {

@@ -91,6 +91,7 @@ fn default_limit(limit: &mut Value) {
     }
 }
 
+/// As upstream's `validateLimitRangeTypeName`.
 fn validate_limit_range_type_name(kind: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let messages = names::qualified_name(kind);
     if messages.is_empty() && !kind.contains('/') && !STANDARD_TYPES.contains(&kind) {

@@ -127,7 +127,7 @@ fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     list.iter().map(|finalizer| finalizer.as_str().unwrap_or_default())
 }
 
-/// A finalizer must be a standard one or have a domain.
+/// A finalizer must be a standard one or have a domain (`ValidateFinalizerName`).
 fn validate_finalizer_name(name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = meta::validate_finalizer_name(name, path);
     if !name.contains('/') && !meta::is_standard_finalizer(name) {

@@ -289,6 +289,7 @@ fn validate_storage_request_update(new: &Value, old: &Value, errors: &mut ErrorL
     }
 }
 
+/// As upstream's `ValidateVolumeAttributesClassUpdate`.
 fn validate_volume_attributes_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     const FIELD: &str = "/spec/volumeAttributesClassName";
     let has_class = old.pointer("/status/currentVolumeAttributesClassName").is_some();
@@ -323,7 +324,7 @@ fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
-/// Of the native resources a claim has storage only.
+/// Of the native resources a claim has storage only (`validatePersistentVolumeClaimResourceKey`).
 fn validate_persistent_volume_claim_resource_key(name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     push_invalid(path, name, names::qualified_name(name), &mut errors);

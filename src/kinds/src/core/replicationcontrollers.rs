@@ -132,6 +132,7 @@ impl Strategy for ReplicationControllers {
     }
 }
 
+/// As upstream's `ValidatePodTemplateSpecForRC`.
 fn validate_pod_template_spec_for_rc(
     capabilities: Capabilities,
     spec: &Value,

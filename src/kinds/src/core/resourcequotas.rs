@@ -144,6 +144,7 @@ fn fits(scope: &str, resource: &str) -> bool {
     }
 }
 
+/// As upstream's `validateResourceQuotaScopes`.
 fn validate_resource_quota_scopes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let scopes: Vec<&str> = items(spec, "scopes").iter().filter_map(Value::as_str).collect();
     let shown = spec.get("scopes").unwrap_or(&Value::Null);
@@ -166,6 +167,7 @@ fn conflicts(scopes: &[&str]) -> bool {
         .any(|pair| pair.iter().all(|scope| scopes.contains(scope)))
 }
 
+/// As upstream's `validateScopeSelector`.
 fn validate_scope_selector(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(selector) = spec.get("scopeSelector") else {
         return;
@@ -183,6 +185,7 @@ fn validate_scope_selector(spec: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
+/// As upstream's `validateScopedResourceSelectorRequirement`.
 fn validate_scoped_resource_selector_requirement(
     spec: &Value,
     selector: &Value,

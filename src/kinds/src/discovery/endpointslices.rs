@@ -144,6 +144,7 @@ fn drop_topology(object: &mut Value) {
     }
 }
 
+/// As upstream's `ValidateEndpointSlice`.
 fn validate_endpoint_slice(object: &Value, old: &Value, errors: &mut ErrorList) {
     let kind = text(object, "addressType");
     let at = Path::new("addressType");
@@ -160,6 +161,7 @@ fn validate_endpoint_slice(object: &Value, old: &Value, errors: &mut ErrorList) 
     }
 }
 
+/// As upstream's `ValidateEndpoints`.
 fn validate_endpoints(endpoints: &[Value], kind: &str, errors: &mut ErrorList) {
     let path = Path::new("endpoints");
     if endpoints.len() > MAX_ENDPOINTS {
@@ -241,6 +243,7 @@ fn validate_address_family(address: &str, kind: &str, path: &Path<'_>, errors: &
     }
 }
 
+/// As upstream's `validatePorts`.
 fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     if ports.len() > MAX_PORTS {
         errors.push(Error::too_many(path, ports.len(), MAX_PORTS));
@@ -275,6 +278,7 @@ fn validate_ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateHints`.
 fn validate_hints(hints: &Value, list: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let all = items(hints, list);
     if all.len() > MAX_HINTS {

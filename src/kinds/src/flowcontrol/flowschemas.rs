@@ -199,6 +199,7 @@ fn fixed_spec(name: &str) -> Option<Value> {
     Some(spec)
 }
 
+/// As upstream's `ValidateFlowSchemaSpec`.
 fn validate_flow_schema_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let precedence = number(spec, "matchingPrecedence").unwrap_or(0);
     let mut refuse = |detail: &str| {

@@ -153,7 +153,7 @@ impl Strategy for PriorityLevels {
     }
 }
 
-/// The levels that must be as they are.
+/// The levels that must be as they are (`ValidateIfMandatoryPriorityLevelConfigurationObject`).
 fn validate_if_mandatory_priority_level_configuration_object(name: &str, spec: &Value, errors: &mut ErrorList) {
     let shown = |spec: &Value| structs::compact(Some(spec), PrintedShape::Struct(INTERNAL_SPEC));
     let (fixed, but) = match name {
@@ -175,6 +175,7 @@ fn validate_if_mandatory_priority_level_configuration_object(name: &str, spec: &
     }
 }
 
+/// As upstream's `ValidatePriorityLevelConfigurationSpec`.
 fn validate_priority_level_configuration_spec(name: &str, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let level_type = text(spec, "type");
     if (name == "exempt") != (level_type == "Exempt") {
@@ -234,6 +235,7 @@ fn validate_lendable_percent(level: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
+/// As upstream's `ValidateLimitedPriorityLevelConfiguration`.
 fn validate_limited_priority_level_configuration(limited: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_nominal_concurrency_shares(limited, path, errors);
     let at = path.child("limitResponse");
@@ -265,6 +267,7 @@ fn validate_limited_priority_level_configuration(limited: &Value, path: &Path<'_
     }
 }
 
+/// As upstream's `ValidatePriorityLevelQueuingConfiguration`.
 fn validate_priority_level_queuing_configuration(queuing: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let value = |field: &str| number(queuing, field).unwrap_or(0);
     let mut refuse = |field: &str, detail: &str| {

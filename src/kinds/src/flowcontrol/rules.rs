@@ -23,7 +23,7 @@ const VERBS: [&str; 9] = [
     "watch",
 ];
 
-/// Validates a rule.
+/// Validates a rule (`ValidateFlowSchemaPolicyRulesWithSubjects`).
 pub(super) fn validate_flow_schema_policy_rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let subjects_path = path.child("subjects");
     let subjects = items(rule, "subjects");
@@ -51,6 +51,7 @@ pub(super) fn validate_flow_schema_policy_rules_with_subjects(rule: &Value, path
     }
 }
 
+/// As upstream's `ValidateFlowSchemaSubject`.
 fn validate_flow_schema_subject(subject: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [(&str, &str); 3] = [
         ("ServiceAccount", "serviceAccount"),
@@ -86,6 +87,7 @@ fn validate_flow_schema_subject(subject: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
+/// As upstream's `ValidateServiceAccountSubject`.
 fn validate_service_account_subject(account: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(name) = require(account, path, "name", errors).filter(|name| *name != "*") {
         push_invalid(&path.child("name"), name, names::dns1123_subdomain(name), errors);
@@ -139,6 +141,7 @@ fn validate_verbs(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `ValidateFlowSchemaResourcePolicyRule`.
 fn validate_flow_schema_resource_policy_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_verbs(rule, path, errors);
     let missing = "resource rules must supply at least one api group";
@@ -160,6 +163,7 @@ fn validate_flow_schema_resource_policy_rule(rule: &Value, path: &Path<'_>, erro
     }
 }
 
+/// As upstream's `ValidateFlowSchemaNonResourcePolicyRule`.
 fn validate_flow_schema_non_resource_policy_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_verbs(rule, path, errors);
     let missing = "nonResourceURLs must contain at least one value";
@@ -177,6 +181,7 @@ fn validate_flow_schema_non_resource_policy_rule(rule: &Value, path: &Path<'_>, 
     }
 }
 
+/// As upstream's `ValidateNonResourceURLPath`.
 fn validate_non_resource_url_path(url: &str) -> Option<&'static str> {
     let wildcards = url.matches('*').count();
     match url {

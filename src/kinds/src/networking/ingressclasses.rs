@@ -107,6 +107,7 @@ fn is_domain_prefixed_path(value: &str, path: &Path<'_>, errors: &mut ErrorList)
 }
 
 /// A reference to an object that is not looked up (`IngressTypedLocalObjectReference`).
+/// Upstream: `validateIngressTypedLocalObjectReference`.
 pub(super) fn validate_ingress_typed_local_object_reference(
     reference: &Value,
     path: &Path<'_>,
@@ -122,6 +123,7 @@ pub(super) fn validate_ingress_typed_local_object_reference(
     }
 }
 
+/// As upstream's `validateIngressClassParametersReference`.
 fn validate_ingress_class_parameters_reference(parameters: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_ingress_typed_local_object_reference(parameters, path, errors);
     let namespace = parameters.get("namespace").and_then(Value::as_str);

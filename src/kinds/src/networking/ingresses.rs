@@ -158,6 +158,7 @@ impl Strategy for Ingresses {
     }
 }
 
+/// As upstream's `ValidateIngressSpec`.
 fn validate_ingress_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(spec, "rules");
     if rules.is_empty() && spec.get("defaultBackend").is_none() {
@@ -207,6 +208,7 @@ fn validate_ingress_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
+/// As upstream's `validateHTTPIngressPath`.
 fn validate_http_ingress_path(http_path: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const REFUSED: [&str; 5] = ["//", "/./", "/../", "%2f", "%2F"];
     const REFUSED_ENDS: [&str; 2] = ["/..", "/."];
@@ -244,6 +246,7 @@ fn validate_http_ingress_path(http_path: &Value, path: &Path<'_>, errors: &mut E
     );
 }
 
+/// As upstream's `validateIngressBackend`.
 fn validate_ingress_backend(backend: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (backend.get("resource"), backend.get("service")) {
         (Some(_), Some(_)) => {
@@ -276,6 +279,7 @@ fn validate_ingress_service_backend(service: &Value, path: &Path<'_>, errors: &m
     }
 }
 
+/// As upstream's `validateIngressTLS`.
 fn validate_ingress_tls(tls: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let hosts_path = path.child("hosts");
     for (index, host) in items(tls, "hosts").iter().filter_map(Value::as_str).enumerate() {

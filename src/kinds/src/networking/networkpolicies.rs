@@ -129,6 +129,7 @@ fn validate_network_policy_rule(rule: &Value, peers: &str, path: &Path<'_>, erro
     }
 }
 
+/// As upstream's `ValidateNetworkPolicyPort`.
 fn validate_network_policy_port(port: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let protocol = text(port, "protocol");
     if port.get("protocol").is_some() && !["TCP", "UDP", "SCTP"].contains(&protocol) {
@@ -169,6 +170,7 @@ fn validate_network_policy_port(port: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// As upstream's `ValidateNetworkPolicyPeer`.
 fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let selectors = ["podSelector", "namespaceSelector"];
     for field in selectors {
@@ -187,6 +189,7 @@ fn validate_network_policy_peer(peer: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// As upstream's `ValidateIPBlock`.
 fn validate_ip_block(block: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let cidr = text(block, "cidr");
     let at = path.child("cidr");

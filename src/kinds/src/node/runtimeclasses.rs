@@ -82,6 +82,7 @@ impl Strategy for RuntimeClasses {
     }
 }
 
+/// As upstream's `validateScheduling`.
 fn validate_scheduling(scheduling: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let labels = scheduling.get("nodeSelector").and_then(Value::as_object);
     errors.extend(validate_labels(labels, &path.child("nodeSelector")));

@@ -28,7 +28,7 @@ fn annotation<'a>(metadata: &'a Value, key: &str) -> Option<&'a str> {
     metadata.get("annotations")?.get(key)?.as_str()
 }
 
-/// Validates annotations by themselves; `path` is where they stand.
+/// Validates annotations by themselves; `path` is where they stand (`ValidatePodSpecificAnnotations`).
 pub(crate) fn validate_pod_specific_annotations(
     metadata: &Value,
     spec: &Value,
@@ -77,6 +77,7 @@ fn is_deletion_cost(value: &str) -> bool {
     begins_well && value.parse::<i32>().is_ok()
 }
 
+/// As upstream's `ValidateSeccompProfile`.
 fn validate_seccomp_profile(profile: &str, path: &Path<'_>, errors: &mut ErrorList) {
     match (profile, profile.strip_prefix(LOCALHOST)) {
         ("runtime/default" | "docker/default" | "unconfined", _) => {}

@@ -36,7 +36,7 @@ const NOT_FOR_EPHEMERAL: [&str; 9] = [
     "lifecycle",
 ];
 
-/// The containers that a pod is for.
+/// The containers that a pod is for (`validateContainers`).
 pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = items(pod.spec, "containers");
     if containers.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn validate_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut E
     check_host_port_conflicts(containers.iter().enumerate(), path, errors);
 }
 
-/// Containers that run before the others, or beside them if they always restart.
+/// Containers that run before the others, or beside them if they always restart (`validateInitContainers`).
 pub(super) fn validate_init_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen: BTreeSet<&str> = items(pod.spec, "containers")
         .iter()
@@ -106,7 +106,7 @@ fn validate_resize_restarts(container: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
-/// Containers that were added for debugging.
+/// Containers that were added for debugging (`validateEphemeralContainers`).
 pub(super) fn validate_ephemeral_containers(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let others: Vec<&str> = ["containers", "initContainers"]
         .into_iter()
@@ -168,6 +168,7 @@ pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
+/// As upstream's `validateContainerCommon`.
 fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_valid(container, path, "name", names::dns1123_label, errors);
     require(container, path, "image", errors);
@@ -193,6 +194,7 @@ fn validate_container_common(pod: &Pod<'_>, container: &Value, path: &Path<'_>, 
     }
 }
 
+/// As upstream's `validateContainerPorts`.
 fn validate_container_ports(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, port) in items(container, "ports").iter().enumerate() {
@@ -237,6 +239,7 @@ fn check_host_port_conflicts<'a>(
     }
 }
 
+/// As upstream's `validateResizePolicy`.
 fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, policy) in items(container, "resizePolicy").iter().enumerate() {
@@ -266,6 +269,7 @@ fn validate_resize_policy(pod: &Pod<'_>, container: &Value, path: &Path<'_>, err
     }
 }
 
+/// As upstream's `validateContainerRestartPolicy`.
 fn validate_container_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     one_of_if_set(container, path, "restartPolicy", &RESTART_POLICIES, errors);
     let rules = items(container, "restartPolicyRules");

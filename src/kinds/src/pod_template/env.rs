@@ -57,7 +57,7 @@ const SIZE_DIVISORS: [&str; 13] = [
     "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
 ];
 
-/// Single variables.
+/// Single variables (`ValidateEnv`).
 pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, variable) in items(container, "env").iter().enumerate() {
         let path = path.index(index);
@@ -68,7 +68,7 @@ pub(super) fn validate_env(container: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// Variables of whole maps.
+/// Variables of whole maps (`ValidateEnvFrom`).
 pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, source) in items(container, "envFrom").iter().enumerate() {
         let at = path.index(index);
@@ -103,6 +103,7 @@ pub(super) fn validate_env_from(container: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
+/// As upstream's `validateEnvVarValueFrom`.
 fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut sources = 0;
     for field in [
@@ -145,6 +146,7 @@ fn validate_env_var_value_from(source: &Value, value: &str, path: &Path<'_>, err
     }
 }
 
+/// As upstream's `validateFileKeySelector`.
 fn validate_file_key_selector(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_valid(reference, path, "key", names::env_var_name, errors);
     require_valid(reference, path, "volumeName", names::dns1123_label, errors);
@@ -153,7 +155,7 @@ fn validate_file_key_selector(reference: &Value, path: &Path<'_>, errors: &mut E
     }
 }
 
-/// Files of variables are read from volumes that live with the pod.
+/// Files of variables are read from volumes that live with the pod (`validateFileKeyRefVolumes`).
 pub(super) fn validate_file_key_ref_volumes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     visit_containers(spec, path, |container, path| {
         let list = path.child("env");
@@ -180,7 +182,7 @@ pub(super) fn validate_file_key_ref_volumes(spec: &Value, path: &Path<'_>, error
     });
 }
 
-/// A file of a downward API volume.
+/// A file of a downward API volume (`validateDownwardAPIVolumeFile`).
 pub(super) fn validate_downward_api_volume_file(file: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if require(file, path, "path", errors) {
         non_reserved_path(text(file, "path"), &path.child("path"), errors);
@@ -210,6 +212,7 @@ pub(super) fn validate_downward_api_volume_file(file: &Value, path: &Path<'_>, e
     }
 }
 
+/// As upstream's `validateObjectFieldSelector`.
 fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
     if !require(reference, path, "apiVersion", errors) || !require(reference, path, "fieldPath", errors) {
         return;
@@ -249,6 +252,7 @@ fn validate_object_field_selector(reference: &Value, fields: &[&str], path: &Pat
     }
 }
 
+/// As upstream's `validateContainerResourceFieldSelector`.
 fn validate_container_resource_field_selector(
     reference: &Value,
     in_volume: bool,

@@ -21,7 +21,7 @@ pub(crate) fn is_iscsi_name_too_long(volume: &str, portal: &str) -> bool {
     volume.len() + 1 + portal.len() > MAX_NAME
 }
 
-/// The source by itself. Persistent volumes say less of names that begin otherwise.
+/// The source by itself. Persistent volumes say less of names that begin otherwise (`validateISCSIVolumeSource`).
 pub(crate) fn validate_iscsi_volume_source(source: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
     require(source, path, "targetPortal", errors);
     if require(source, path, "iqn", errors) {

@@ -48,6 +48,7 @@ pub(crate) use warnings::{node_label_advice, warnings};
 use crate::values::items;
 
 /// Validates a template: labels, annotations and the spec. `path` is where the template stands.
+/// Upstream: `ValidatePodTemplateSpec`.
 pub(crate) fn validate_pod_template_spec(
     capabilities: Capabilities,
     template: &Value,

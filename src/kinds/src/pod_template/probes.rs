@@ -44,6 +44,7 @@ pub(super) fn validate_all(container: &Value, grace_period: i64, path: &Path<'_>
     }
 }
 
+/// As upstream's `validateProbe`.
 fn validate_probe(probe: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
     validate_handler(probe, grace_period, path, errors);
     for field in [
@@ -61,6 +62,7 @@ fn validate_probe(probe: &Value, grace_period: i64, path: &Path<'_>, errors: &mu
     }
 }
 
+/// As upstream's `validateHandler`.
 fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors: &mut ErrorList) {
     let mut found = false;
     for field in ["exec", "httpGet", "tcpSocket", "grpc", "sleep"] {
@@ -91,6 +93,7 @@ fn validate_handler(handler: &Value, grace_period: i64, path: &Path<'_>, errors:
     }
 }
 
+/// As upstream's `validateHTTPGetAction`.
 fn validate_http_get_action(action: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require(action, path, "path", errors);
     validate_port_num_or_name(action.get("port"), &path.child("port"), errors);
@@ -101,6 +104,7 @@ fn validate_http_get_action(action: &Value, path: &Path<'_>, errors: &mut ErrorL
     }
 }
 
+/// As upstream's `ValidatePortNumOrName`.
 fn validate_port_num_or_name(port: Option<&Value>, path: &Path<'_>, errors: &mut ErrorList) {
     match port {
         Some(Value::String(name)) => push_invalid(path, name, names::port_name(name), errors),

@@ -16,7 +16,7 @@ const MIN_TOKEN_SECONDS: i64 = 600;
 const MAX_TOKEN_SECONDS: i64 = 1 << 32;
 const KINDS: [&str; 4] = ["secret", "configMap", "downwardAPI", "serviceAccountToken"];
 
-/// The volume and all its sources; no two files may have one path.
+/// The volume and all its sources; no two files may have one path (`validateProjectedVolumeSource`).
 pub(super) fn validate_projected_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_mode(source, "defaultMode", path, errors);
     let mut paths = BTreeSet::new();

@@ -22,7 +22,7 @@ use crate::{
 const POD_LEVEL: [&str; 3] = ["cpu", "hugepages-", "memory"];
 const HUGE_PAGES: &str = "hugepages-";
 
-/// The requirements of one container.
+/// The requirements of one container (`ValidateContainerResourceRequirements`).
 pub(super) fn validate_container_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
@@ -32,6 +32,7 @@ pub(super) fn validate_container_resource_requirements(
     validate_resource_requirements(requirements, claims, path, validate_container_resource_name, errors);
 }
 
+/// As upstream's `ValidateResourceRequirements`.
 fn validate_resource_requirements(
     requirements: &Value,
     claims: &BTreeSet<&str>,
@@ -198,7 +199,7 @@ fn raise(into: &mut BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantit
     }
 }
 
-/// The requirements of a pod as a whole, against those of its containers.
+/// The requirements of a pod as a whole, against those of its containers (`validatePodResourceRequirements`).
 pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(resources) = spec.get("resources") else { return };
     if text_at(spec, "/os/name") == "windows" {
@@ -263,6 +264,7 @@ fn validate_pod_resource_consistency(spec: &Value, resources: &Value, path: &Pat
     }
 }
 
+/// As upstream's `validatePodResourceName`.
 fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let before = errors.len();
     validate_limit_range_resource_name(name, path, errors);
@@ -271,7 +273,7 @@ fn validate_pod_resource_name(name: &str, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
-/// Validates the cost of running the pod beside its containers.
+/// Validates the cost of running the pod beside its containers (`validateOverhead`).
 pub(crate) fn validate_overhead(overhead: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let limits = serde_json::json!({ "limits": overhead });
     validate_amounts(&limits, path, validate_container_resource_name, errors);

@@ -15,7 +15,7 @@ use crate::values::{entries, items, text};
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The nodes and the company that a pod wants.
+/// The nodes and the company that a pod wants (`validateAffinity`).
 pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(nodes) = affinity.get("nodeAffinity") {
         validate_node_affinity(nodes, &path.child("nodeAffinity"), errors);
@@ -38,6 +38,7 @@ pub(super) fn validate_affinity(affinity: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `validateNodeAffinity`.
 fn validate_node_affinity(affinity: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(required) = affinity.get(REQUIRED) {
         validate_node_selector(required, &path.child(REQUIRED), errors);
@@ -63,7 +64,7 @@ fn validate_weight(weighted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A selector of nodes: terms of which one must hold.
+/// A selector of nodes: terms of which one must hold (`ValidateNodeSelector`).
 pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("nodeSelectorTerms");
     let terms = items(selector, "nodeSelectorTerms");
@@ -75,6 +76,7 @@ pub(crate) fn validate_node_selector(selector: &Value, path: &Path<'_>, errors: 
     }
 }
 
+/// As upstream's `ValidateNodeSelectorTerm`.
 fn validate_node_selector_term(term: &Value, check_values: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let expressions = path.child("matchExpressions");
     for (index, requirement) in items(term, "matchExpressions").iter().enumerate() {
@@ -86,6 +88,7 @@ fn validate_node_selector_term(term: &Value, check_values: bool, path: &Path<'_>
     }
 }
 
+/// As upstream's `ValidateNodeSelectorRequirement`.
 fn validate_node_selector_requirement(
     requirement: &Value,
     check_values: bool,
@@ -125,6 +128,7 @@ fn validate_node_selector_requirement(
     }
 }
 
+/// As upstream's `ValidateNodeFieldSelectorRequirement`.
 fn validate_node_field_selector_requirement(requirement: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (operator, values) = (text(requirement, "operator"), items(requirement, "values"));
     match operator {
@@ -157,6 +161,7 @@ fn validate_node_field_selector_requirement(requirement: &Value, path: &Path<'_>
     }
 }
 
+/// As upstream's `validatePodAffinityTerm`.
 fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["labelSelector", "namespaceSelector"] {
         if let Some(selector) = term.get(field).and_then(Value::as_object) {
@@ -181,6 +186,7 @@ fn validate_pod_affinity_term(term: &Value, path: &Path<'_>, errors: &mut ErrorL
 }
 
 /// Label keys whose values are taken from the pod itself. By the time of this the selectors of pods have them too.
+/// Upstream: `ValidateMatchLabelKeysAndMismatchLabelKeys`.
 fn validate_match_label_keys_and_mismatch_label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let keys = |field: &str| items(term, field).iter().map(|key| key.as_str().unwrap_or_default());
     let selector = term.get("labelSelector");
@@ -299,7 +305,7 @@ pub(super) fn validate_topology_spread_constraints(spec: &Value, path: &Path<'_>
     }
 }
 
-/// The taints that a pod puts up with.
+/// The taints that a pod puts up with (`ValidateTolerations`).
 pub(crate) fn validate_tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, toleration) in tolerations.iter().enumerate() {
         let at = path.index(index);

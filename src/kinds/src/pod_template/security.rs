@@ -31,7 +31,7 @@ pub(crate) struct Capabilities {
     pub(crate) allow_privileged: bool,
 }
 
-/// A container's own context.
+/// A container's own context (`ValidateSecurityContext`).
 pub(super) fn validate_security_context(context: &Value, pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = pod.spec;
     let privileged = is_true(context, "privileged");
@@ -72,7 +72,7 @@ pub(super) fn validate_security_context(context: &Value, pod: &Pod<'_>, path: &P
     validate_app_armor(context, path, errors);
 }
 
-/// The pod's context.
+/// The pod's context (`validatePodSpecSecurityContext`).
 pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let none = Value::Null;
     let context = spec.get("securityContext").unwrap_or(&none);
@@ -113,7 +113,7 @@ pub(super) fn validate_pod_spec_security_context(spec: &Value, path: &Path<'_>, 
     );
 }
 
-/// Under the host's network a container's port is the host's.
+/// Under the host's network a container's port is the host's (`validatePodHostNetworkDeps`).
 pub(super) fn validate_pod_host_network_deps(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_true(pod.spec, "hostNetwork") {
         return;
@@ -136,7 +136,7 @@ pub(super) fn validate_pod_host_network_deps(pod: &Pod<'_>, path: &Path<'_>, err
     }
 }
 
-/// With users of its own a pod may share nothing else with the host.
+/// With users of its own a pod may share nothing else with the host (`validateHostUsers`).
 pub(super) fn validate_host_users(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;
@@ -157,6 +157,7 @@ pub(super) fn validate_host_users(spec: &Value, path: &Path<'_>, errors: &mut Er
     });
 }
 
+/// As upstream's `validateSysctls`.
 fn validate_sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, sysctl) in items(context, "sysctls").iter().enumerate() {
@@ -216,6 +217,7 @@ fn is_sysctl_name(name: &str) -> bool {
     name.len() <= SYSCTL_MAX_LENGTH && name.split(['.', '/']).all(is_part)
 }
 
+/// As upstream's `validateSeccompProfileField`.
 fn validate_seccomp_profile_field(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(profile) = context.get("seccompProfile") else {
         return;
@@ -250,7 +252,7 @@ fn validate_app_armor(context: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     validate_app_armor_profile_field(profile, &path.child("appArmorProfile"), errors);
 }
 
-/// A profile by itself.
+/// A profile by itself (`ValidateAppArmorProfileField`).
 pub(super) fn validate_app_armor_profile_field(profile: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_profile_type(profile, path, "appArmorProfile", errors);
     let local = profile.get("localhostProfile").and_then(Value::as_str);

@@ -74,7 +74,7 @@ pub(crate) fn source_path(kind: &str) -> &str {
     }
 }
 
-/// Validates one source of a pod's or a persistent volume.
+/// Validates one source of a pod's or a persistent volume (`validateVolumeSource`).
 pub(crate) fn validate_volume_source(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in required(kind) {
         require(source, path, field, errors);
@@ -132,6 +132,7 @@ fn require_secret_name(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
+/// As upstream's `validateQuobyteVolumeSource`.
 fn validate_quobyte_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let registry = text(source, "registry");
     let hosts = "must be a host:port pair or multiple pairs separated by commas";
@@ -159,7 +160,7 @@ fn is_host_port(pair: &str) -> bool {
     }
 }
 
-/// Kubernetes' own domains are reserved.
+/// Kubernetes' own domains are reserved (`validateFlexVolumeSource`).
 fn validate_flex_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let options = path.child("options");
     for (key, _) in entries(source, "options") {
@@ -175,6 +176,7 @@ fn validate_flex_volume_source(source: &Value, path: &Path<'_>, errors: &mut Err
     }
 }
 
+/// As upstream's `validateStorageOSVolumeSource`.
 fn validate_storage_os_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require_valid(source, path, "volumeName", names::dns1123_label, errors);
     valid_if_set(source, path, "volumeNamespace", names::dns1123_label, errors);
@@ -188,6 +190,7 @@ pub(super) fn validate_lun(source: &Value, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
+/// As upstream's `validateFlockerVolumeSource`.
 fn validate_flocker_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (name, uuid) = (text(source, "datasetName"), text(source, "datasetUUID"));
     if name.is_empty() && uuid.is_empty() {
@@ -206,6 +209,7 @@ fn validate_flocker_volume_source(source: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `validateFCVolumeSource`.
 fn validate_fc_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (targets, ids) = (items(source, "targetWWNs"), items(source, "wwids"));
     let targets_path = path.child("targetWWNs");
@@ -231,6 +235,7 @@ fn validate_fc_volume_source(source: &Value, path: &Path<'_>, errors: &mut Error
     }
 }
 
+/// As upstream's `validateAzureDisk`.
 fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     one_of_if_set(source, path, "cachingMode", &CACHING_MODES, errors);
     one_of_if_set(source, path, "kind", &DISK_KINDS, errors);
@@ -253,6 +258,7 @@ fn validate_azure_disk(source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     }
 }
 
+/// As upstream's `validateCSIVolumeSource`.
 fn validate_csi_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
     let Some(secret) = source.get("nodePublishSecretRef") else {
@@ -264,7 +270,7 @@ fn validate_csi_volume_source(source: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// The name of a CSI driver.
+/// The name of a CSI driver (`ValidateCSIDriverName`).
 pub(crate) fn validate_csi_driver_name(driver: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if driver.is_empty() {
         errors.push(Error::required(path, ""));
@@ -276,7 +282,7 @@ pub(crate) fn validate_csi_driver_name(driver: &str, path: &Path<'_>, errors: &m
     push_invalid(path, driver, names::dns1123_subdomain(&driver.to_lowercase()), errors);
 }
 
-/// A claim that is made for the pod.
+/// A claim that is made for the pod (`validateEphemeralVolumeSource`).
 fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("volumeClaimTemplate");
     let Some(template) = source.get("volumeClaimTemplate") else {
@@ -292,6 +298,7 @@ fn validate_ephemeral_volume_source(source: &Value, path: &Path<'_>, errors: &mu
 }
 
 /// Of the metadata of a claim that is to be made only labels and annotations may be given.
+/// Upstream: `ValidateTemplateObjectMeta`.
 fn validate_template_object_meta(template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else {
         return;

@@ -39,6 +39,7 @@ pub(super) struct Pod<'a> {
 }
 
 /// Validates a pod's spec as a part of a template, or of a pod with this metadata. `path` is where the spec stands.
+/// Upstream: `ValidatePodSpec`.
 pub(crate) fn validate_pod_spec(
     capabilities: Capabilities,
     spec: &Value,
@@ -121,7 +122,7 @@ fn validate_names(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_preemption_policy(spec, path, errors);
 }
 
-/// Validates `preemptionPolicy`, if it is set.
+/// Validates `preemptionPolicy`, if it is set (`ValidatePreemptionPolicy`).
 pub(crate) fn validate_preemption_policy(fields: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if fields.get("preemptionPolicy").is_some() {
         require_one_of(
@@ -151,6 +152,7 @@ fn validate_hostname_override(spec: &Value, path: &Path<'_>, errors: &mut ErrorL
     push_invalid(&path, name, names::dns1123_subdomain(name), errors);
 }
 
+/// As upstream's `validatePodResourceClaims`.
 fn validate_pod_resource_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mut seen = BTreeSet::new();
     for (index, claim) in items(pod.spec, "resourceClaims").iter().enumerate() {
@@ -189,6 +191,7 @@ fn validate_pod_resource_claims(pod: &Pod<'_>, path: &Path<'_>, errors: &mut Err
     }
 }
 
+/// As upstream's `validatePodDNSConfig`.
 fn validate_pod_dns_config(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (config, none) = (spec.get("dnsConfig"), text(spec, "dnsPolicy") == "None");
     let Some(config) = config else {
@@ -247,6 +250,7 @@ fn validate_searches(searches: &[Value], path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
+/// As upstream's `ValidateHostAliases`.
 fn validate_host_aliases(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
         let at = path.index(index);

@@ -37,7 +37,7 @@ const CONTAINER_NOT_FOR_WINDOWS: [&str; 10] = [
     "runAsGroup",
 ];
 
-/// The operating system that a pod says it is for.
+/// The operating system that a pod says it is for (`validateOS`).
 pub(super) fn validate_os(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(os) = spec.get("os") else { return };
     let os_path = path.child("os");
@@ -49,6 +49,7 @@ pub(super) fn validate_os(spec: &Value, path: &Path<'_>, errors: &mut ErrorList)
     }
 }
 
+/// As upstream's `validateLinux`.
 fn validate_linux(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let detail = "windows options cannot be set for a linux pod";
     let has_options = |owner: &Value| owner.pointer("/securityContext/windowsOptions").is_some();
@@ -62,6 +63,7 @@ fn validate_linux(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     });
 }
 
+/// As upstream's `validateWindows`.
 fn validate_windows(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let detail = "cannot be set for a windows pod";
     let context_path = path.child("securityContext");

@@ -54,7 +54,7 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-/// Pushes all errors and says which volumes have none. The metadata is that of a pod.
+/// Pushes all errors and says which volumes have none. The metadata is that of a pod (`ValidateVolumes`).
 pub(super) fn validate_volumes<'a>(
     spec: &'a Value,
     metadata: Option<&Value>,
@@ -177,7 +177,7 @@ fn validate_files(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// A key of a map that becomes a file.
+/// A key of a map that becomes a file (`validateKeyToPath`).
 pub(super) fn validate_key_to_path(item: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require(item, path, "key", errors);
     if require(item, path, "path", errors) {

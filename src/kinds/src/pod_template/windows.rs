@@ -16,7 +16,7 @@ const MAX_DOMAIN: usize = 256;
 const MAX_USER: usize = 104;
 const MAX_NET_BIOS: usize = 15;
 
-/// `windowsOptions` of a security context, of a pod or of a container.
+/// `windowsOptions` of a security context, of a pod or of a container (`validateWindowsSecurityContextOptions`).
 pub(super) fn validate_windows_security_context_options(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(options) = context.get("windowsOptions") else {
         return;
@@ -104,6 +104,7 @@ fn is_dns(domain: &str) -> bool {
 }
 
 /// Pods whose containers are processes of the host: all of them or none, under the host's network.
+/// Upstream: `validateWindowsHostProcessPod`.
 pub(super) fn validate_windows_host_process_pod(pod: &Pod<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = pod.spec;
     let asked = |owner: &Value| {

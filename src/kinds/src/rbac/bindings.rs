@@ -168,6 +168,7 @@ impl RoleBindings {
         }
     }
 
+    /// As upstream's `ValidateRoleBindingSubject`.
     fn validate_role_binding_subject(&self, subject: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let name = require(subject, path, "name", errors);
         let group = text(subject, "apiGroup");

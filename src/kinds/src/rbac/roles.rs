@@ -48,6 +48,7 @@ impl Strategy for Roles {
     }
 }
 
+/// As upstream's `ValidatePolicyRule`.
 fn validate_policy_rule(rule: &Value, namespaced: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let is_empty = |field: &str| items(rule, field).is_empty();
     let mut require = |field: &str, detail: &str| {

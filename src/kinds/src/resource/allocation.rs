@@ -64,7 +64,7 @@ impl fmt::Display for SharedDeviceId {
     }
 }
 
-/// Validates a new status beside the old one.
+/// Validates a new status beside the old one (`ValidateResourceClaimStatusUpdate`).
 pub(super) fn validate_resource_claim_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status");
@@ -125,6 +125,7 @@ fn validate_resource_claim_user_references(
     }
 }
 
+/// As upstream's `validateAllocationResult`.
 fn validate_allocation_result(allocation: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
     let devices = allocation.get("devices").unwrap_or(&Value::Null);
     let at = path.child("devices");
@@ -164,6 +165,7 @@ fn validate_allocation_result(allocation: &Value, path: &Path<'_>, names: &Reque
     }
 }
 
+/// As upstream's `validateDeviceRequestAllocationResult`.
 fn validate_device_request_allocation_result(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(device, "driver"), &path.child("driver"), errors);
     validate_pool_name(text(device, "pool"), &path.child("pool"), errors);
@@ -194,6 +196,7 @@ fn validate_device_statuses(status: &Value, allocation: Option<&Value>, path: &P
     }
 }
 
+/// As upstream's `validateDeviceStatus`.
 fn validate_device_status(
     device: &Value,
     path: &Path<'_>,
@@ -220,6 +223,7 @@ fn validate_device_status(
     }
 }
 
+/// As upstream's `validateNetworkDeviceData`.
 fn validate_network_device_data(network: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (name, max) in [
         ("interfaceName", MAX_INTERFACE_BYTES),

@@ -37,6 +37,7 @@ pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, pat
     }
 }
 
+/// As upstream's `validateRequestPolicyValidValues`.
 fn validate_request_policy_valid_values(
     default: &Value,
     most: &Quantity,
@@ -86,6 +87,7 @@ struct CapacityRange<'a> {
 }
 
 impl CapacityRange<'_> {
+    /// As upstream's `validateRequestPolicyRange`.
     fn validate_request_policy_range(&self, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(least) = self.range.get("min") else {
             errors.push(Error::required(
@@ -116,6 +118,7 @@ impl CapacityRange<'_> {
         self.validate_request_policy_range_step(least, path, errors);
     }
 
+    /// As upstream's `validateRequestPolicyRangeStep`.
     fn validate_request_policy_range_step(&self, least: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let Some(step) = self.range.get("step") else { return };
         let at = path.child("step");

@@ -53,7 +53,7 @@ fn default_count(request: &mut Value) {
     }
 }
 
-/// Validates a claim's `spec`.
+/// Validates a claim's `spec` (`validateResourceClaimSpec`).
 pub(super) fn validate_resource_claim_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let devices = spec.get("devices").unwrap_or(&Value::Null);
     let path = path.child("devices");
@@ -105,7 +105,7 @@ impl<'a> RequestNames<'a> {
         }
     }
 
-    /// Validates a name of a request, or of one of its alternatives.
+    /// Validates a name of a request, or of one of its alternatives (`validateRequestNameRef`).
     pub(super) fn validate_request_name_ref(&self, name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         if name.split('/').count() > 2 {
             errors.push(Error::invalid_str(path, name, UNKNOWN_REQUEST));
@@ -170,6 +170,7 @@ fn validate_device_request_common(wanted: &Value, path: &Path<'_>, errors: &mut 
     validate_device_tolerations(wanted, path, errors);
 }
 
+/// As upstream's `validateDeviceAllocationMode`.
 fn validate_device_allocation_mode(wanted: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (at, count) = (path.child("count"), number(wanted, "count").unwrap_or(0));
     match text(wanted, "allocationMode") {
@@ -189,6 +190,7 @@ fn validate_device_allocation_mode(wanted: &Value, path: &Path<'_>, errors: &mut
     }
 }
 
+/// As upstream's `validateDeviceConstraint`.
 fn validate_device_constraint(constraint: &Value, path: &Path<'_>, names: &RequestNames<'_>, errors: &mut ErrorList) {
     names.validate_request_name_refs(constraint, path, errors);
     let attribute = ["matchAttribute", "distinctAttribute"]

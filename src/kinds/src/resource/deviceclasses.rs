@@ -36,7 +36,7 @@ impl Strategy for DeviceClasses {
     }
 }
 
-/// Validates a class; what is as it was in the `old` one is not compiled again.
+/// Validates a class; what is as it was in the `old` one is not compiled again (`ValidateDeviceClass`).
 fn validate_device_class(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");

@@ -126,6 +126,7 @@ fn validate_device_capacities(device: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// As upstream's `validateDeviceAttribute`.
 fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if let Some(value) = attribute.get("string").and_then(Value::as_str)
         && value.len() > MAX_VALUE_BYTES
@@ -146,6 +147,7 @@ fn validate_device_attribute(attribute: &Value, path: &Path<'_>, errors: &mut Er
     }
 }
 
+/// As upstream's `validateDeviceAttributeVersionValue`.
 fn validate_device_attribute_version_value(version: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if !is_semantic_version(version) {
         let detail = "must be a string compatible with semver.org spec 2.0.0";

@@ -86,7 +86,7 @@ pub(super) fn shown_key(key: &str, max: usize) -> String {
     format!("{head}{ELLIPSIS}{tail}")
 }
 
-/// A text field that must be a label, empty included.
+/// A text field that must be a label, empty included (`validateLabelValue`).
 pub(super) fn validate_label_value(value: &str, path: &Path<'_>, errors: &mut ErrorList) {
     push_invalid(path, value, dns1123_label(value), errors);
 }

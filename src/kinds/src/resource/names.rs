@@ -14,7 +14,7 @@ pub(super) const MAX_DOMAIN_BYTES: usize = 63;
 pub(super) const MAX_ID_BYTES: usize = 32;
 const MAX_POOL_BYTES: usize = 253;
 
-/// The name of a pool: subdomains joined by slashes.
+/// The name of a pool: subdomains joined by slashes (`validatePoolName`).
 pub(super) fn validate_pool_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
         errors.push(Error::required(path, ""));
@@ -28,7 +28,7 @@ pub(super) fn validate_pool_name(name: &str, path: &Path<'_>, errors: &mut Error
     }
 }
 
-/// An identifier, after its domain and a slash if it has one.
+/// An identifier, after its domain and a slash if it has one (`ValidateQualifiedName`).
 pub(super) fn validate_qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let mut parts = name.split('/');
     match (parts.next(), parts.next(), parts.next()) {
@@ -50,7 +50,7 @@ pub(super) fn validate_qualified_name(name: &str, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// An identifier with its domain.
+/// An identifier with its domain (`validateFullyQualifiedName`).
 pub(super) fn validate_fully_qualified_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     validate_qualified_name(name, path, errors);
     if !name.contains('/') {
@@ -59,6 +59,7 @@ pub(super) fn validate_fully_qualified_name(name: &str, path: &Path<'_>, errors:
     }
 }
 
+/// As upstream's `validateCIdentifier`.
 fn validate_c_identifier(id: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if id.len() > MAX_ID_BYTES {
         errors.push(Error::too_long(path, MAX_ID_BYTES));
@@ -66,7 +67,7 @@ fn validate_c_identifier(id: &str, path: &Path<'_>, errors: &mut ErrorList) {
     push_invalid(path, id, names::c_identifier(id), errors);
 }
 
-/// The uid of a share.
+/// The uid of a share (`validateUID`).
 pub(super) fn validate_uid(uid: &str, path: &Path<'_>, errors: &mut ErrorList) {
     const FORM: &str = "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase hexadecimal characters";
     if let Err(why) = check_uuid(uid) {

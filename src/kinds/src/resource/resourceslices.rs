@@ -116,6 +116,7 @@ fn date_taints(device: &mut Value, now: Timestamp) {
     }
 }
 
+/// As upstream's `ValidateResourceSlice`.
 fn validate_resource_slice(new: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("spec");
@@ -157,6 +158,7 @@ fn validate_resource_slice(new: &Value, old: Option<&Value>) -> ErrorList {
     errors
 }
 
+/// As upstream's `validateResourcePool`.
 fn validate_resource_pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_pool_name(text(pool, "name"), &path.child("name"), errors);
     let count = number(pool, "resourceSliceCount").unwrap_or(0);

@@ -17,6 +17,7 @@ const MAX_EXPRESSION_BYTES: usize = 10 * 1024;
 pub(super) const MAX_PARAMETERS_BYTES: usize = 10 * 1024;
 
 /// Validates the selectors of a class or request. Expressions that are `stored` already are taken as they are.
+/// Upstream: `validateSelectorSlice`.
 pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
     validate_slice(
         holder,
@@ -35,6 +36,7 @@ pub(super) fn validate_selector_slice(holder: &Value, path: &Path<'_>, stored: b
     );
 }
 
+/// As upstream's `validateCELSelector`.
 fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if expression.len() > MAX_EXPRESSION_BYTES {
         errors.push(Error::too_long(path, MAX_EXPRESSION_BYTES));
@@ -54,7 +56,7 @@ fn validate_cel_selector(expression: &str, path: &Path<'_>, errors: &mut ErrorLi
     }
 }
 
-/// Validates a configuration, of which there is one sort: a driver's own parameters.
+/// Validates a configuration, of which there is one sort: a driver's own parameters (`validateDeviceConfiguration`).
 pub(super) fn validate_device_configuration(config: &Value, path: &Path<'_>, stored: bool, errors: &mut ErrorList) {
     let at = path.child("opaque");
     let Some(opaque) = config.get("opaque") else {
@@ -66,7 +68,7 @@ pub(super) fn validate_device_configuration(config: &Value, path: &Path<'_>, sto
     validate_raw_extension(opaque.get("parameters"), &at.child("parameters"), max, errors);
 }
 
-/// Validates what only a driver can read: an object of at most so many bytes.
+/// Validates what only a driver can read: an object of at most so many bytes (`validateRawExtension`).
 pub(super) fn validate_raw_extension(raw: Option<&Value>, path: &Path<'_>, max_bytes: usize, errors: &mut ErrorList) {
     match raw {
         None | Some(Value::Null) => errors.push(Error::required(path, "")),

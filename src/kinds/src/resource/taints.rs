@@ -19,7 +19,7 @@ pub(super) const MAX_TAINTS: usize = 16;
 const MAX_BINDING_CONDITIONS: usize = 4;
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
-/// Validates a device's taint.
+/// Validates a device's taint (`validateDeviceTaint`).
 pub(super) fn validate_device_taint(taint: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (key, value) = (text(taint, "key"), text(taint, "value"));
     push_invalid(&path.child("key"), key, names::qualified_name(key), errors);
@@ -42,6 +42,7 @@ pub(super) fn validate_device_tolerations(holder: &Value, path: &Path<'_>, error
     );
 }
 
+/// As upstream's `validateDeviceToleration`.
 fn validate_device_toleration(toleration: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (key, value) = (text(toleration, "key"), text(toleration, "value"));
     if !key.is_empty() {
@@ -69,6 +70,7 @@ fn validate_device_toleration(toleration: &Value, path: &Path<'_>, errors: &mut 
 }
 
 /// Validates the conditions that a device must have, and those that it may not get, before a pod is bound to its node.
+/// Upstream: `validateDeviceBindingParameters`.
 pub(super) fn validate_device_binding_parameters(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const FIELDS: [&str; 2] = ["bindingConditions", "bindingFailureConditions"];
     for name in FIELDS {

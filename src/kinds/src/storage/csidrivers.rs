@@ -125,6 +125,7 @@ fn drop_gated(object: &mut Value) {
     }
 }
 
+/// As upstream's `validateCSIDriverSpec`.
 fn validate_csi_driver_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["attachRequired", "podInfoOnMount", "storageCapacity"] {
         if spec.get(field).is_none() {
@@ -168,6 +169,7 @@ fn validate_csi_driver_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorLis
     }
 }
 
+/// As upstream's `validateTokenRequests`.
 fn validate_token_requests(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let list_path = path.child("tokenRequests");
     let requests = items(spec, "tokenRequests");

@@ -95,6 +95,7 @@ fn without_count(driver: &Value) -> Value {
     driver
 }
 
+/// As upstream's `validateCSINodeDriver`.
 fn validate_csi_node_driver(driver: &Value, earlier: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(driver, "name"), &path.child("name"), errors);
     let id = text(driver, "nodeID");

@@ -121,7 +121,7 @@ pub(super) fn validate_provisioner(provisioner: &str, path: &Path<'_>, errors: &
     }
 }
 
-/// Parameters: not too many, not too long, none without a name.
+/// Parameters: not too many, not too long, none without a name (`validateParameters`).
 pub(super) fn validate_parameters(object: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if entries(object, "parameters").count() > MAX_PARAMETERS {
         errors.push(Error::too_long(path, MAX_PARAMETERS));
@@ -139,6 +139,7 @@ pub(super) fn validate_parameters(object: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `validateAllowedTopologies`.
 fn validate_allowed_topologies(object: &Value, errors: &mut ErrorList) {
     let path = Path::new("allowedTopologies");
     let terms = items(object, "allowedTopologies");
@@ -167,6 +168,7 @@ fn validate_allowed_topologies(object: &Value, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateTopologySelectorLabelRequirement`.
 fn validate_topology_selector_label_requirement(expression: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let values_path = path.child("values");
     let values = items(expression, "values");

@@ -135,6 +135,7 @@ fn validate_attached_names(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateVolumeAttachmentSource`.
 fn validate_volume_attachment_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match (source.get("persistentVolumeName"), source.get("inlineVolumeSpec")) {
         (None, None) => {
@@ -154,6 +155,7 @@ fn validate_volume_attachment_source(source: &Value, path: &Path<'_>, errors: &m
     }
 }
 
+/// As upstream's `validateVolumeAttachmentStatus`.
 fn validate_volume_attachment_status(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let metadata_path = path.child("attachmentMetadata");
     let mut bytes = 0;

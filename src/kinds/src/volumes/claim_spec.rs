@@ -30,6 +30,7 @@ pub(crate) fn claim_spec_warnings(spec: &Value, path: &str) -> Vec<String> {
 }
 
 /// The errors of a claim's spec, also of one in a template. `path` is where the spec stands.
+/// Upstream: `ValidatePersistentVolumeClaimSpec`.
 pub(crate) fn validate_persistent_volume_claim_spec(spec: &Value, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if items(spec, "accessModes").is_empty() {
@@ -96,6 +97,7 @@ fn is_same_reference(source: &Value, reference: &Value) -> bool {
         .all(|field| source.get(field) == reference.get(field))
 }
 
+/// As upstream's `validateDataSourceRef`.
 fn validate_data_source_ref(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     require(reference, path, "name", errors);
     require(reference, path, "kind", errors);

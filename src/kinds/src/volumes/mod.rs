@@ -68,7 +68,7 @@ pub(crate) fn deprecated_source_warnings(volume: &Value, path: &str) -> impl Ite
         .map(move |(_, shown, advice)| format!("{path}.{shown}: {advice}"))
 }
 
-/// A negative amount is no valid resource.
+/// A negative amount is no valid resource (`validateBasicResource`).
 pub(crate) fn validate_basic_resource(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let amount = quantity(value).value();
     if amount < 0 {

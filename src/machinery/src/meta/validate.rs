@@ -14,7 +14,7 @@ pub const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
 const FIELD_MANAGER_MAX_BYTES: usize = 128;
 const SUBRESOURCE_MAX_BYTES: usize = 256;
 
-/// Checks the metadata of a new object, or of an updated one by itself.
+/// Checks the metadata of a new object, or of an updated one by itself (`ValidateObjectMeta`).
 pub fn validate_object_meta(meta: Meta<'_>, namespaced: bool, name_check: NameCheck, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let generate_name = meta.generate_name();
@@ -59,6 +59,7 @@ fn invalid<'a>(path: &'a Path<'_>, value: &'a str, texts: &'a [String]) -> impl 
     texts.iter().map(move |text| Error::invalid_str(path, value, text))
 }
 
+/// As upstream's `ValidateNamespace`.
 fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>) -> ErrorList {
     let at = path.child("namespace");
     match (namespaced, namespace) {
@@ -69,7 +70,7 @@ fn validate_namespace(namespace: &str, namespaced: bool, path: &Path<'_>) -> Err
     }
 }
 
-/// Checks the keys of annotations, in any case, and their total size.
+/// Checks the keys of annotations, in any case, and their total size (`ValidateAnnotations`).
 pub fn validate_annotations(annotations: Option<&Object>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut size = 0;
@@ -84,7 +85,7 @@ pub fn validate_annotations(annotations: Option<&Object>, path: &Path<'_>) -> Er
     errors
 }
 
-/// Checks that owners are fully named, may own, and that one at most is the controller.
+/// Checks that owners are fully named, may own, and that one at most is the controller (`ValidateOwnerReferences`).
 pub fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut controller: Option<String> = None;
@@ -108,6 +109,7 @@ pub fn validate_owner_references(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     errors
 }
 
+/// As upstream's `validateOwnerReference`.
 fn validate_owner_reference(owner: OwnerReference<'_>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if owner.group_version().is_none() {
@@ -137,6 +139,7 @@ pub fn validate_finalizer_name(name: &str, path: &Path<'_>) -> ErrorList {
 }
 
 /// Checks the finalizers' names, and that the two garbage collection modes are not both asked for.
+/// Upstream: `ValidateFinalizers`.
 pub fn validate_finalizers(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     let mut errors: ErrorList = meta
         .finalizers()
@@ -167,7 +170,7 @@ pub(super) fn validate_builtin_finalizers(meta: Meta<'_>, path: &Path<'_>) -> Er
     errors
 }
 
-/// Checks `managedFields` entry by entry.
+/// Checks `managedFields` entry by entry (`ValidateManagedFields`).
 pub fn validate_managed_fields(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     for (index, entry) in meta.managed_fields().enumerate() {
@@ -194,7 +197,7 @@ pub fn validate_managed_fields(meta: Meta<'_>, path: &Path<'_>) -> ErrorList {
     errors
 }
 
-/// Checks a field manager's name: not too long, and printable.
+/// Checks a field manager's name: not too long, and printable (`ValidateFieldManager`).
 pub fn validate_field_manager(manager: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if manager.len() > FIELD_MANAGER_MAX_BYTES {

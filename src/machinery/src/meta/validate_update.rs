@@ -15,7 +15,7 @@ use crate::{
 
 /// Checks the metadata of an updated object against the stored one. Callers also run
 /// [`validate_object_meta`](super::validate_object_meta) on the new object, as Kubernetes does; that labels and
-/// annotations are then reported twice is what its clients see.
+/// annotations are then reported twice is what its clients see (`ValidateObjectMetaUpdate`).
 pub fn validate_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     if old.is_terminating() {
@@ -52,7 +52,7 @@ pub fn validate_builtin_object_meta_update(new: Meta<'_>, old: Meta<'_>, path: &
     errors
 }
 
-/// Refuses a changed value: `field is immutable`. Absent and null are the same.
+/// Refuses a changed value: `field is immutable`. Absent and null are the same (`ValidateImmutableField`).
 pub fn validate_immutable_field(new: Option<&Value>, old: Option<&Value>, path: &Path<'_>) -> Option<Error> {
     let (new, old) = (new.unwrap_or(&Value::Null), old.unwrap_or(&Value::Null));
     (new != old).then(|| Error::invalid(path, new, "field is immutable"))

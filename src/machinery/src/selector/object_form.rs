@@ -10,7 +10,7 @@ use crate::{
     names,
 };
 
-/// Checks labels: keys, then values, each error at `path` itself.
+/// Checks labels: keys, then values, each error at `path` itself (`ValidateLabels`).
 pub fn validate_labels(labels: Option<&Object>, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     for (key, value) in labels.into_iter().flatten() {
@@ -24,6 +24,7 @@ pub fn validate_labels(labels: Option<&Object>, path: &Path<'_>) -> ErrorList {
 }
 
 /// Checks a selector in object form. `tolerate_values` lets malformed values pass, as stored objects may need.
+/// Upstream: `ValidateLabelSelector`.
 pub fn validate_label_selector(selector: &Object, tolerate_values: bool, path: &Path<'_>) -> ErrorList {
     let match_labels = selector.get("matchLabels").and_then(Value::as_object);
     let mut errors = validate_labels(match_labels, &path.child("matchLabels"));

@@ -232,7 +232,7 @@ impl Desired for Patcher {
             let mut object = Value::clone(&current.object);
             versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut object).await?;
             let (mut object, warnings) = self.apply(object, &writer.known_kinds.load())?;
-            if let Some(why) = writer.info.strategy.conversion_fault(&object) {
+            if let Some(why) = writer.info.strategy.conversion_error(&object) {
                 return Err(unfit(&self.shown(&object)(), &why));
             }
             record.warnings = warnings;

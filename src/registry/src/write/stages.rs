@@ -40,7 +40,7 @@ impl Writer {
         let decoder = self.decoder(self.version(&request.target)?);
         let decoded = decoder.decode(body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
-        match self.info.strategy.conversion_fault(&decoded.object) {
+        match self.info.strategy.conversion_error(&decoded.object) {
             Some(why) => Err(decoder.unfit(&decoder.kind, &why)),
             None => Ok(decoded),
         }

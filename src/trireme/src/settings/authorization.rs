@@ -11,10 +11,12 @@ pub(crate) enum ModeName {
     AlwaysDeny,
     /// Roles and bindings.
     Rbac,
+    /// The policies of `--authorization-policy-file`.
+    Abac,
 }
 
 /// The allowed values, for the error's text.
-pub(super) const ALLOWED: &str = "give a list of AlwaysAllow, AlwaysDeny and RBAC, each once; the others of \
+pub(super) const ALLOWED: &str = "give a list of AlwaysAllow, AlwaysDeny, ABAC and RBAC, each once; the others of \
     kube-apiserver are not built";
 
 impl ModeName {
@@ -23,6 +25,7 @@ impl ModeName {
             "AlwaysAllow" => Some(Self::AlwaysAllow),
             "AlwaysDeny" => Some(Self::AlwaysDeny),
             "RBAC" => Some(Self::Rbac),
+            "ABAC" => Some(Self::Abac),
             _ => None,
         }
     }

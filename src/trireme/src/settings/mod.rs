@@ -27,7 +27,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use trireme_auth::AbacPolicies;
 
 use crate::cluster::{Access, Action};
 
@@ -77,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) token_auth_file: Option<PathBuf>,
     /// Who says what users may do, in the order in which they are asked.
     pub(crate) authorization: Vec<ModeName>,
+    /// The policies of the mode ABAC.
+    pub(crate) abac: Option<Arc<AbacPolicies>>,
     /// Keys that service-account tokens are believed by, beside the one that signs.
     pub(crate) service_account_key_files: Vec<PathBuf>,
     /// The key that signs service-account tokens, if not our own key.

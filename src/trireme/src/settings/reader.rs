@@ -5,9 +5,12 @@ mod group;
 use std::fs::File;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::authorization;
+use trireme_auth::AbacPolicies;
+
+use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
 use super::errors::{SettingError, SettingsErrors};
 use super::keys;
@@ -53,6 +56,7 @@ impl Reader {
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
             authorization: self.value("authorization-mode", authorization::ALLOWED, authorization::modes),
+            abac: self.abac(),
             service_account_key_files: self
                 .optional("service-account-key-file", "give files that exist and can be read", |text| {
                     list(text).map(readable).collect()
@@ -107,6 +111,29 @@ impl Reader {
             tracing: self.tracing(),
             log: self.log(),
         }
+    }
+
+    /// The policies of the mode ABAC, which is not without them.
+    fn abac(&mut self) -> Option<Arc<AbacPolicies>> {
+        let Some(Given { origin, text }) = self.layers.given("authorization-policy-file") else {
+            let modes = self.layers.given("authorization-mode");
+            let modes = modes.and_then(|given| authorization::modes(&given.text));
+            if modes.is_some_and(|modes| modes.contains(&ModeName::Abac)) {
+                let why = "ABAC goes with --authorization-policy-file, which is not given";
+                self.refuse_if_given("authorization-mode", why);
+            }
+            return None;
+        };
+        let read = std::fs::read_to_string(&text).map_err(|error| error.to_string());
+        let policies = read.and_then(|policies| AbacPolicies::parse(&policies).map_err(|error| error.to_string()));
+        let refused = |why| {
+            self.errors.push(SettingError {
+                origin,
+                value: Some(text),
+                allowed: format!("give a file of ABAC policies: {why}"),
+            });
+        };
+        policies.map_err(refused).ok().map(Arc::new)
     }
 
     fn tracing(&mut self) -> Option<Tracing> {

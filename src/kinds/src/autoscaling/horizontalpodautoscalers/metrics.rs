@@ -28,7 +28,7 @@ pub(super) fn field_of(sort: &str) -> Option<&'static str> {
     SORTS.iter().find(|(name, _)| *name == sort).map(|(_, field)| *field)
 }
 
-/// Validates one metric.
+/// Validates one metric (`validateMetricSpec`).
 pub(super) fn validate_metric_spec(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(metric, "type");
     let expected = field_of(sort);
@@ -133,7 +133,7 @@ fn validate_metric_source(field: &str, source: &Value, path: &Path<'_>, errors: 
     }
 }
 
-/// Validates what names a resource of one container.
+/// Validates what names a resource of one container (`validateContainerResourceSource`).
 fn validate_container_resource_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let name = text(source, "name");
     if !name.is_empty() {
@@ -145,6 +145,7 @@ fn validate_container_resource_source(source: &Value, path: &Path<'_>, errors: &
     }
 }
 
+/// As upstream's `validateMetricIdentifier`.
 fn validate_metric_identifier(metric: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match text(metric, "name") {
         "" => errors.push(Error::required(&path.child("name"), "must specify a metric name")),
@@ -152,6 +153,7 @@ fn validate_metric_identifier(metric: &Value, path: &Path<'_>, errors: &mut Erro
     }
 }
 
+/// As upstream's `validateMetricTarget`.
 fn validate_metric_target(target: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let sort = text(target, "type");
     if sort.is_empty() {

@@ -18,6 +18,7 @@ const MAX_PERIOD_SECONDS: i64 = 1800;
 const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
 
 /// Validates a spec; `old` is there on update, and what is wrong in it already may stay.
+/// Upstream: `validateHorizontalPodAutoscalerSpec`.
 pub(super) fn validate_horizontal_pod_autoscaler_spec(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = Path::new("spec");
     let min = number(spec, "minReplicas");
@@ -71,7 +72,7 @@ pub(super) enum ApiVersion {
     WithGroup,
 }
 
-/// Validates a reference to an object of any version.
+/// Validates a reference to an object of any version (`ValidateCrossVersionObjectReference`).
 pub(super) fn validate_cross_version_object_reference(
     reference: &Value,
     rule: ApiVersion,
@@ -102,6 +103,7 @@ pub(super) fn validate_cross_version_object_reference(
     }
 }
 
+/// As upstream's `validateMetrics`.
 fn validate_metrics(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = items(spec, "metrics");
     for (index, metric) in all.iter().enumerate() {
@@ -116,6 +118,7 @@ fn validate_metrics(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateScalingRules`.
 fn validate_scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("stabilizationWindowSeconds");
     match number(rules, "stabilizationWindowSeconds") {
@@ -152,6 +155,7 @@ fn validate_scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList
     }
 }
 
+/// As upstream's `validateScalingPolicy`.
 fn validate_scaling_policy(policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let kind = text(policy, "type");
     if !matches!(kind, "Pods" | "Percent") {

@@ -252,6 +252,7 @@ fn template_label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     object.pointer("/spec/template/metadata/labels")?.get(name)?.as_str()
 }
 
+/// As upstream's `ValidateJob`.
 fn validate_job(capabilities: Capabilities, object: &Value, prefixed: bool, errors: &mut ErrorList) {
     validate_generated_selector(object, prefixed, errors);
     let spec = object.get("spec").unwrap_or(&Value::Null);
@@ -269,7 +270,7 @@ fn validate_job(capabilities: Capabilities, object: &Value, prefixed: bool, erro
     }
 }
 
-/// A selector that is not the client's own must be the generated one.
+/// A selector that is not the client's own must be the generated one (`validateGeneratedSelector`).
 fn validate_generated_selector(object: &Value, prefixed: bool, errors: &mut ErrorList) {
     let selector = object.pointer("/spec/selector");
     let Some(selector) = selector.filter(|_| !is_true_at(object, "/spec/manualSelector")) else {

@@ -101,6 +101,7 @@ fn validate_one_of(path: &Path<'_>, value: &str, supported: &[&str], errors: &mu
     }
 }
 
+/// As upstream's `validatePodFailurePolicy`.
 fn validate_pod_failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(policy, "rules");
     if rules.len() > MAX_RULES {
@@ -114,6 +115,7 @@ fn validate_pod_failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, er
     }
 }
 
+/// As upstream's `validatePodFailurePolicyRule`.
 fn validate_pod_failure_policy_rule(
     spec: &Value,
     rule: &Value,
@@ -155,6 +157,7 @@ fn validate_pod_failure_policy_rule(
     errors.push(Error::invalid_shown(path, detail, ""));
 }
 
+/// As upstream's `validatePodFailurePolicyRuleOnExitCodes`.
 fn validate_pod_failure_policy_rule_on_exit_codes(
     codes: &Value,
     containers: &[&str],
@@ -195,6 +198,7 @@ fn validate_pod_failure_policy_rule_on_exit_codes(
     }
 }
 
+/// As upstream's `validateSuccessPolicy`.
 fn validate_success_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = items(policy, "rules");
     if rules.is_empty() {
@@ -212,6 +216,7 @@ fn validate_success_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors
     }
 }
 
+/// As upstream's `validateSuccessPolicyRule`.
 fn validate_success_policy_rule(rule: &Value, completions: i64, path: &Path<'_>, errors: &mut ErrorList) {
     let (count, indexes) = (
         number(rule, "succeededCount"),

@@ -163,6 +163,7 @@ fn validate_indexed_job(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// As upstream's `validateRestartPolicy`.
 fn validate_restart_policy(spec: &Value, template: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     match text_at(template, "/spec/restartPolicy") {
         "" | "Always" => errors.push(Error::required(path, r#"valid values: "OnFailure", "Never""#)),
@@ -212,6 +213,7 @@ pub(super) fn validate_job_spec_update(new: &Value, old: &Value, scheduling_is_o
 }
 
 /// Of the pods of a suspended job only what [`opened`] says may change; of their metadata all that is said may.
+/// Upstream: `ValidatePodTemplateUpdate`.
 fn validate_pod_template_update(template: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let reference = opened(old, template);
     if template.get("spec") != reference.get("spec") {
@@ -220,7 +222,7 @@ fn validate_pod_template_update(template: &Value, old: &Value, path: &Path<'_>, 
     }
 }
 
-/// Completions of an indexed job may change along with the parallelism.
+/// Completions of an indexed job may change along with the parallelism (`validateCompletions`).
 fn validate_completions(spec: &Value, old: &Value, errors: &mut ErrorList) {
     let (count, before) = (spec.get("completions"), old.get("completions"));
     if count == before {

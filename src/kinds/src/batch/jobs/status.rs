@@ -84,7 +84,7 @@ impl JobStatusChange<'_> {
     }
 }
 
-/// Validates a new status.
+/// Validates a new status (`ValidateJobStatusUpdate`).
 pub(super) fn validate_job_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let changes = JobStatusChange {
         new: JobStatus::of(new),

@@ -15,7 +15,7 @@ const MAX_WORD: usize = 128;
 /// The longest message.
 const MAX_NOTE: usize = 1024;
 
-/// Validates a new event; `is_core` says that the request is in the core group's version.
+/// Validates a new event; `is_core` says that the request is in the core group's version (`ValidateEventCreate`).
 pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(event, is_core);
     if is_core {
@@ -54,7 +54,7 @@ pub(super) fn validate_event_create(event: &Value, is_core: bool) -> ErrorList {
     errors
 }
 
-/// Validates a change.
+/// Validates a change (`ValidateEventUpdate`).
 pub(super) fn validate_event_update(new: &Value, old: &Value, is_core: bool) -> ErrorList {
     let mut errors = legacy_validate_event(new, is_core);
     if is_core {
@@ -94,6 +94,7 @@ fn is_unset(event: &Value, field: &str) -> bool {
     text(event, field).is_empty()
 }
 
+/// As upstream's `validateV1EventSeries`.
 fn validate_v1_event_series(event: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let Some(series) = event.get("series").filter(|series| series.is_object()) else {

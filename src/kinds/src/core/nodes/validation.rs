@@ -77,7 +77,7 @@ pub(super) fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-/// Annotations from before taints were fields.
+/// Annotations from before taints were fields (`ValidateNodeSpecificAnnotations`).
 fn validate_node_specific_annotations(node: &Value) -> ErrorList {
     let path = Path::new("metadata.annotations");
     let annotations = node.pointer("/metadata/annotations").unwrap_or(&NULL);
@@ -103,6 +103,7 @@ fn validate_node_specific_annotations(node: &Value) -> ErrorList {
     errors
 }
 
+/// As upstream's `ValidateAvoidPodsInNodeAnnotations`.
 fn validate_avoid_pods_in_node_annotations(avoided: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child(AVOID_PODS);
     for (index, entry) in items(avoided, "preferAvoidPods").iter().enumerate() {
@@ -124,6 +125,7 @@ fn validate_avoid_pods_in_node_annotations(avoided: &Value, path: &Path<'_>, err
     }
 }
 
+/// As upstream's `validateNodeTaints`.
 fn validate_node_taints(taints: &[Value], path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut seen = BTreeSet::new();
@@ -166,6 +168,7 @@ fn shown_taint(taint: &Value) -> String {
     )
 }
 
+/// As upstream's `ValidateNodeResources`.
 fn validate_node_resources(node: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let status_path = Path::new("status");
@@ -178,7 +181,7 @@ fn validate_node_resources(node: &Value) -> ErrorList {
     errors
 }
 
-/// Features that the kubelet says it has: well-formed, sorted, each once.
+/// Features that the kubelet says it has: well-formed, sorted, each once (`validateNodeDeclaredFeatures`).
 fn validate_node_declared_features(node: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.declaredFeatures");
@@ -203,6 +206,7 @@ fn validate_node_declared_features(node: &Value) -> ErrorList {
     errors
 }
 
+/// As upstream's `validateNodeDeclaredFeatureName`.
 fn validate_node_declared_feature_name(name: &str) -> Option<String> {
     let max = names::DNS1123_SUBDOMAIN_MAX_LENGTH;
     if name.len() > max {

@@ -240,7 +240,7 @@ const RENAMED_LABELS: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
 ];
 
-/// An affinity may be added, and its labels may get their new names.
+/// An affinity may be added, and its labels may get their new names (`validatePvNodeAffinity`).
 fn validate_pv_node_affinity(new: &Value, old: &Value, errors: &mut ErrorList) {
     let Some(old_affinity) = old.pointer("/spec/nodeAffinity") else {
         return;

@@ -108,6 +108,7 @@ fn validate_source_of_volumes_only(kind: &str, source: &Value, path: &Path<'_>, 
     }
 }
 
+/// As upstream's `validateLocalVolumeSource`.
 fn validate_local_volume_source(spec: &Value, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let at = path.child("local");
     let target = text(source, "path");
@@ -124,6 +125,7 @@ fn validate_local_volume_source(spec: &Value, source: &Value, path: &Path<'_>, e
     }
 }
 
+/// As upstream's `validateCSIPersistentVolumeSource`.
 fn validate_csi_persistent_volume_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     validate_csi_driver_name(text(source, "driver"), &path.child("driver"), errors);
     require(source, path, "volumeHandle", errors);

@@ -147,6 +147,7 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && path.split('/').all(|part| matches!(part, "" | "." | ".."))
 }
 
+/// As upstream's `validateVolumeNodeAffinity`.
 fn validate_volume_node_affinity(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(affinity) = spec.get("nodeAffinity") else {
         return;

@@ -61,6 +61,7 @@ impl Create for PodBinding {
     }
 }
 
+/// As upstream's `ValidatePodBinding`.
 fn validate_pod_binding(binding: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let kind = text_at(binding, "/target/kind");

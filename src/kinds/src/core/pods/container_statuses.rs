@@ -22,7 +22,7 @@ const LISTS: [(&str, &str); 3] = [
 ];
 const HEALTH: [&str; 3] = ["Healthy", "Unhealthy", "Unknown"];
 
-/// A container that has ended for good does not come back.
+/// A container that has ended for good does not come back (`ValidateContainerStateTransition`).
 pub(super) fn validate_container_state_transition(
     old: &Value,
     is: &Value,
@@ -98,7 +98,7 @@ fn should_restart(container: &Value, spec: &Value, exit_code: i64) -> bool {
     }
 }
 
-/// Users of containers: those of Linux have numbers that can be.
+/// Users of containers: those of Linux have numbers that can be (`validateContainerStatusUsers`).
 pub(super) fn validate_container_status_users(pod: &Value, status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let os = text_at(pod, "/spec/os/name");
     for (list, _) in LISTS {
@@ -118,6 +118,7 @@ pub(super) fn validate_container_status_users(pod: &Value, status: &Value, path:
     }
 }
 
+/// As upstream's `validateLinuxContainerUser`.
 fn validate_linux_container_user(user: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["uid", "gid"] {
         let id = user.get(field).and_then(Value::as_i64).unwrap_or(0);
@@ -131,6 +132,7 @@ fn validate_linux_container_user(user: &Value, path: &Path<'_>, errors: &mut Err
 }
 
 /// The health of what containers were given must be of what they asked for.
+/// Upstream: `validateContainerStatusAllocatedResourcesStatus`.
 pub(super) fn validate_container_status_allocated_resources_status(
     pod: &Value,
     status: &Value,

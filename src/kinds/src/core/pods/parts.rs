@@ -232,7 +232,7 @@ fn validate_resize_changes(new: &Value, old: &Value, path: &Path<'_>, errors: &m
     }
 }
 
-/// The pod's own resources: none may go, and only CPU and memory may change.
+/// The pod's own resources: none may go, and only CPU and memory may change (`validatePodLevelResourcesResize`).
 fn validate_pod_level_resources_resize(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let (is, was) = (new.get("resources"), old.get("resources"));
     let at = path.child("resources");
@@ -255,7 +255,7 @@ fn validate_pod_level_resources_resize(new: &Value, old: &Value, path: &Path<'_>
     }
 }
 
-/// Says whether the containers can be compared one by one.
+/// Says whether the containers can be compared one by one (`validatePodResizeContainerOrdering`).
 fn validate_pod_resize_container_ordering(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) -> bool {
     let before = errors.len();
     for list in CONTAINERS {

@@ -72,7 +72,7 @@ pub(super) fn keep_generations(new: &mut Value, old: &Value) {
     }
 }
 
-/// Validates a change of the status.
+/// Validates a change of the status (`ValidatePodStatusUpdate`).
 pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (is, was) = (new.get("status").unwrap_or(&none), old.get("status").unwrap_or(&none));
@@ -106,6 +106,7 @@ pub(super) fn validate_pod_status_update(new: &Value, old: &Value, errors: &mut 
     container_statuses::validate_container_status_allocated_resources_status(new, is, &path, errors);
 }
 
+/// As upstream's `validatePodConditions`.
 fn validate_pod_conditions(status: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     for (index, condition) in items(status, "conditions").iter().enumerate() {
         let (at, kind) = (path.index(index), text(condition, "type"));
@@ -125,6 +126,7 @@ fn validate_observed_generation(owner: &Value, path: &Path<'_>, errors: &mut Err
     ));
 }
 
+/// As upstream's `validatePodResourceClaimStatuses`.
 fn validate_pod_resource_claim_statuses(new: &Value, is: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let claims = new.get("spec").map_or(&[][..], |spec| items(spec, "resourceClaims"));
     let mut seen = BTreeSet::new();
@@ -150,6 +152,7 @@ fn validate_pod_resource_claim_statuses(new: &Value, is: &Value, path: &Path<'_>
 }
 
 /// The claim that is made for extended resources: which container gets which resource by which of its requests.
+/// Upstream: `validatePodExtendedResourceClaimStatus`.
 fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mappings_path = path.child("requestMappings");
     let mappings = items(claim, "requestMappings");
@@ -206,6 +209,7 @@ fn validate_pod_extended_resource_claim_status(pod: &Value, claim: &Value, path:
 }
 
 /// The addresses of the pod or of its host, before and after: valid if they are new, and one a family.
+/// Upstream: `validatePodIPs`.
 fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut ErrorList) {
     for (index, ip) in ips.iter().enumerate().filter(|(_, ip)| !were.contains(ip)) {
         push_invalid(&path.index(index), ip, names::ip(ip), errors);
@@ -236,6 +240,7 @@ fn validate_pod_ips([ips, were]: &[Vec<&str>; 2], path: &Path<'_>, errors: &mut 
     }
 }
 
+/// As upstream's `validateHostIPs`.
 fn validate_host_ips(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let ips = [new, old].map(|pod| addresses(pod, "hostIPs"));
     let Some(first) = ips[0].first().copied() else { return };

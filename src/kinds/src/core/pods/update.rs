@@ -17,7 +17,7 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing \
     tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// Validates the change, beyond those of the new pod by itself.
+/// Validates the change, beyond those of the new pod by itself (`ValidatePodUpdate`).
 pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorList) {
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
@@ -37,7 +37,7 @@ pub(super) fn validate_pod_update(new: &Value, old: &Value, errors: &mut ErrorLi
     }
 }
 
-/// Says whether the containers can be compared one by one.
+/// Says whether the containers can be compared one by one (`ValidateContainerUpdates`).
 fn validate_container_updates(new: &[Value], old: &[Value], path: &Path<'_>, errors: &mut ErrorList) -> bool {
     if new.len() != old.len() {
         errors.push(Error::forbidden(path, "pod updates may not add or remove containers"));
@@ -74,7 +74,7 @@ fn validate_active_deadline_update(new: &Value, old: &Value, path: &Path<'_>, er
     messages.is_empty()
 }
 
-/// Of a toleration that is there only the time may change; new ones may come.
+/// Of a toleration that is there only the time may change; new ones may come (`validateOnlyAddedTolerations`).
 fn validate_only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let without_time = |toleration: &Value| {
         let mut toleration = toleration.clone();
@@ -93,7 +93,7 @@ fn validate_only_added_tolerations(new: &Value, old: &Value, path: &Path<'_>, er
     validate_tolerations(items(new, "tolerations"), path, errors);
 }
 
-/// Gates only open.
+/// Gates only open (`validateOnlyDeletedSchedulingGates`).
 fn validate_only_deleted_scheduling_gates(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let was: Vec<&str> = items(old, "schedulingGates")
         .iter()
@@ -139,7 +139,7 @@ fn validate_immutable_pod_spec(new: &Value, old: &Value, path: &Path<'_>, errors
     }
 }
 
-/// While a pod is gated, the choice of its nodes may become narrower.
+/// While a pod is gated, the choice of its nodes may become narrower (`validateNodeSelectorMutation`).
 fn validate_node_selector_mutation(munged: &mut Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if munged.get("nodeSelector") != old.get("nodeSelector") {
         let chosen = |name: &str| munged.get("nodeSelector").and_then(|selector| selector.get(name));
@@ -170,6 +170,7 @@ fn node_affinity(spec: &Value) -> Value {
     spec.pointer("/affinity/nodeAffinity").cloned().unwrap_or(Value::Null)
 }
 
+/// As upstream's `validateNodeAffinityMutation`.
 fn validate_node_affinity_mutation(new: &Value, old: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let Some(required) = old.get(REQUIRED) else { return };

@@ -121,6 +121,7 @@ fn lifetime_seconds(request: &Value) -> i64 {
     integer_at(request, "/spec/expirationSeconds").unwrap_or_default()
 }
 
+/// As upstream's `ValidateTokenRequest`.
 fn validate_token_request(request: &Value) -> ErrorList {
     let (path, lifetime) = (Path::new("spec.expirationSeconds"), lifetime_seconds(request));
     let why = match lifetime {

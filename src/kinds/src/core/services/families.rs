@@ -192,6 +192,7 @@ pub(super) fn validate_upgrade_downgrade(new: &Value, old: &Value) -> ErrorList 
     errors
 }
 
+/// As upstream's `validateUpgradeDowngradeClusterIPs`.
 fn validate_upgrade_downgrade_cluster_ips(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.clusterIPs");
     let (after, before) = (cluster_ips(new), cluster_ips(old));
@@ -220,7 +221,7 @@ fn validate_upgrade_downgrade_cluster_ips(new: &Value, old: &Value, errors: &mut
     }
 }
 
-/// All errors are told of the first family, and some show the addresses.
+/// All errors are told of the first family, and some show the addresses (`validateUpgradeDowngradeIPFamilies`).
 fn validate_upgrade_downgrade_ip_families(new: &Value, old: &Value, errors: &mut ErrorList) {
     let path = Path::new("spec.ipFamilies");
     let path = path.index(0);

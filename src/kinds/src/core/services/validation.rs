@@ -30,6 +30,7 @@ const NOT_FOR_NAMES: &str = "may not be set for ExternalName services";
 const MAX_AFFINITY_SECONDS: i64 = 86400;
 
 /// All errors of a service beyond its metadata; `old` is there on update, and what stands in it may stay.
+/// Upstream: `validateService`.
 pub(super) fn validate_service(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     validate_topology_annotations(object, &mut errors);
@@ -142,6 +143,7 @@ fn validate_session_affinity(object: &Value, errors: &mut ErrorList) {
 }
 
 /// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` together.
+/// Upstream: `ValidateServiceClusterIPsRelatedFields`.
 pub(super) fn validate_service_cluster_ips_related_fields(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     if is_external_name(object) {
@@ -358,7 +360,7 @@ fn validate_load_balancer_fields(object: &Value, errors: &mut ErrorList) {
     errors.extend(validate_load_balancer_class_field(object));
 }
 
-/// Validates `loadBalancerClass`.
+/// Validates `loadBalancerClass` (`validateLoadBalancerClassField`).
 pub(super) fn validate_load_balancer_class_field(object: &Value) -> ErrorList {
     let path = Path::new("spec.loadBalancerClass");
     let Some(class) = spec(object).get("loadBalancerClass").and_then(Value::as_str) else {
@@ -410,7 +412,7 @@ fn validate_service_traffic_fields(object: &Value, errors: &mut ErrorList) {
     validate_choice(object, "trafficDistribution", &known, false, errors);
 }
 
-/// Validates a status; addresses that were there before may stay.
+/// Validates a status; addresses that were there before may stay (`ValidateServiceStatusUpdate`).
 pub(super) fn validate_service_status_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status.loadBalancer.ingress");

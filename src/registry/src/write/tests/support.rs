@@ -103,7 +103,7 @@ pub(super) struct Rules {
 }
 
 impl Strategy for Rules {
-    fn conversion_fault(&self, object: &Value) -> Option<String> {
+    fn conversion_error(&self, object: &Value) -> Option<String> {
         let odd = object.pointer("/data/odd")?;
         Some(format!("{odd} is odd"))
     }

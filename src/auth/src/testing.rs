@@ -1,0 +1,3 @@
+//! For benches: roles and bindings, compiled without the registries around them.
+
+pub use crate::rbac::bench::{PolicyBuilder, PublishedPolicy};
