@@ -4,8 +4,7 @@ use trireme_tests::recorded::known::KnownDifferences;
 use trireme_tests::recorded::{load, replay};
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
-/// - `api/apply`, `api/managed-fields`: server-side apply.
+/// Recorded files whose kinds and behaviours the server has.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
     "core/pods",
@@ -67,6 +66,7 @@ const IN_SCOPE: &[&str] = &[
     "groups/storage_csistoragecapacities",
     "groups/storage_storageclasses",
     "groups/storage_volumeattachments",
+    "api/apply",
     "api/auth",
     "api/create",
     "api/delete",
@@ -75,6 +75,7 @@ const IN_SCOPE: &[&str] = &[
     "api/json-patch",
     "api/list",
     "api/merge-patch",
+    "api/managed-fields",
     "api/negotiation",
     "api/strategic-merge-patch",
     "api/subresources",
