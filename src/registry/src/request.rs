@@ -131,6 +131,8 @@ pub struct WriteOptions {
     pub field_validation: FieldValidation,
     /// `force` of an apply; `None` for all other writes.
     pub force: Option<bool>,
+    /// The error for an apply whose user may change objects, but not create the one that is missing.
+    pub creation_refusal: Option<ApiError>,
 }
 
 /// A request body and what it is.

@@ -5,6 +5,7 @@ use trireme_registry::request::{PatchKind, PatchRequest};
 
 use super::{Call, object::Shape};
 use crate::{
+    filters::authorization,
     negotiation::{self, PatchType, patch_type},
     options::{self, Write},
     respond::Answered,
@@ -24,12 +25,17 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
         PatchType::Patch(kind) => (kind, Write::Patch),
         PatchType::Apply => (PatchKind::Apply, Write::Apply),
     };
+    let mut options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), write)?;
+    if kind == PatchKind::Apply {
+        let allowed = authorization::authorize_creation(&*call.api.authorizer, &call.exchange).await;
+        options.creation_refusal = allowed.err();
+    }
     let request = PatchRequest {
         target: call.target(),
         subresource: call.subresource,
         kind,
         patch,
-        options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), write)?,
+        options,
     };
     let written = call.route.registry.patch(request).await?;
     call.warn(written.warnings);

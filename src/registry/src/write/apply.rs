@@ -84,6 +84,9 @@ impl Desired for AppliedPatch {
             if request.subresource != Subresource::None {
                 return Ok(None);
             }
+            if let Some(refusal) = &request.options.creation_refusal {
+                return Err(refusal.clone());
+            }
             writer.check_uid(&request.target, "", &self.applied)?;
             record.warnings.clone_from(&self.warnings);
             let live = blank(&writer.info, writer.version(&request.target)?);
