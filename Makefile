@@ -30,9 +30,10 @@ verify:
 	target/debug/schema-generate --check
 
 # Makes the generated files under src/schema/data anew; see PROVENANCE.md there. Nothing else compiles the generator but `verify`.
+# With TREE, a folder with the sources of Kubernetes RELEASE, the facts are taken from there first.
 schema:
 	cargo build --workspace --features trireme-schema/generate --bin schema-generate --locked
-	target/debug/schema-generate
+	target/debug/schema-generate $(if $(TREE),--tree $(TREE) --version $(RELEASE))
 
 # Every test; those that start servers use the debug build made here. Then each fuzz target, always from the same random
 # numbers on: what fails is to be blamed on a change.

@@ -1,5 +1,6 @@
 //! Reads the lines in which `schema-generate` wrote the structure of all types.
 //!
+//! The types of versions that are served by default come first and refer to no others; a line `#` follows, then the others.
 //! A type is a line `=NAME TAB FLAGS` (`a`: atomic), followed by its fields in declaration order:
 //! `NAME TAB TAG TAB PRESENCE TAB REQUIRED TAB SHAPE TAB PATCH TAB KEY TAB DEFAULT`.
 //! A shape is a letter (`s`tring, `t`ime, `m`icrotime, `d`uration, b`y`tes, `b`oolean, `i`nt32, `l` int64, `n`umber,
@@ -12,7 +13,16 @@ use trireme_machinery::schema::{Field, ListType, Patch, Presence, Shape, StringF
 
 use crate::short_name;
 
-/// Builds the table of all built-in types.
+/// Parts the types of versions that are served by default from the others.
+///
+/// # Panics
+/// If the text was not made by `schema-generate`.
+pub(crate) fn served_by_default(text: &str) -> &str {
+    let (served, _) = text.split_once("\n#\n").expect("schema-generate parts the types");
+    served
+}
+
+/// Builds the table of the types in `text`.
 ///
 /// # Panics
 /// If the text was not made by `schema-generate`.
@@ -31,6 +41,9 @@ pub(crate) fn type_table(text: &str) -> TypeTable {
                 }),
             );
         } else if let Some(ty) = &mut current {
+            if line == "#" {
+                continue;
+            }
             ty.fields
                 .push(field(line, &ids).expect("schema-generate wrote this line"));
         }
@@ -39,10 +52,11 @@ pub(crate) fn type_table(text: &str) -> TypeTable {
     table
 }
 
-/// Adds what Go calls the types of fields: lines `TYPE FIELD=GOTYPE ...`, the type by its short name.
+/// Adds what Go calls the types of fields: lines `TYPE FIELD=GOTYPE ...`, the type by its short name. Lines about types
+/// that the table does not hold are passed over.
 ///
 /// # Panics
-/// If a line names a type or field that does not exist.
+/// If a line names a field that does not exist.
 pub(crate) fn name_go_types(table: &mut TypeTable, text: &str) {
     let ids: HashMap<String, TypeId> = table
         .iter()
@@ -50,10 +64,9 @@ pub(crate) fn name_go_types(table: &mut TypeTable, text: &str) {
         .collect();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
-        let id = words
-            .next()
-            .and_then(|ty| ids.get(ty))
-            .unwrap_or_else(|| panic!("no such type: {line}"));
+        let Some(id) = words.next().and_then(|ty| ids.get(ty)) else {
+            continue;
+        };
         for (field, go_type) in words.filter_map(|word| word.split_once('=')) {
             assert!(table.field(*id, field).is_some(), "{field} is no field: {line}");
             table.name_go_type(*id, field, go_type);

@@ -2,7 +2,10 @@ use std::collections::BTreeSet;
 
 use trireme_machinery::schema::{Field, ListType, Presence, Shape, TypeDef};
 
-use super::{ResourceData, definitions, description, resource, resources, short_name, type_table};
+use super::{
+    Release, ResourceData, complete_type_table, definitions, description, lifecycle, resource, resources, short_name,
+    type_table,
+};
 
 fn type_of(name: &str) -> &'static TypeDef {
     let table = type_table();
@@ -80,7 +83,7 @@ fn resolves(type_name: &str, path: &str) -> bool {
 
 #[test]
 fn keys_of_lists_are_fields_of_their_items() {
-    let table = type_table();
+    let table = complete_type_table();
     let mut keyed = 0;
     for ty in table.iter() {
         for field in &ty.fields {
@@ -108,7 +111,7 @@ fn keys_of_lists_are_fields_of_their_items() {
 
 #[test]
 fn tags_are_unique_within_a_type() {
-    for ty in type_table().iter() {
+    for ty in complete_type_table().iter() {
         let tags: Vec<u32> = ty
             .fields
             .iter()
@@ -131,7 +134,9 @@ fn whatever_json_can_say_protobuf_can_carry() {
         missing.map(move |field| format!("{}.{}", short_name(&ty.name), field.name))
     };
     // What /version answers with has no protobuf form.
-    let objects = type_table().iter().filter(|ty| !ty.name.ends_with(".version.Info"));
+    let objects = complete_type_table()
+        .iter()
+        .filter(|ty| !ty.name.ends_with(".version.Info"));
     let missing: Vec<String> = objects.flat_map(untagged).collect();
     assert_eq!(missing, Vec::<String>::new());
 }
@@ -155,15 +160,15 @@ fn types_know_what_go_says_of_their_fields() {
 }
 
 #[test]
-fn metadata_is_never_required_but_always_written() {
+fn metadata_is_always_written_and_required_of_events_alone() {
     let kinds = type_table().iter().filter(|ty| ty.field("kind").is_some());
-    let metadata: Vec<&Field> = kinds.filter_map(|ty| ty.field("metadata")).collect();
+    let metadata: Vec<(&str, &Field)> = kinds
+        .filter_map(|ty| Some((short_name(&ty.name), ty.field("metadata")?)))
+        .collect();
     assert!(metadata.len() > 100);
-    assert!(
-        metadata
-            .iter()
-            .all(|field| !field.required && field.presence == Presence::Always)
-    );
+    assert!(metadata.iter().all(|(_, field)| field.presence == Presence::Always));
+    let required = metadata.iter().filter(|(_, field)| field.required);
+    assert_eq!(required.map(|(ty, _)| *ty).collect::<Vec<_>>(), ["core.v1.Event"]);
 }
 
 #[test]
@@ -218,4 +223,44 @@ fn resources_are_found_by_group_and_plural() {
 fn short_names_keep_three_parts() {
     assert_eq!(short_name("io.k8s.api.core.v1.Pod"), "core.v1.Pod");
     assert_eq!(short_name("Pod"), "Pod");
+}
+
+#[test]
+fn versions_that_are_not_served_by_default_are_told_when_asked_for() {
+    let (served, all) = (type_table(), complete_type_table());
+    for name in ["resource.v1alpha3.DeviceTaintRule", "scheduling.v1alpha2.PodGroup"] {
+        let name = format!("io.k8s.api.{name}");
+        assert_eq!((served.find(&name), all.find(&name).is_some()), (None, true), "{name}");
+    }
+    // A struct that is reached under either table is the same one.
+    for ty in served.iter() {
+        assert_eq!(served.find(&ty.name), all.find(&ty.name), "{}", ty.name);
+    }
+    let taints = all.find("io.k8s.api.resource.v1beta1.ResourceSlice");
+    assert!(taints.is_some_and(|id| all.get(id).fields.len() == 4));
+}
+
+#[test]
+fn types_that_are_defined_as_another_struct_have_its_fields() {
+    let all = complete_type_table();
+    let condition = |version: &str| {
+        let id = all.find(&format!("io.k8s.api.admissionregistration.{version}.MatchCondition"));
+        let fields = &all.get(id.expect("the type is there")).fields;
+        fields
+            .iter()
+            .map(|field| (field.name.clone(), field.tag))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(condition("v1alpha1"), condition("v1"));
+}
+
+#[test]
+fn lifecycles_are_those_of_the_release() {
+    let slice = lifecycle("io.k8s.api.resource.v1beta1.ResourceSlice").expect("it is beta");
+    let release = |minor| Release { major: 1, minor };
+    assert_eq!((slice.introduced, slice.deprecated), (release(32), Some(release(35))));
+    assert!(slice.is_deprecated_in(release(36)) && !slice.is_deprecated_in(release(34)));
+    let endpoints = lifecycle("io.k8s.api.core.v1.Endpoints").expect("endpoints are deprecated");
+    assert_eq!(endpoints.removed, None);
+    assert_eq!(lifecycle("io.k8s.api.core.v1.Nothing"), None);
 }

@@ -26,7 +26,7 @@ pub(super) fn validate_request_policy(value: Option<&Value>, policy: &Value, pat
         (true, Some(_)) => "validRange",
         (true, None) => return,
     };
-    let Some(default) = policy.get("default") else {
+    let Some(default) = policy.get("default").filter(|default| !default.is_null()) else {
         let detail = format!("required when {list} is defined");
         errors.push(Error::required(&path.child("default"), &detail));
         return;

@@ -1,87 +1,72 @@
-//! Reads the data files that say what the JSON schemas do not.
+//! Reads the data files that say what the OpenAPI definitions do not.
 //!
 //! Types are named by the last three parts of their OpenAPI name: `core.v1.PodSpec`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-/// Everything the data files say.
+/// Everything the data files say of fields, by type and field name.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// Structs that apply replaces as a whole.
-    pub(crate) atomic: BTreeSet<String>,
-    /// What is known of a field, by type and field name.
-    pub(crate) fields: HashMap<(String, String), FieldFacts>,
-    /// Fields of every type, from lines that name the type `*`.
-    pub(crate) everywhere: HashMap<String, char>,
+    fields: HashMap<(String, String), FieldFacts>,
 }
 
-/// What is known of a field.
-#[derive(Default, Clone)]
+/// Everything the data files say of a field.
+#[derive(Clone)]
 pub(crate) struct FieldFacts {
-    /// Protobuf tag, 0 if unknown.
+    /// Protobuf tag, 0 if there is none.
     pub(crate) tag: u32,
-    /// `atomic`, `set` or `map:key,key`.
-    pub(crate) list: Option<String>,
-    /// `atomic` if apply replaces the map or struct as a whole.
-    pub(crate) map: Option<String>,
-    /// `merge`, `retainKeys`, or both joined by a comma.
-    pub(crate) patch: Option<String>,
-    /// The merge key of a strategic merge patch.
-    pub(crate) key: Option<String>,
-    /// The marker `+default`, as JSON.
-    pub(crate) marked_default: Option<String>,
+    /// `o`, `p`, `a` or `n`: omitzero, pointer, always, nullable.
+    pub(crate) presence: char,
     /// The default of a server, as JSON.
     pub(crate) default: Option<String>,
-    /// `o`, `p`, `a` or `n`: omitzero, pointer, always, nullable.
-    pub(crate) presence: Option<char>,
     seen: bool,
 }
 
 impl Facts {
-    /// Adds a file of generated facts: a type a line, its fields indented below.
+    /// Adds the file of generated facts: a type a line, its fields on the lines after it.
     pub(crate) fn read_facts(&mut self, text: &str) {
         let mut current = String::new();
         for line in lines(text) {
-            let mut words = line.split_whitespace();
-            let name = words.next().expect("no line is empty");
-            if !line.starts_with(' ') {
-                current = name.to_owned();
-                if words.next() == Some("struct=atomic") {
-                    self.atomic.insert(current.clone());
-                }
+            let mut parts = line.split('\t');
+            let name = parts.next().unwrap_or_default();
+            if let Some(ty) = name.strip_prefix('=') {
+                ty.clone_into(&mut current);
                 continue;
             }
-            let facts = self.fields.entry((current.clone(), name.to_owned())).or_default();
-            for word in words {
-                match word.split_once('=') {
-                    None => facts.tag = tag(word).unwrap_or_else(|| panic!("not a tag: {line}")),
-                    Some(("list", value)) => facts.list = Some(value.to_owned()),
-                    Some(("map", value)) => facts.map = Some(value.to_owned()),
-                    Some(("patch", value)) => facts.patch = Some(value.to_owned()),
-                    Some(("key", value)) => facts.key = Some(value.to_owned()),
-                    Some(("default", value)) => facts.marked_default = Some(value.to_owned()),
-                    Some(_) => panic!("unknown fact: {line}"),
-                }
-            }
+            let tag = parts.next().and_then(tag);
+            let presence = parts.next().and_then(|word| word.chars().next());
+            let (Some(tag), Some(presence)) = (tag, presence) else {
+                panic!("no facts: {line}");
+            };
+            let facts = FieldFacts {
+                tag,
+                presence,
+                default: None,
+                seen: false,
+            };
+            self.fields.insert((current.clone(), name.to_owned()), facts);
         }
     }
 
     /// Adds the file of defaults.
     pub(crate) fn read_defaults(&mut self, text: &str) {
         for line in lines(text) {
-            let (place, value) = line.split_once(" = ").unwrap_or_else(|| panic!("no default: {line}"));
-            let (ty, field) = place.rsplit_once('.').unwrap_or_else(|| panic!("no field: {line}"));
-            let facts = self.fields.entry((ty.to_owned(), field.to_owned())).or_default();
+            let (path, value) = line.split_once(" = ").unwrap_or_else(|| panic!("no default: {line}"));
+            let (ty, field) = path.rsplit_once('.').unwrap_or_else(|| panic!("no field: {line}"));
+            let facts = self
+                .fields
+                .get_mut(&(ty.to_owned(), field.to_owned()))
+                .unwrap_or_else(|| panic!("no such field: {line}"));
             assert!(facts.default.replace(value.to_owned()).is_none(), "given twice: {line}");
         }
     }
 
-    /// Adds the file of presences.
+    /// Adds the file of presences that the tags do not tell.
     pub(crate) fn read_presence(&mut self, text: &str) {
         for line in lines(text) {
             let mut words = line.split_whitespace();
-            let ty = words.next().expect("no line is empty");
-            let verdict = match words.next() {
+            let (ty, verdict) = (words.next().unwrap_or_default(), words.next());
+            let verdict = match verdict {
                 Some("omitzero") => 'o',
                 Some("pointer") => 'p',
                 Some("always") => 'a',
@@ -89,26 +74,24 @@ impl Facts {
                 _ => panic!("no verdict: {line}"),
             };
             for field in words {
-                if ty == "*" {
-                    self.everywhere.insert(field.to_owned(), verdict);
-                    continue;
-                }
-                let facts = self.fields.entry((ty.to_owned(), field.to_owned())).or_default();
-                assert!(facts.presence.replace(verdict).is_none(), "{ty}.{field} is given twice");
+                let facts = self
+                    .fields
+                    .get_mut(&(ty.to_owned(), field.to_owned()))
+                    .unwrap_or_else(|| panic!("no such field: {line}"));
+                assert_ne!(facts.presence, verdict, "the tags say so too: {line}");
+                facts.presence = verdict;
             }
         }
     }
 
     /// Takes what is known of a field.
-    pub(crate) fn take(&mut self, ty: &str, field: &str) -> FieldFacts {
-        let Some(facts) = self.fields.get_mut(&(ty.to_owned(), field.to_owned())) else {
-            return FieldFacts::default();
-        };
+    pub(crate) fn take(&mut self, ty: &str, field: &str) -> Option<FieldFacts> {
+        let facts = self.fields.get_mut(&(ty.to_owned(), field.to_owned()))?;
         facts.seen = true;
-        facts.clone()
+        Some(facts.clone())
     }
 
-    /// Facts about fields that do not exist, by type.
+    /// Facts about fields that no definition has, by type.
     pub(crate) fn unused(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut unused = BTreeMap::<&str, Vec<&str>>::new();
         for ((ty, field), _) in self.fields.iter().filter(|(_, facts)| !facts.seen) {
