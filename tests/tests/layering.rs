@@ -30,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("audit", &[]),
     (
         "extensions",
-        &["actors", "machinery", "registry", "cel", "cluster", "duties"],
+        &["actors", "machinery", "registry", "cel", "http", "cluster", "duties"],
     ),
     ("aggregation", &["machinery", "registry"]),
     ("duties", &["actors", "machinery", "registry", "cluster"]),

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -141,6 +142,22 @@ impl ManualClock {
     pub async fn elapse(&self, duration: Duration) {
         self.wait_for_sleep(duration).await;
         self.advance(duration);
+    }
+
+    /// Waits until a sleep is under way that ends within `limit`, then moves the time to its end: for pauses whose length
+    /// chance decides.
+    pub async fn elapse_within(&self, limit: Duration) {
+        let now = self.now();
+        let first = |sleeps: &BTreeMap<Instant, usize>| {
+            let ends = sleeps.range((Bound::Excluded(now), Bound::Included(now + limit)));
+            ends.map(|(at, _)| *at).next()
+        };
+        let mut sleeps = self.0.sleeps.subscribe();
+        let waited = sleeps.wait_for(|sleeps| first(sleeps).is_some()).await;
+        // The sender lives in `self`, so waiting cannot fail before the sleep begins.
+        if let Some(at) = waited.ok().and_then(|sleeps| first(&sleeps)) {
+            self.advance(at - now);
+        }
     }
 
     fn now(&self) -> Instant {

@@ -85,9 +85,9 @@ const ABANDONED: u8 = 2;
 /// The race between the turn that takes the message and the asker that leaves. Exactly one of them wins, which is what
 /// makes `taken: false` a promise.
 #[derive(Debug, Default)]
-struct Progress(AtomicU8);
+struct AskProgress(AtomicU8);
 
-impl Progress {
+impl AskProgress {
     fn take(&self) -> bool {
         self.leave_waiting(TAKEN).is_ok()
     }
@@ -114,7 +114,7 @@ pub struct Reply<R> {
 #[derive(Debug)]
 struct Asker<R> {
     sender: oneshot::Sender<R>,
-    progress: Arc<Progress>,
+    progress: Arc<AskProgress>,
     deadline: Option<Instant>,
 }
 
@@ -122,7 +122,7 @@ impl<R> Reply<R> {
     /// A reply that `Ticket` waits for.
     pub(crate) fn awaited(permit: Option<OwnedSemaphorePermit>, deadline: Option<Instant>) -> (Self, Ticket<R>) {
         let (sender, receiver) = oneshot::channel();
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(AskProgress::default());
         let asker = Asker {
             sender,
             progress: Arc::clone(&progress),
@@ -171,7 +171,7 @@ impl<R> Reply<R> {
 #[derive(Debug)]
 pub(crate) struct Ticket<R> {
     receiver: oneshot::Receiver<R>,
-    progress: Arc<Progress>,
+    progress: Arc<AskProgress>,
 }
 
 impl<R> Ticket<R> {

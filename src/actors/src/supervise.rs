@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::{Actor, ExitGuard, Life, Shell, post_stop};
+use crate::actor::{Actor, ExitGuard, InstanceLife, Shell, post_stop};
 use crate::restart::{Budget, Fatal, OnFatal};
 use crate::shared::Shared;
 
@@ -66,7 +66,7 @@ impl<A: Actor> Parent<A> {
 
     fn start_instance(&self, exits: &mpsc::UnboundedSender<String>) {
         let shared = &self.shared;
-        let life = Life {
+        let life = InstanceLife {
             vitals: Arc::clone(&shared.vitals),
             ended: CancellationToken::new(),
             detached: self.detached.clone(),

@@ -99,10 +99,10 @@ pub(crate) struct Vitals {
     /// Nanoseconds since `born`, 0 for between turns.
     busy_since: AtomicU64,
     last_failure: arc_swap::ArcSwapOption<String>,
-    meters: Meters,
+    meters: ActorMeters,
 }
 
-struct Meters {
+struct ActorMeters {
     depth: Gauge,
     wait: Histogram,
     handling: Histogram,
@@ -110,7 +110,7 @@ struct Meters {
     overloaded: Counter,
 }
 
-impl Meters {
+impl ActorMeters {
     fn new(kind: &'static str, instance: &str) -> Self {
         let labels = [("kind", kind.to_owned()), ("instance", instance.to_owned())];
         Self {
@@ -126,7 +126,7 @@ impl Meters {
 impl Vitals {
     pub(crate) fn new(entry: &'static Entry, edges: Arc<Edges>, instance: String, clock: Clock) -> Self {
         Self {
-            meters: Meters::new(entry.kind.name(), &instance),
+            meters: ActorMeters::new(entry.kind.name(), &instance),
             born: clock.now(),
             permits: Arc::new(Semaphore::new(entry.permits)),
             stopping: CancellationToken::new(),

@@ -7,9 +7,12 @@ use serde_json::{Value, json};
 use trireme_cluster::Duty;
 use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
 use trireme_machinery::{ApiError, GroupResource, meta::ObjectMeta as _};
-use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle};
+use trireme_registry::{DirectorHandle, EventKind, OwnObjects, RegistryHandle, request::Subresource};
 
-use crate::definition::CLEANUP_FINALIZER;
+use crate::definition::{
+    CLEANUP_FINALIZER,
+    conditions::{Condition, set_condition},
+};
 
 /// The delay before objects that are still there are looked at again: others are working on it.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -33,6 +36,20 @@ impl DefinitionCleanup {
         if !definition.meta().is_terminating() || !definition.meta().has_finalizer(CLEANUP_FINALIZER) {
             return Ok(ReconcileResult::done());
         }
+        let in_progress = Condition {
+            kind: "Terminating",
+            is_true: true,
+            reason: "InstanceDeletionInProgress",
+            message: "CustomResource deletion is in progress",
+        };
+        let now = definitions.registry().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        if set_condition(&mut definition, &in_progress, &now) {
+            definitions
+                .replace_part(Subresource::Status, "", name, &definition)
+                .await?;
+            // The change brings this definition back here.
+            return Ok(ReconcileResult::done());
+        }
         if let Some(objects) = self.objects_of(&definition) {
             let objects = objects.under(term.fence());
             if !objects.in_namespace("").await?.is_empty() {
@@ -49,7 +66,16 @@ impl DefinitionCleanup {
             .map(str::to_owned)
             .collect();
         definition["metadata"]["finalizers"] = json!(left);
-        definitions.replace("", name, &definition).await?;
+        let completed = Condition {
+            kind: "Terminating",
+            is_true: false,
+            reason: "InstanceDeletionCompleted",
+            message: "removed all instances",
+        };
+        set_condition(&mut definition, &completed, &now);
+        definitions
+            .replace_part(Subresource::Status, "", name, &definition)
+            .await?;
         tracing::info!(definition = name, "the objects of a definition have been deleted");
         Ok(ReconcileResult::done())
     }

@@ -41,6 +41,26 @@ impl Columns {
         columns.into()
     }
 
+    /// The columns of a scale.
+    pub(crate) fn of_scale(&self) -> Arc<[Column]> {
+        let replicas = |name: &str, pointer: &'static str, description: &'static str| Column {
+            name: name.into(),
+            kind: "integer",
+            format: "",
+            priority: 0,
+            defined: true,
+            description: Arc::new(move || description.into()),
+            cell: Arc::new(move |scale, _| scale.pointer(pointer).cloned().unwrap_or_else(|| 0.into())),
+        };
+        [
+            self.name.clone(),
+            replicas("Desired", "/spec/replicas", "Number of desired replicas"),
+            replicas("Available", "/status/replicas", "Number of actual replicas"),
+            self.age(),
+        ]
+        .into()
+    }
+
     fn age(&self) -> Column {
         let pointer = "/metadata/creationTimestamp";
         Column {

@@ -41,6 +41,8 @@ pub(crate) struct CustomResource {
     pub(crate) versions: Vec<CustomVersion>,
     /// The one that objects are in when they come here, if a webhook converts them.
     pub(crate) converted_to: Option<GroupVersion>,
+    /// True if the definition is being deleted.
+    pub(crate) is_terminating: bool,
 }
 
 impl CustomResource {
@@ -224,6 +226,15 @@ impl Strategy for CustomResource {
         };
         let names = new.keys().chain(old.keys()).filter(|name| *name != "metadata");
         names.into_iter().any(|name| new.get(name) != old.get(name))
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
+    }
+
+    fn refuse_creation(&self) -> Option<&'static str> {
+        self.is_terminating
+            .then_some("create not allowed while custom resource definition is terminating")
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -26,6 +26,7 @@ mod structural;
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
+use trireme_http::client::Client;
 use trireme_registry::{
     AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, Readiness, RegistryHandle, ResourceDefinition,
     SubresourceDefinition, View,
@@ -34,7 +35,7 @@ use trireme_registry::{
 use crate::{
     catalogue::{Catalogue, Compile},
     columns::Columns,
-    conversion::Unsupported,
+    conversion::ConversionWebhooks,
     definition::Definitions,
     installer::{InstalledRevision, ServesAll},
     resource::Builder,
@@ -62,6 +63,10 @@ pub struct ExtensionSettings {
     pub storage_root: String,
     /// `/scale`, as built-in kinds have it.
     pub scale: SubresourceDefinition,
+    /// Calls the webhooks that convert.
+    pub client: Client,
+    /// The services that webhooks may be behind.
+    pub services: RegistryHandle,
     /// How replicas tell each other what they serve, and the name of this one; none without others.
     pub announcement: Option<(AnnouncedDefinitions, String)>,
 }
@@ -90,7 +95,10 @@ impl Extensions {
             columns: Columns::from(kind.columns_in(0))?,
             scale: settings.scale,
             schemas: kind.openapi.schemas().clone(),
-            converters: Arc::new(Unsupported),
+            converters: Arc::new(ConversionWebhooks {
+                client: settings.client,
+                services: settings.services,
+            }),
         });
         let fold = move || Compile {
             builder: builder.clone(),

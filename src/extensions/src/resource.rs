@@ -6,7 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{GroupResource, GroupVersion, meta::ObjectMeta as _};
 use trireme_registry::{
     Conversion, Converter, ObjectSchema as _, OpenApiFragment, ResourceDefinition, SchemaSource, SelectableField,
-    SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb, Verbs, definition::ScalePaths,
+    SelectableFields, ServedVersion, SubresourceDefinition, SubresourceKind, Verb, definition::ScalePaths,
 };
 
 use crate::{
@@ -111,16 +111,14 @@ impl Builder {
             resource: text("/spec/names/plural").into(),
         };
         let prefix = format!("{}/{group}/{}", self.storage_root, resource.resource);
-        let strategy = Arc::new(strategy(group, &versions, stored, converter.is_some()));
+        let mut strategy = strategy(group, &versions, stored, converter.is_some());
+        strategy.is_terminating = definition.meta().is_terminating();
+        let strategy = Arc::new(strategy);
         let names = |field: &str| {
             let list = definition.pointer(&format!("/status/acceptedNames/{field}"));
             let list = list.and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(Into::into).collect()
         };
-        let mut verbs = Verbs::ALL;
-        if definition.meta().is_terminating() {
-            verbs = verbs.without(Verb::Create);
-        }
         let scale = versions.get(stored).and_then(VersionSource::scale);
         Ok(ResourceDefinition {
             singular: text("/status/acceptedNames/singular").into(),
@@ -128,7 +126,6 @@ impl Builder {
             categories: names("categories"),
             list_kind: text("/status/acceptedNames/listKind").into(),
             namespaced: text("/spec/scope") == "Namespaced",
-            verbs,
             subresources: self.subresources(text("/status/acceptedNames/kind"), &versions),
             storage_version: stored,
             converter,
@@ -224,7 +221,10 @@ impl Builder {
             columns: None,
         };
         let status = has("status").then_some(status);
-        let scale = has("scale").then(|| self.scale.clone());
+        let scale = has("scale").then(|| SubresourceDefinition {
+            columns: Some(self.columns.of_scale()),
+            ..self.scale.clone()
+        });
         status.into_iter().chain(scale).collect()
     }
 }
@@ -239,6 +239,7 @@ fn strategy(group: &str, versions: &[VersionSource<'_>], stored: usize, is_conve
     };
     let stored = versions.get(stored).filter(|_| is_converted);
     CustomResource {
+        is_terminating: false,
         converted_to: stored.map(|stored| GroupVersion::new(group, stored.name)),
         versions: versions.iter().map(of_version).collect(),
     }

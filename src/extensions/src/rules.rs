@@ -142,7 +142,10 @@ impl CompiledRules {
         }
         let activation = rule.activation(new, old);
         let is_held = program.evaluate(&activation, budget).result;
-        let text = &rule.text.rule;
+        let text = match rule.text.message.trim() {
+            "" => rule.text.rule.trim(),
+            message => message,
+        };
         match is_held {
             Ok(CelValue::Bool(true)) => return Ok(()),
             Ok(_) => {}
@@ -299,7 +302,7 @@ pub(crate) fn compile_errors(schema: &Structural, is_root: bool) -> Vec<RuleErro
         let what = match program {
             Err(why) => Some(RuleProblem::Rule(why)),
             Ok(program) if !program.output().is_bool_or_unknown() => {
-                Some(RuleProblem::Rule("must evaluate to a bool".to_owned()))
+                Some(RuleProblem::Rule("cel expression must evaluate to a bool".to_owned()))
             }
             Ok(_) if uses_old_self => Some(RuleProblem::UsesOldSelf),
             Ok(_) => None,

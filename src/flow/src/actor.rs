@@ -6,7 +6,7 @@ use metrics::Counter;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use crate::{
-    messages::{Acquire, Resize},
+    messages::{Acquire, ResizeSeats},
     seats::{Seat, Seats},
 };
 
@@ -37,8 +37,8 @@ impl Receive<Acquire> for ClassLimiter {
     }
 }
 
-impl Receive<Resize> for ClassLimiter {
-    fn receive(&mut self, Resize(limit): Resize, reply: Reply<()>, _: &mut Turn<'_, Self>) {
+impl Receive<ResizeSeats> for ClassLimiter {
+    fn receive(&mut self, ResizeSeats(limit): ResizeSeats, reply: Reply<()>, _: &mut Turn<'_, Self>) {
         self.seats.resize(limit);
         reply.send(());
     }

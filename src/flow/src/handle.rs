@@ -7,7 +7,7 @@ use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology
 
 use crate::{
     actor::ClassLimiter,
-    messages::{Acquire, Resize},
+    messages::{Acquire, ResizeSeats},
     seats::{Seat, Seats},
 };
 
@@ -70,17 +70,17 @@ pub enum LimiterError {
 pub struct Limiter(Arc<Classes>);
 
 struct Classes {
-    read_only: Class,
-    mutating: Class,
+    read_only: RequestClass,
+    mutating: RequestClass,
 }
 
-struct Class {
+struct RequestClass {
     seats: Arc<Seats>,
     actor: Handle<ClassLimiter>,
     dropped: Counter,
 }
 
-impl Class {
+impl RequestClass {
     fn start(system: &ActorSystem, name: &'static str, limit: usize) -> Result<Self, LimiterError> {
         let seats = Seats::new(name, limit);
         let dropped = counter!("apiserver_dropped_requests_total", "request_kind" => name);
@@ -112,8 +112,8 @@ impl Limiter {
     /// If the actors cannot be started.
     pub fn start(system: &ActorSystem, limits: Limits) -> Result<Self, LimiterError> {
         Ok(Self(Arc::new(Classes {
-            read_only: Class::start(system, "readOnly", limits.read_only)?,
-            mutating: Class::start(system, "mutating", limits.mutating)?,
+            read_only: RequestClass::start(system, "readOnly", limits.read_only)?,
+            mutating: RequestClass::start(system, "mutating", limits.mutating)?,
         })))
     }
 
@@ -139,11 +139,11 @@ impl Limiter {
     /// # Errors
     /// If an actor does not answer.
     pub async fn resize(&self, limits: Limits) -> Result<(), AskError> {
-        self.0.read_only.actor.ask(Resize(limits.read_only)).await?;
-        self.0.mutating.actor.ask(Resize(limits.mutating)).await
+        self.0.read_only.actor.ask(ResizeSeats(limits.read_only)).await?;
+        self.0.mutating.actor.ask(ResizeSeats(limits.mutating)).await
     }
 
-    fn class(&self, kind: RequestKind) -> &Class {
+    fn class(&self, kind: RequestKind) -> &RequestClass {
         match kind {
             RequestKind::ReadOnly => &self.0.read_only,
             RequestKind::Mutating => &self.0.mutating,

@@ -12,8 +12,8 @@ impl Message for Acquire {
 }
 
 /// Changes the number of seats; 0 means any number.
-pub(crate) struct Resize(pub(crate) usize);
+pub(crate) struct ResizeSeats(pub(crate) usize);
 
-impl Message for Resize {
+impl Message for ResizeSeats {
     type Reply = ();
 }

@@ -173,7 +173,7 @@ pub trait Converter: Send + Sync + 'static {
     /// Converts the objects, in their order.
     ///
     /// # Errors
-    /// What the client is told if one of them cannot be converted.
+    /// The error that the client gets if one of them cannot be converted.
     fn convert<'a>(
         &'a self,
         objects: Vec<Value>,

@@ -68,7 +68,7 @@ impl Event {
     }
 
     /// The event that a watcher with a filter gets for the change.
-    pub(crate) fn seen_by(&self, matches: impl Fn(&Item) -> bool) -> Option<Seen> {
+    pub(crate) fn seen_by(&self, matches: impl Fn(&Item) -> bool) -> Option<WatcherEvent> {
         let before = self.previous.as_deref().is_some_and(&matches);
         let after = self.kind != EventKind::Deleted && matches(&self.item);
         match (before, after) {
@@ -79,20 +79,20 @@ impl Event {
         }
     }
 
-    fn seen_as(&self, kind: EventKind, form: &OnceLock<Bytes>) -> Seen {
+    fn seen_as(&self, kind: EventKind, form: &OnceLock<Bytes>) -> WatcherEvent {
         let line = if self.item.has_line(kind) {
             self.item.line(kind)
         } else {
             form.get_or_init(|| self.item.line(kind)).clone()
         };
-        Seen {
+        WatcherEvent {
             kind,
             item: self.item.clone(),
             line,
         }
     }
 
-    fn gone(&self) -> Seen {
+    fn gone(&self) -> WatcherEvent {
         let item = match &self.previous {
             Some(previous) if self.kind != EventKind::Deleted => self
                 .forms
@@ -102,7 +102,7 @@ impl Event {
             Some(_) | None => self.item.clone(),
         };
         let line = item.line(EventKind::Deleted);
-        Seen {
+        WatcherEvent {
             kind: EventKind::Deleted,
             item,
             line,
@@ -112,7 +112,7 @@ impl Event {
 
 /// A change as one watcher sees it.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct WatcherEvent {
     pub(crate) kind: EventKind,
     pub(crate) item: Arc<Item>,
     pub(crate) line: Bytes,

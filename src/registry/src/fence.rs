@@ -18,9 +18,9 @@ use trireme_storage::{Compare, KeyValue, PutOptions, Storage, StorageError, Writ
 
 /// A fence that was raised. Clones are the same fence.
 #[derive(Clone)]
-pub struct Fence(Arc<Inner>);
+pub struct Fence(Arc<FenceState>);
 
-struct Inner {
+struct FenceState {
     duty: String,
     at: trireme_storage::Fence,
     refused: watch::Sender<bool>,
@@ -109,7 +109,7 @@ impl Fences {
             match at {
                 Ok(mod_revision) => {
                     let key: Arc<str> = key.into();
-                    return Ok(Fence(Arc::new(Inner {
+                    return Ok(Fence(Arc::new(FenceState {
                         duty: duty.to_owned(),
                         at: trireme_storage::Fence {
                             key,

@@ -241,7 +241,8 @@ impl ReadSide {
     }
 
     fn spawn(&self, system: &ActorSystem, info: Arc<ResourceDefinition>) -> (Reader, OwnedWatchCache) {
-        let cache = OwnedWatchCache::spawn(system, &info, self.store_watcher.reloads()).expect("names differ");
+        let cache = OwnedWatchCache::spawn(system, info.resource.to_string(), &info, self.store_watcher.reloads())
+            .expect("names differ");
         let reader = Reader::new(
             info,
             cache.handle().expect("the topology allows it"),

@@ -132,12 +132,12 @@ impl ListQuery<'_> {
         })
     }
 
-    fn decode(&self) -> Result<Decoded, ApiError> {
+    fn decode(&self) -> Result<DecodedListOptions, ApiError> {
         let number = |text: Option<&str>| text.map(parse_int).transpose().map_err(ApiError::bad_request);
         let limit = number(self.limit)?.unwrap_or_default();
         let timeout_seconds = number(self.timeout_seconds)?;
         let refused = |error: trireme_machinery::selector::SelectorError| ApiError::bad_request(error.to_string());
-        Ok(Decoded {
+        Ok(DecodedListOptions {
             limit: usize::try_from(limit).unwrap_or_default(),
             timeout_seconds,
             labels: LabelSelector::parse(self.label_selector.unwrap_or_default()).map_err(refused)?,
@@ -146,60 +146,60 @@ impl ListQuery<'_> {
     }
 
     fn list_faults(&self) -> ErrorList {
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let resource_version = self.resource_version.unwrap_or_default();
         let wanted = self.resource_version_match.unwrap_or_default();
         if !wanted.is_empty() {
             if resource_version.is_empty() {
                 let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
-                faults.push(Error::forbidden(&path, why));
+                errors.push(Error::forbidden(&path, why));
             }
             if self.continues() {
-                faults.push(Error::forbidden(
+                errors.push(Error::forbidden(
                     &path,
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
             if !matches!(wanted, "Exact" | "NotOlderThan") {
-                faults.push(Error::not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]));
+                errors.push(Error::not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]));
             }
             if wanted == "Exact" && resource_version == "0" {
                 let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
-                faults.push(Error::forbidden(&path, why));
+                errors.push(Error::forbidden(&path, why));
             }
         }
         if self.send_initial_events.is_some() {
             let path = Path::new("sendInitialEvents");
-            faults.push(Error::forbidden(&path, "sendInitialEvents is forbidden for list"));
+            errors.push(Error::forbidden(&path, "sendInitialEvents is forbidden for list"));
         }
-        faults
+        errors
     }
 
     fn watch_faults(&self) -> ErrorList {
-        let mut faults = ErrorList::new();
+        let mut errors = ErrorList::new();
         let path = Path::new("resourceVersionMatch");
         let wanted = self.resource_version_match.unwrap_or_default();
         if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
             let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            faults.push(Error::forbidden(&path, why));
+            errors.push(Error::forbidden(&path, why));
         }
         if !wanted.is_empty() {
             if self.send_initial_events.is_none() {
                 let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-                faults.push(Error::forbidden(&path, why));
+                errors.push(Error::forbidden(&path, why));
             }
             if wanted != "NotOlderThan" {
-                faults.push(Error::not_supported(&path, wanted, &["NotOlderThan"]));
+                errors.push(Error::not_supported(&path, wanted, &["NotOlderThan"]));
             }
             if self.continues() {
-                faults.push(Error::forbidden(
+                errors.push(Error::forbidden(
                     &path,
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
         }
-        faults
+        errors
     }
 
     fn continues(&self) -> bool {
@@ -217,14 +217,14 @@ pub fn get_freshness(resource_version: Option<&str>) -> Result<Freshness, ApiErr
     })
 }
 
-struct Decoded {
+struct DecodedListOptions {
     limit: usize,
     timeout_seconds: Option<i64>,
     labels: LabelSelector,
     fields: FieldSelector,
 }
 
-impl Decoded {
+impl DecodedListOptions {
     fn selection(&self, info: &ResourceDefinition, version: usize) -> Result<Selection, ApiError> {
         for term in self.fields.terms() {
             if let Some(why) = refuse_field(info, version, &term.field) {
@@ -264,15 +264,15 @@ fn refuse_field(info: &ResourceDefinition, version: usize, field: &str) -> Optio
     Some(format!("field label not supported: {field}"))
 }
 
-fn check(faults: ErrorList) -> Result<(), ApiError> {
-    if faults.is_empty() {
+fn check(errors: ErrorList) -> Result<(), ApiError> {
+    if errors.is_empty() {
         return Ok(());
     }
     let kind = GroupKind {
         group: "meta.k8s.io".into(),
         kind: "ListOptions".into(),
     };
-    Err(ApiError::invalid(&kind, "", &faults))
+    Err(ApiError::invalid(&kind, "", &errors))
 }
 
 /// A Go boolean of a query: `None` if it is not there.

@@ -37,19 +37,20 @@ pub struct RegistryHandle {
 }
 
 impl RegistryHandle {
-    /// Spawns the registry of a resource.
+    /// Spawns the registry of a resource, with an actor of this name.
     ///
     /// # Errors
     /// If its actor cannot be started.
     pub fn spawn(
         system: &ActorSystem,
+        name: String,
         reader: Reader,
         store: Arc<dyn Storage>,
         admission: Arc<dyn Admission>,
         known_kinds: Arc<ArcSwap<KnownKinds>>,
     ) -> Result<Self, RegistryError> {
         let info = Arc::clone(reader.info());
-        let locks = KeyLocks::spawn(system, info.resource.to_string())?;
+        let locks = KeyLocks::spawn(system, name)?;
         Ok(Self {
             current: reader.current().clone(),
             writer: Arc::new(Writer {
@@ -221,7 +222,7 @@ impl RegistryHandle {
     /// Does to an object what a POST to one of its subresources says.
     ///
     /// # Errors
-    /// What the subresource says, and all that can be wrong with the body.
+    /// Those of the subresource, and all that can be wrong with the body.
     pub async fn create_subresource(&self, request: SubresourceCreateRequest) -> Result<SubresourceCreated, ApiError> {
         let registry = self.clone();
         let permit = self.writer.locks.permit()?;

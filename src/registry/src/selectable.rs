@@ -34,7 +34,7 @@ pub struct SelectableField {
 #[derive(Clone, Default)]
 pub struct SelectableFields {
     fields: Arc<[SelectableField]>,
-    parts: Arc<Parts>,
+    parts: Arc<PathTree>,
 }
 
 impl SelectableFields {
@@ -70,7 +70,7 @@ impl SelectableFields {
 impl FromIterator<SelectableField> for SelectableFields {
     fn from_iter<I: IntoIterator<Item = SelectableField>>(fields: I) -> Self {
         let fields: Arc<[SelectableField]> = fields.into_iter().collect();
-        let mut parts = Parts::default();
+        let mut parts = PathTree::default();
         for part in fields.iter().flat_map(|field| &field.parts) {
             parts.add(part);
         }
@@ -91,9 +91,9 @@ impl Deref for SelectableFields {
 
 /// A tree of field names; a name without names below it stands for all that is below it.
 #[derive(Debug, Default)]
-struct Parts(Vec<(Box<str>, Parts)>);
+struct PathTree(Vec<(Box<str>, PathTree)>);
 
-impl Parts {
+impl PathTree {
     fn add(&mut self, dotted: &str) {
         let (first, rest) = match dotted.split_once('.') {
             Some((first, rest)) => (first, Some(rest)),
@@ -168,8 +168,8 @@ impl<'a> Head<'a> {
     pub(crate) fn of(object: &'a Value) -> Result<Self, serde_json::Error> {
         let field = |name| object.get(name).ok_or_else(|| serde_json::Error::missing_field(name));
         Ok(Self {
-            api_version: Text::deserialize(field("apiVersion")?)?.0,
-            kind: Text::deserialize(field("kind")?)?.0,
+            api_version: BorrowedText::deserialize(field("apiVersion")?)?.0,
+            kind: BorrowedText::deserialize(field("kind")?)?.0,
             metadata: Metadata::deserialize(field("metadata")?)?,
             selected: Value::Null,
         })
@@ -178,9 +178,9 @@ impl<'a> Head<'a> {
 
 /// A string that is borrowed where it has no escapes.
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-struct HeadVisitor<'p>(&'p Parts);
+struct HeadVisitor<'p>(&'p PathTree);
 
 impl<'de> Visitor<'de> for HeadVisitor<'_> {
     type Value = Head<'de>;
@@ -192,10 +192,10 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'de>, A::Error> {
         let (mut api_version, mut kind, mut metadata) = (None, None, None);
         let mut selected = Object::new();
-        while let Some(Text(key)) = map.next_key()? {
+        while let Some(BorrowedText(key)) = map.next_key()? {
             match &*key {
-                "apiVersion" => api_version = Some(map.next_value::<Text<'de>>()?.0),
-                "kind" => kind = Some(map.next_value::<Text<'de>>()?.0),
+                "apiVersion" => api_version = Some(map.next_value::<BorrowedText<'de>>()?.0),
+                "kind" => kind = Some(map.next_value::<BorrowedText<'de>>()?.0),
                 "metadata" => metadata = Some(map.next_value()?),
                 name => select(self.0, name, &mut map, &mut selected)?,
             }
@@ -209,7 +209,12 @@ impl<'de> Visitor<'de> for HeadVisitor<'_> {
     }
 }
 
-fn select<'de, A: MapAccess<'de>>(parts: &Parts, name: &str, map: &mut A, into: &mut Object) -> Result<(), A::Error> {
+fn select<'de, A: MapAccess<'de>>(
+    parts: &PathTree,
+    name: &str,
+    map: &mut A,
+    into: &mut Object,
+) -> Result<(), A::Error> {
     match parts.find(name) {
         Some(below) => {
             let value = map.next_value_seed(below)?;
@@ -220,7 +225,7 @@ fn select<'de, A: MapAccess<'de>>(parts: &Parts, name: &str, map: &mut A, into: 
     Ok(())
 }
 
-impl<'de> DeserializeSeed<'de> for &Parts {
+impl<'de> DeserializeSeed<'de> for &PathTree {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -232,7 +237,7 @@ impl<'de> DeserializeSeed<'de> for &Parts {
 }
 
 /// Builds the wanted parts of an object; where something else stands in place of the object, no part of it is there.
-struct PartsVisitor<'p>(&'p Parts);
+struct PartsVisitor<'p>(&'p PathTree);
 
 impl<'de> Visitor<'de> for PartsVisitor<'_> {
     type Value = Value;
@@ -243,7 +248,7 @@ impl<'de> Visitor<'de> for PartsVisitor<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut selected = Object::new();
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(BorrowedText(name)) = map.next_key()? {
             select(self.0, &name, &mut map, &mut selected)?;
         }
         Ok(Value::Object(selected))

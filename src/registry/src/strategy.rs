@@ -45,7 +45,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Sets what clients may not: clears the status, fills fields that the server owns.
     fn prepare_for_create(&self, _context: &WriteContext, _object: &mut Value) {}
 
-    /// Faults of a new object, beyond its metadata.
+    /// Errors of a new object, beyond its metadata.
     fn validate(&self, _context: &WriteContext, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -53,7 +53,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Carries over what an update may not change, such as the status.
     fn prepare_for_update(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
 
-    /// Faults of an update, beyond its metadata. Most kinds also hold the new object against
+    /// Errors of an update, beyond its metadata. Most kinds also hold the new object against
     /// [`validate`](Self::validate)'s rules.
     fn validate_update(&self, context: &WriteContext, new: &Value, _old: &Value) -> ErrorList {
         self.validate(context, new)
@@ -64,7 +64,7 @@ pub trait Strategy: Send + Sync + 'static {
         keep_all_but_status_and_metadata(new, old);
     }
 
-    /// Faults of an update of `/status`, beyond its metadata.
+    /// Errors of an update of `/status`, beyond its metadata.
     fn validate_status_update(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -72,7 +72,7 @@ pub trait Strategy: Send + Sync + 'static {
     /// Carries over what an update of `/finalize` may not change. Only namespaces have that subresource.
     fn prepare_for_finalize(&self, _context: &WriteContext, _new: &mut Value, _old: &Value) {}
 
-    /// Faults of an update of `/finalize`, beyond its metadata.
+    /// Errors of an update of `/finalize`, beyond its metadata.
     fn validate_finalize(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
     }
@@ -132,9 +132,20 @@ pub trait Strategy: Send + Sync + 'static {
     }
 
     /// Reports whether the kind's own checks of an update hold the metadata against the old one a second time, as most of
-    /// Kubernetes' do: clients then see each fault of it twice.
+    /// Kubernetes' do: clients then see each error of it twice.
     fn repeats_metadata_checks(&self) -> bool {
         true
+    }
+
+    /// Reports that finalizers without a domain must be standard ones: most kinds of Kubernetes ask for it, its extensions do
+    /// not.
+    fn wants_standard_finalizers(&self) -> bool {
+        true
+    }
+
+    /// Why no objects can be created now, if they cannot.
+    fn refuse_creation(&self) -> Option<&'static str> {
+        None
     }
 
     /// Why the object of this name cannot be deleted on its own, if it cannot.

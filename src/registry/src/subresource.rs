@@ -36,7 +36,7 @@ pub trait Update: Send + Sync {
     /// Carries over what cannot be changed this way.
     fn prepare_for_update(&self, context: &WriteContext, new: &mut Value, old: &Value);
 
-    /// Faults of the change, beyond the object's metadata.
+    /// Errors of the change, beyond the object's metadata.
     fn validate_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList;
 }
 
@@ -65,7 +65,7 @@ pub trait Create: Send + Sync {
     /// Holds the body against the rules that need no look at the object.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error that the client gets.
     fn check(&self, target: &Target, body: &Value) -> Result<(), ApiError>;
 
     /// Does it. Goes on to its end even if the client is gone. What it gives back is the answer; nothing, if success is

@@ -13,7 +13,7 @@ use crate::{
     request::{Body, FieldValidation, PatchKind},
     write::{
         decode::BodyDecoder,
-        patch::{Patched, Patcher},
+        patch::{PatchedType, Patcher},
     },
 };
 
@@ -54,7 +54,7 @@ pub fn apply_patch(
     patch: &Bytes,
     object: Value,
 ) -> Result<WithWarnings, ApiError> {
-    let patched = Patched {
+    let patched = PatchedType {
         types: info.types.clone(),
         type_id: version.type_id,
         schema: version.schema.clone(),

@@ -96,9 +96,9 @@ steps! {
 
 /// The steps of one request. Cheap to clone; clones are the same trace. The default is off.
 #[derive(Clone, Default)]
-pub struct Trace(Option<Arc<Record>>);
+pub struct Trace(Option<Arc<TraceRecord>>);
 
-struct Record {
+struct TraceRecord {
     clock: Clock,
     began: Instant,
     passed: AtomicUsize,
@@ -118,7 +118,7 @@ pub struct Passed {
 impl Trace {
     /// Begins the trace of a request that came at `began`.
     pub fn begin(clock: &Clock, began: Instant) -> Self {
-        Self(Some(Arc::new(Record {
+        Self(Some(Arc::new(TraceRecord {
             clock: clock.clone(),
             began,
             passed: AtomicUsize::new(0),
@@ -170,7 +170,7 @@ impl Trace {
     }
 }
 
-impl Record {
+impl TraceRecord {
     /// When the last step was passed.
     fn last(&self) -> Duration {
         let last = self.passed.load(Ordering::Relaxed).min(KEPT).checked_sub(1);

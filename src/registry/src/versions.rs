@@ -21,7 +21,7 @@ use crate::{
 /// nothing for a resource without one.
 ///
 /// # Errors
-/// What the converter says, and if it gives back another number of objects.
+/// Those of the converter, and if it gives back another number of objects.
 pub async fn in_version(
     info: &ResourceDefinition,
     mut items: Vec<Arc<Item>>,

@@ -7,6 +7,7 @@ use trireme_admission::{Chain, DeviceAdminAccess, NamespaceLifecycle, Namespaces
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
+use trireme_http::client::{Client, ClientSettings};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
@@ -94,6 +95,13 @@ pub(crate) async fn start(
     let extension_settings = ExtensionSettings {
         storage_root: settings.store.prefix.clone(),
         scale: scale.ok_or(ResourcesError::NotServed("scales"))?,
+        client: Client::new(
+            "conversion-webhooks",
+            ClientSettings::default(),
+            system.clock().clone(),
+            system.tasks().clone(),
+        ),
+        services: registry(&director, "", "services")?,
         announcement: settings.may_have_other_replicas().then_some((announced, instance)),
     };
     let definitions = registry(&director, trireme_extensions::GROUP, trireme_extensions::PLURAL)?;

@@ -61,13 +61,13 @@ pub struct Gone;
 /// The means of an actor during a turn.
 pub struct Turn<'a, A: Actor> {
     pub(crate) context: &'a mut actix::Context<Shell<A>>,
-    pub(crate) life: &'a Life,
+    pub(crate) life: &'a InstanceLife,
     pub(crate) failure: Option<String>,
 }
 
 /// State of one instance that ends with it.
 #[derive(Clone)]
-pub(crate) struct Life {
+pub(crate) struct InstanceLife {
     pub(crate) vitals: Arc<Vitals>,
     pub(crate) ended: CancellationToken,
     pub(crate) detached: tokio_util::task::TaskTracker,
@@ -148,7 +148,7 @@ impl<A: Actor> Turn<'_, A> {
 /// One instance of an actor as its own tasks see it.
 pub struct Myself<A: Actor> {
     address: actix::WeakAddr<Shell<A>>,
-    life: Life,
+    life: InstanceLife,
 }
 
 impl<A: Actor> Clone for Myself<A> {

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 use tracing::Span;
 
-use super::{Actor, Life, Receive, Turn};
+use super::{Actor, InstanceLife, Receive, Turn};
 use crate::edges::in_turn_of;
 use crate::message::{Message, Reply};
 use crate::restart::panic_text;
@@ -76,7 +76,7 @@ pub(crate) struct ExitGuard {
 }
 
 impl ExitGuard {
-    pub(crate) fn new(exits: mpsc::UnboundedSender<String>, life: &Life) -> Self {
+    pub(crate) fn new(exits: mpsc::UnboundedSender<String>, life: &InstanceLife) -> Self {
         Self {
             exits,
             vitals: Arc::clone(&life.vitals),
@@ -101,14 +101,14 @@ impl Drop for ExitGuard {
 /// One instance of an actor.
 pub(crate) struct Shell<A: Actor> {
     actor: Option<A>,
-    life: Life,
+    life: InstanceLife,
     guard: ExitGuard,
     turns: u32,
 }
 
 impl<A: Actor> Shell<A> {
     /// Runs the factory; a panic in it counts as the death of the instance.
-    pub(crate) fn build(factory: &dyn Fn() -> A, life: Life, mut guard: ExitGuard) -> Self {
+    pub(crate) fn build(factory: &dyn Fn() -> A, life: InstanceLife, mut guard: ExitGuard) -> Self {
         let actor = catch_unwind(AssertUnwindSafe(factory));
         if let Err(panic) = &actor {
             guard.cause = Some(format!("its factory panicked: {}", panic_text(&**panic)));

@@ -27,7 +27,8 @@ pub(super) async fn dispatch(
     let info = &exchange.info;
     let surface = api.director.surface();
     let Some(served) = surface.resource(info.group(), info.version(), info.resource()) else {
-        if !surface.documents().serves(info.group(), info.version()) {
+        let is_custom = surface.serves_custom_only(info.group(), info.version());
+        if is_custom || !surface.documents().serves(info.group(), info.version()) {
             return status::page_not_found();
         }
         return respond::finish(&exchange, Err(status::resource_not_found()));

@@ -210,14 +210,9 @@ impl Strategy for Definitions {
         errors
     }
 
+    /// The metadata may change, too: whoever takes the finalizer away does it here.
     fn prepare_for_status_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
         new["spec"] = old.get("spec").cloned().unwrap_or_default();
-        let metadata = old.get("metadata").cloned().unwrap_or_default();
-        let managed_fields = new.pointer("/metadata/managedFields").cloned();
-        new["metadata"] = metadata;
-        if let Some(managed_fields) = managed_fields {
-            new["metadata"]["managedFields"] = managed_fields;
-        }
     }
 
     fn validate_status_update(&self, _: &WriteContext, new: &Value, _: &Value) -> ErrorList {
@@ -238,6 +233,10 @@ impl Strategy for Definitions {
 
     fn has_generation(&self) -> bool {
         true
+    }
+
+    fn wants_standard_finalizers(&self) -> bool {
+        false
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -77,6 +77,27 @@ pub(super) fn validate_rule_texts(schema: &Value, path: &Path<'_>, errors: &mut 
     }
 }
 
+/// A rule as Go's encoding shows upstream's own form of it.
+fn shown_rule(rule: &Value) -> String {
+    let text = |name: &str| {
+        Value::from(text(rule, name))
+            .to_string()
+            .replace('<', "\\u003c")
+            .replace('>', "\\u003e")
+            .replace('&', "\\u0026")
+    };
+    let or_null = |name: &str| rule.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
+    format!(
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        text("rule"),
+        text("message"),
+        text("messageExpression"),
+        or_null("reason"),
+        text("fieldPath"),
+        or_null("optionalOldSelf"),
+    )
+}
+
 /// Compiles the rules of a schema; `uncorrelatable` is where values can no longer be compared with old ones.
 pub(super) fn validate_rules(
     schema: &Value,
@@ -94,8 +115,14 @@ pub(super) fn validate_rules(
             let at = list.index(found.index);
             let rule = rules.get(found.index).unwrap_or(&Value::Null);
             match found.problem {
-                RuleProblem::Rule(why) => errors.push(Error::invalid(&at.child("rule"), rule, &why)),
-                RuleProblem::Message(why) => errors.push(Error::invalid(&at.child("messageExpression"), rule, &why)),
+                RuleProblem::Rule(why) => errors.push(Error::invalid_shown(&at.child("rule"), shown_rule(rule), &why)),
+                RuleProblem::Message(why) => {
+                    errors.push(Error::invalid_shown(
+                        &at.child("messageExpression"),
+                        shown_rule(rule),
+                        &why,
+                    ));
+                }
                 RuleProblem::UsesOldSelf => {
                     speaks_of_old.push(found.index);
                     if let Some(within) = uncorrelatable {

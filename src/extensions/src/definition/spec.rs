@@ -403,29 +403,22 @@ fn validate_client_config(config: Option<&Value>, path: &Path<'_>, errors: &mut 
     }
     if let Some(url) = config.get("url").and_then(Value::as_str) {
         let at = path.child("url");
-        let host = url
-            .strip_prefix("https://")
-            .map(|rest| rest.split('/').next().unwrap_or_default());
-        match host {
-            None => errors.push(Error::invalid_str(
-                &at,
-                url,
-                "'https' is the only allowed URL scheme; desired format: https://host[/path]",
-            )),
-            Some("") => errors.push(Error::invalid_str(
-                &at,
-                url,
-                "host must be specified; desired format: https://host[/path]",
-            )),
-            Some(_) => {}
+        const FORM: &str = "desired format: https://host[/path]";
+        let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+        if scheme != "https" {
+            let detail = format!("'https' is the only allowed URL scheme; {FORM}");
+            errors.push(Error::invalid_str(&at, scheme, &detail));
+        } else if rest.split('/').next().unwrap_or_default().is_empty() {
+            errors.push(Error::invalid_str(&at, "", &format!("host must be specified; {FORM}")));
         }
         return;
     }
     let service = config.get("service").unwrap_or(&Value::Null);
     let at = path.child("service");
-    for name in ["name", "namespace"] {
+    // Upstream takes the one for the other here.
+    for (name, shown) in [("name", "namespace"), ("namespace", "name")] {
         if text(service, name).is_empty() {
-            errors.push(Error::required(&at.child(name), &format!("service {name} is required")));
+            errors.push(Error::required(&at.child(shown), ""));
         }
     }
     let port = service.get("port").and_then(Value::as_i64).unwrap_or(443);

@@ -199,7 +199,7 @@ impl AddressAllocator {
         Ok(addresses.collect())
     }
 
-    /// Gives an address back, however it is written. One that is not held is no fault.
+    /// Gives an address back, however it is written. One that is not held is no error.
     pub async fn release(&self, address: &str) -> Result<(), AllocateError> {
         let Ok(address) = address.parse::<IpAddr>() else {
             return Ok(());

@@ -155,7 +155,7 @@ impl PortAllocator {
         .await
     }
 
-    /// Gives ports back. One that is not held is no fault.
+    /// Gives ports back. One that is not held is no error.
     pub async fn release(&self, ports: &[u16]) -> Result<(), AllocateError> {
         if ports.is_empty() {
             return Ok(());

@@ -22,6 +22,8 @@ type ChangeReply = Reply<Result<(), DirectorError>>;
 pub(super) struct Director {
     parts: Arc<Parts>,
     is_busy: bool,
+    /// How often a resource has gone on with other actors than before.
+    replaced: u64,
     waiting: VecDeque<(Change, ChangeReply)>,
 }
 
@@ -30,6 +32,7 @@ impl Director {
         Self {
             parts,
             is_busy: false,
+            replaced: 0,
             waiting: VecDeque::new(),
         }
     }
@@ -78,15 +81,18 @@ impl Director {
 
     fn start(&self, resource: Resource) -> Result<Installed, DirectorError> {
         Ok(match resource {
-            Resource::Stored(definition) => self.start_stored(definition)?,
+            Resource::Stored(definition) => {
+                let name = definition.resource.to_string();
+                self.start_stored(definition, name)?
+            }
             Resource::Virtual(definition, handler) => Installed::without_store(definition, Backend::Virtual(handler)),
             Resource::Proxied(definition, backend) => Installed::without_store(definition, Backend::Proxied(backend)),
         })
     }
 
-    fn start_stored(&self, definition: Arc<ResourceDefinition>) -> Result<Installed, DirectorError> {
+    fn start_stored(&self, definition: Arc<ResourceDefinition>, name: String) -> Result<Installed, DirectorError> {
         let parts = &self.parts;
-        let cache = OwnedWatchCache::spawn(&parts.system, &definition, parts.store_watcher.reloads())?;
+        let cache = OwnedWatchCache::spawn(&parts.system, name.clone(), &definition, parts.store_watcher.reloads())?;
         let reader = Reader::new(
             definition.clone(),
             cache.handle()?,
@@ -97,6 +103,7 @@ impl Director {
         );
         let registry = RegistryHandle::spawn(
             &parts.system,
+            name,
             reader,
             parts.store.clone(),
             parts.admission.clone(),
@@ -110,7 +117,10 @@ impl Director {
     }
 
     /// Lets a resource go on by another definition: with its cache, if objects are kept there as before.
-    fn replace(&self, definition: Arc<ResourceDefinition>) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
+    fn replace(
+        &mut self,
+        definition: Arc<ResourceDefinition>,
+    ) -> Result<(Prepared, Vec<Arc<Installed>>), DirectorError> {
         let surface = self.parts.surface.load();
         let Some(before) = surface.installed(&definition.resource).cloned() else {
             return Err(DirectorError::NotInstalled(definition.resource.clone()));
@@ -136,7 +146,10 @@ impl Director {
             };
             return Ok((prepared, vec![now]));
         }
-        let now = Arc::new(self.start_stored(definition)?);
+        // The actors of before run until nobody is led to them any more.
+        self.replaced += 1;
+        let name = format!("{}#{}", definition.resource, self.replaced);
+        let now = Arc::new(self.start_stored(definition, name)?);
         let prepared = Prepared::Serve {
             resources: vec![now.clone()],
             ended: Some(before),

@@ -106,6 +106,18 @@ impl ApiSurface {
         self.installed.values().map(|installed| &installed.definition)
     }
 
+    /// Reports whether all that is served in a group and version are custom resources.
+    pub fn serves_custom_only(&self, group: &str, version: &str) -> bool {
+        let is_served = |served: &ServedVersion| {
+            served.is_served && *served.group_version.group == *group && *served.group_version.version == *version
+        };
+        let mut definitions = self
+            .definitions()
+            .filter(|one| one.versions.iter().any(is_served))
+            .peekable();
+        definitions.peek().is_some() && definitions.all(|definition| definition.is_custom)
+    }
+
     /// All registries, in the order of their storage prefixes.
     pub fn registries(&self) -> impl Iterator<Item = &RegistryHandle> {
         self.by_prefix.values().filter_map(|installed| installed.registry())

@@ -23,7 +23,7 @@ const CUSTOM_VERBS: [&str; 8] = [
 
 /// The documents of all groups that have been rendered.
 #[derive(Default)]
-pub(super) struct Rendered {
+pub(super) struct RenderedDiscovery {
     group_list: OnceLock<Document>,
     aggregated_core: OnceLock<Document>,
     aggregated_groups: OnceLock<Document>,

@@ -28,8 +28,8 @@ pub struct Documents {
     versions: BTreeMap<GroupVersion, Arc<VersionEntry>>,
     /// In the order of discovery.
     groups: Vec<GroupEntry>,
-    discovery: discovery::Rendered,
-    openapi: openapi::Rendered,
+    discovery: discovery::RenderedDiscovery,
+    openapi: openapi::RenderedOpenApi,
 }
 
 /// The resources of a group version, in the order of their plurals, with what has been rendered of them.
@@ -66,7 +66,7 @@ impl VersionedResource {
 impl Documents {
     /// The documents of these resources. Schemas that their own fragments lack come from `schemas`.
     pub fn new(definitions: Vec<Arc<ResourceDefinition>>, schemas: Arc<dyn SchemaSource>) -> Self {
-        Self::build(definitions, &BTreeMap::new(), openapi::Rendered::new(schemas))
+        Self::build(definitions, &BTreeMap::new(), openapi::RenderedOpenApi::new(schemas))
     }
 
     /// The documents after the resources have changed to these.
@@ -77,7 +77,7 @@ impl Documents {
     fn build(
         definitions: Vec<Arc<ResourceDefinition>>,
         before: &BTreeMap<GroupVersion, Arc<VersionEntry>>,
-        openapi: openapi::Rendered,
+        openapi: openapi::RenderedOpenApi,
     ) -> Self {
         let mut resources: BTreeMap<GroupVersion, Vec<VersionedResource>> = BTreeMap::new();
         for definition in &definitions {
@@ -100,7 +100,7 @@ impl Documents {
         Self {
             groups: groups(&versions),
             versions,
-            discovery: discovery::Rendered::default(),
+            discovery: discovery::RenderedDiscovery::default(),
             openapi,
         }
     }

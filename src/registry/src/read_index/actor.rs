@@ -7,18 +7,18 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 use trireme_storage::{Storage, StorageError};
 
 use super::{
-    handle::{Latest, Shared},
-    messages::{Answered, Look},
+    handle::{Latest, ReadIndexShared},
+    messages::{Look, RoundAnswered},
 };
 
 /// Asks the store how far it is, once for all who wait.
 pub(super) struct ReadIndex {
     store: Arc<dyn Storage>,
-    shared: Arc<Shared>,
+    shared: Arc<ReadIndexShared>,
 }
 
 impl ReadIndex {
-    pub(super) fn new(store: Arc<dyn Storage>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(store: Arc<dyn Storage>, shared: Arc<ReadIndexShared>) -> Self {
         Self { store, shared }
     }
 
@@ -30,18 +30,18 @@ impl ReadIndex {
         let reading = async move {
             let mut read = pin!(store.read_index());
             match poll_immediate(&mut read).await {
-                Some(outcome) => Answered {
+                Some(outcome) => RoundAnswered {
                     outcome,
                     immediate: true,
                 },
-                None => Answered {
+                None => RoundAnswered {
                     outcome: read.await,
                     immediate: false,
                 },
             }
         };
         turn.detach(reading.boxed(), |answered| {
-            answered.unwrap_or_else(|lost| Answered {
+            answered.unwrap_or_else(|lost| RoundAnswered {
                 outcome: Err(StorageError::Failed(lost.to_string())),
                 immediate: false,
             })
@@ -65,8 +65,8 @@ impl Receive<Look> for ReadIndex {
     }
 }
 
-impl Receive<Answered> for ReadIndex {
-    fn receive(&mut self, answered: Answered, _: Reply<()>, turn: &mut Turn<'_, Self>) {
+impl Receive<RoundAnswered> for ReadIndex {
+    fn receive(&mut self, answered: RoundAnswered, _: Reply<()>, turn: &mut Turn<'_, Self>) {
         self.shared.end(Latest::new(answered.outcome, answered.immediate));
         self.look(turn);
     }

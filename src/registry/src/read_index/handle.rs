@@ -32,7 +32,7 @@ impl Latest {
 
 /// State that handle and actor share; outlives the actor's instances.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ReadIndexShared {
     rounds: watch::Sender<(Rounds, Latest)>,
     /// The highest round that somebody waits for.
     wanted: AtomicU64,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     immediate: AtomicBool,
 }
 
-impl Shared {
+impl ReadIndexShared {
     fn new() -> Self {
         let none_yet = Latest::new(Err(StorageError::Timeout), false);
         Self {
@@ -87,7 +87,7 @@ impl Shared {
 #[derive(Clone)]
 pub struct ReadIndexHandle {
     notes: Notes<ReadIndex>,
-    shared: Arc<Shared>,
+    shared: Arc<ReadIndexShared>,
     store: Arc<dyn Storage>,
     clock: Clock,
 }
@@ -98,7 +98,7 @@ impl ReadIndexHandle {
     /// # Panics
     /// If the topology does not let callers from outside ask it.
     pub fn spawn(system: &ActorSystem, store: Arc<dyn Storage>) -> Result<Self, SpawnError> {
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(ReadIndexShared::new());
         let (asked, shown) = (store.clone(), shared.clone());
         let owned = system.spawn("", move || ReadIndex::new(asked.clone(), shown.clone()))?;
         let notes = owned

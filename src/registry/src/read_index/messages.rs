@@ -11,12 +11,12 @@ impl Message for Look {
 }
 
 /// The store has answered.
-pub(super) struct Answered {
+pub(super) struct RoundAnswered {
     pub(super) outcome: Result<Revision, StorageError>,
     /// It could answer without waiting.
     pub(super) immediate: bool,
 }
 
-impl Message for Answered {
+impl Message for RoundAnswered {
     type Reply = ();
 }

@@ -8,19 +8,19 @@ use crate::{
     definition::ResourceDefinition,
     item::{Item, ItemKey},
     request::{Selection, Target},
-    watch_cache::{FieldValue, Fingerprint, Topic, Wanted},
+    watch_cache::{FieldValue, Fingerprint, IndexHints, Topic},
 };
 
 /// The part of the key space that can match.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Scope {
+enum FilterScope {
     All,
     Namespace(Arc<str>),
     Object(ItemKey),
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum SelectedField {
     Name,
     Namespace,
     Selectable(usize),
@@ -30,7 +30,7 @@ enum Place {
 
 #[derive(Debug, Clone)]
 struct Term {
-    place: Place,
+    place: SelectedField,
     value: Box<str>,
     negated: bool,
 }
@@ -38,7 +38,7 @@ struct Term {
 /// A selection, made ready to be held against many objects.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter {
-    scope: Scope,
+    scope: FilterScope,
     /// The namespace of the request itself, which tokens are relative to.
     namespace: Option<Arc<str>>,
     labels: LabelSelector,
@@ -52,16 +52,16 @@ impl Filter {
     pub(crate) fn new(info: &ResourceDefinition, target: &Target, selection: &Selection) -> Self {
         let knows = |field: &str| info.selectable.iter().any(|selectable| &*selectable.label == field);
         let place = |field: &str| match field {
-            "metadata.name" => Place::Name,
+            "metadata.name" => SelectedField::Name,
             // Some kinds know the name by this label too.
-            "name" if knows("name") => Place::Name,
-            "metadata.namespace" => Place::Namespace,
+            "name" if knows("name") => SelectedField::Name,
+            "metadata.namespace" => SelectedField::Namespace,
             other => {
                 let known = info
                     .selectable
                     .iter()
                     .position(|selectable| &*selectable.label == other);
-                known.map_or(Place::Unknown, Place::Selectable)
+                known.map_or(SelectedField::Unknown, SelectedField::Selectable)
             }
         };
         let terms = selection.fields.terms().iter();
@@ -87,9 +87,9 @@ impl Filter {
     /// Reports whether the object is selected.
     pub(crate) fn matches(&self, item: &Item) -> bool {
         let within = match &self.scope {
-            Scope::All => true,
-            Scope::Namespace(namespace) => item.namespace() == &**namespace,
-            Scope::Object(key) => item.key == *key,
+            FilterScope::All => true,
+            FilterScope::Namespace(namespace) => item.namespace() == &**namespace,
+            FilterScope::Object(key) => item.key == *key,
         };
         within && self.labels_match(item) && self.terms.iter().all(|term| term.matches(item))
     }
@@ -109,12 +109,12 @@ impl Filter {
     }
 
     /// Facts that hold for all selected objects.
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
+    pub(crate) fn wanted(&self) -> IndexHints<'_> {
         let field = match &self.topic {
             Topic::Field { field, value } => Some(FieldValue { field: *field, value }),
             Topic::All | Topic::Namespace(_) | Topic::Object(_) => None,
         };
-        Wanted {
+        IndexHints {
             field,
             labels: self.fingerprint,
         }
@@ -123,9 +123,9 @@ impl Filter {
     /// The keys that can match, as bounds of a range of the index.
     pub(crate) fn bounds(&self) -> (Bound<String>, Bound<String>) {
         match &self.scope {
-            Scope::All => (Bound::Unbounded, Bound::Unbounded),
-            Scope::Namespace(namespace) => namespace_bounds(namespace),
-            Scope::Object(key) => (Bound::Included(key.to_string()), Bound::Included(key.to_string())),
+            FilterScope::All => (Bound::Unbounded, Bound::Unbounded),
+            FilterScope::Namespace(namespace) => namespace_bounds(namespace),
+            FilterScope::Object(key) => (Bound::Included(key.to_string()), Bound::Included(key.to_string())),
         }
     }
 
@@ -146,7 +146,12 @@ fn namespace_bounds(namespace: &str) -> (Bound<String>, Bound<String>) {
     )
 }
 
-fn scope(info: &ResourceDefinition, target: &Target, selection: &Selection, own_namespace: Option<&str>) -> Scope {
+fn scope(
+    info: &ResourceDefinition,
+    target: &Target,
+    selection: &Selection,
+    own_namespace: Option<&str>,
+) -> FilterScope {
     let selected_name = selection.fields.requires_exact_match("metadata.name");
     let name = if target.name.is_empty() {
         selected_name
@@ -154,25 +159,27 @@ fn scope(info: &ResourceDefinition, target: &Target, selection: &Selection, own_
         Some(target.name.as_str())
     };
     if !info.namespaced {
-        return name.map_or(Scope::All, |name| Scope::Object(Arc::from(name)));
+        return name.map_or(FilterScope::All, |name| FilterScope::Object(Arc::from(name)));
     }
     let namespace = own_namespace.or_else(|| selection.fields.requires_exact_match("metadata.namespace"));
     match (namespace, name) {
-        (None, _) => Scope::All,
-        (Some(namespace), None) => Scope::Namespace(Arc::from(namespace)),
-        (Some(namespace), Some(name)) => Scope::Object(Arc::from(format!("{namespace}/{name}"))),
+        (None, _) => FilterScope::All,
+        (Some(namespace), None) => FilterScope::Namespace(Arc::from(namespace)),
+        (Some(namespace), Some(name)) => FilterScope::Object(Arc::from(format!("{namespace}/{name}"))),
     }
 }
 
-fn topic(info: &ResourceDefinition, scope: &Scope, terms: &[Term]) -> Topic {
-    if let Scope::Object(key) = scope {
+fn topic(info: &ResourceDefinition, scope: &FilterScope, terms: &[Term]) -> Topic {
+    if let FilterScope::Object(key) = scope {
         return Topic::Object(key.clone());
     }
     let indexed = terms
         .iter()
         .filter(|term| !term.negated)
         .find_map(|term| match term.place {
-            Place::Selectable(field) if info.selectable.get(field).is_some_and(|selectable| selectable.indexed) => {
+            SelectedField::Selectable(field)
+                if info.selectable.get(field).is_some_and(|selectable| selectable.indexed) =>
+            {
                 Some(Topic::Field {
                     field,
                     value: term.value.clone(),
@@ -181,18 +188,18 @@ fn topic(info: &ResourceDefinition, scope: &Scope, terms: &[Term]) -> Topic {
             _ => None,
         });
     indexed.unwrap_or_else(|| match scope {
-        Scope::Namespace(namespace) => Topic::Namespace(namespace.clone()),
-        Scope::All | Scope::Object(_) => Topic::All,
+        FilterScope::Namespace(namespace) => Topic::Namespace(namespace.clone()),
+        FilterScope::All | FilterScope::Object(_) => Topic::All,
     })
 }
 
 impl Term {
     fn matches(&self, item: &Item) -> bool {
         let value = match self.place {
-            Place::Name => item.name(),
-            Place::Namespace => item.namespace(),
-            Place::Selectable(field) => item.fields.get(field).map(|value| &**value).unwrap_or_default(),
-            Place::Unknown => "",
+            SelectedField::Name => item.name(),
+            SelectedField::Namespace => item.namespace(),
+            SelectedField::Selectable(field) => item.fields.get(field).map(|value| &**value).unwrap_or_default(),
+            SelectedField::Unknown => "",
         };
         (value == &*self.value) != self.negated
     }

@@ -38,7 +38,7 @@ pub(crate) enum Late {
 
 /// Tells how far one cache is on the clock of its store. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Progress {
+pub(crate) struct CacheProgress {
     cache: WatchCacheHandle,
     store_watcher: StoreWatcherHandle,
     clock: Clock,
@@ -46,7 +46,7 @@ pub(crate) struct Progress {
     told: Arc<AtomicI64>,
 }
 
-impl Progress {
+impl CacheProgress {
     pub(crate) fn new(cache: WatchCacheHandle, store_watcher: StoreWatcherHandle, clock: Clock) -> Self {
         Self {
             cache,

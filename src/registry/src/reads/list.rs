@@ -10,7 +10,7 @@ use crate::{
     definition::ResourceDefinition,
     item::Item,
     store_error,
-    watch_cache::{Index, KeyRange},
+    watch_cache::{ItemIndex, KeyRange},
 };
 
 /// The number of objects that are looked at before others get their turn on the thread: some 100 µs.
@@ -51,7 +51,7 @@ struct Scan {
 
 impl PageRequest<'_> {
     /// Makes the page of an index that is the state at `revision`.
-    pub(super) async fn of_index(&self, index: &Index, revision: Revision) -> ListPage {
+    pub(super) async fn of_index(&self, index: &ItemIndex, revision: Revision) -> ListPage {
         let prefix = self.filter.collection_prefix();
         let (mut from, to) = self.filter.bounds();
         if let Some(start) = self.start {
@@ -88,7 +88,7 @@ impl PageRequest<'_> {
 
     /// Looks at a bounded number of objects and moves on behind them. A full page ends the scan where it is, so whether
     /// there is more is a matter of what else is there, not of what else is selected.
-    fn scan_some(&self, index: &Index, scan: &mut Scan) {
+    fn scan_some(&self, index: &ItemIndex, scan: &mut Scan) {
         let candidates = index.candidates(as_range(&scan.from, &scan.to), self.filter.wanted());
         for (looked_at, item) in (1..).zip(candidates) {
             if self.filter.matches(item) {
@@ -107,7 +107,7 @@ fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> KeyRange<'a> 
     (from.as_ref().map(String::as_str), to.as_ref().map(String::as_str))
 }
 
-fn count(index: &Index, scan: &Scan) -> u64 {
+fn count(index: &ItemIndex, scan: &Scan) -> u64 {
     u64::try_from(index.range(as_range(&scan.from, &scan.to)).count()).unwrap_or(u64::MAX)
 }
 

@@ -28,7 +28,7 @@ use trireme_storage::{Revision, Storage};
 
 use self::{
     filter::Filter,
-    freshness::{Fresh, Late, Progress},
+    freshness::{CacheProgress, Fresh, Late},
     list::{History, PageRequest},
     token::Continuation,
 };
@@ -58,7 +58,7 @@ pub struct Reader {
     info: Arc<ResourceDefinition>,
     current: Arc<ArcSwap<ResourceDefinition>>,
     cache: WatchCacheHandle,
-    progress: Progress,
+    progress: CacheProgress,
     read_index: ReadIndexHandle,
     store: Arc<dyn Storage>,
     clock: Clock,
@@ -75,7 +75,7 @@ impl Reader {
         store: Arc<dyn Storage>,
         clock: Clock,
     ) -> Self {
-        let progress = Progress::new(cache.clone(), store_watcher, clock.clone());
+        let progress = CacheProgress::new(cache.clone(), store_watcher, clock.clone());
         let from_store = Arc::new(Semaphore::new(LISTS_FROM_STORE));
         Self {
             current: Arc::new(ArcSwap::new(info.clone())),
@@ -268,7 +268,7 @@ impl Reader {
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }
 
-    /// Waits for the revision that a watch starts after. A watch that is over before it came saw nothing, and no fault.
+    /// Waits for the revision that a watch starts after. A watch that is over before it came saw nothing, and no error.
     async fn await_start(&self, revision: Revision, over: Instant, trace: &Trace) -> Result<(), ApiError> {
         let deadline = self.deadline();
         match self.wait(revision, over.min(deadline), errors::too_large, trace).await {

@@ -39,13 +39,13 @@ pub(crate) struct Continuation {
 
 /// The contents of a token. A field that is absent or `null` is empty, as Go reads it.
 #[derive(Serialize)]
-struct Wire {
+struct TokenDocument {
     v: String,
     rv: Revision,
     start: String,
 }
 
-impl Wire {
+impl TokenDocument {
     fn read(json: &[u8]) -> Result<Self, String> {
         let fields = match decode(json).map_err(|error| error.to_string())?.value {
             Value::Object(fields) => fields,
@@ -95,7 +95,7 @@ impl Continuation {
 
     /// As the client gets it.
     pub(crate) fn encode(&self) -> String {
-        let wire = Wire {
+        let wire = TokenDocument {
             v: VERSION.to_owned(),
             rv: self.revision,
             start: self.start.clone(),
@@ -113,7 +113,7 @@ impl Continuation {
         let json = BASE64
             .decode(token)
             .map_err(|error| illegal_base64(&error, token.len()))?;
-        let wire = Wire::read(&json)?;
+        let wire = TokenDocument::read(&json)?;
         if wire.v != VERSION {
             return Err(format!(
                 "server does not recognize this encoded version {}",
@@ -154,7 +154,7 @@ fn illegal_base64(error: &DecodeError, len: usize) -> String {
 mod tests {
     use super::*;
 
-    fn fault(token: &str) -> String {
+    fn error(token: &str) -> String {
         let message = Continuation::decode(token).expect_err("the token is bad").message;
         message
             .strip_prefix("invalid continue token: continue key is not valid: ")
@@ -179,42 +179,42 @@ mod tests {
     #[test]
     fn junk_is_refused_in_the_words_of_the_reference() {
         assert_eq!(
-            fault("garbage"),
+            error("garbage"),
             "invalid character '\\u0081' looking for beginning of value"
         );
-        assert_eq!(fault("a!b"), "illegal base64 data at input byte 1");
-        assert_eq!(fault(&token("{")), "unexpected end of JSON input");
-        assert_eq!(fault(&token("{} {}")), "invalid character '{' after top-level value");
+        assert_eq!(error("a!b"), "illegal base64 data at input byte 1");
+        assert_eq!(error(&token("{")), "unexpected end of JSON input");
+        assert_eq!(error(&token("{} {}")), "invalid character '{' after top-level value");
         assert_eq!(
-            fault(&token("[]")),
+            error(&token("[]")),
             "json: cannot unmarshal array into Go value of type storage.continueToken"
         );
         assert_eq!(
-            fault(&token(r#"{"rv":1.5}"#)),
+            error(&token(r#"{"rv":1.5}"#)),
             "json: cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64"
         );
         assert_eq!(
-            fault(&token(r#"{"rv":"1"}"#)),
+            error(&token(r#"{"rv":"1"}"#)),
             "json: cannot unmarshal string into Go struct field continueToken.rv of type int64"
         );
         assert_eq!(
-            fault(&token(r#"{"start":1}"#)),
+            error(&token(r#"{"start":1}"#)),
             "json: cannot unmarshal number into Go struct field continueToken.start of type string"
         );
         assert_eq!(
-            fault(&token("null")),
+            error(&token("null")),
             "server does not recognize this encoded version \"\""
         );
         assert_eq!(
-            fault(&token(r#"{"v":"v9","rv":1,"start":"a"}"#)),
+            error(&token(r#"{"v":"v9","rv":1,"start":"a"}"#)),
             "server does not recognize this encoded version \"v9\""
         );
         assert_eq!(
-            fault(&token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#)),
+            error(&token(r#"{"v":"meta.k8s.io/v1","start":"a"}"#)),
             "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
         );
         assert_eq!(
-            fault(&token(r#"{"v":"meta.k8s.io/v1","rv":1}"#)),
+            error(&token(r#"{"v":"meta.k8s.io/v1","rv":1}"#)),
             "encoded start key empty (version meta.k8s.io/v1)"
         );
     }
@@ -223,7 +223,7 @@ mod tests {
     fn a_token_cannot_lead_out_of_the_collection() {
         for start in ["../../secrets/", "a/../b", "./a", "a//b", "a/", "..", "//"] {
             let json = format!(r#"{{"v":"meta.k8s.io/v1","rv":1,"start":"{start}"}}"#);
-            assert_eq!(fault(&token(&json)), start);
+            assert_eq!(error(&token(&json)), start);
         }
     }
 }

@@ -22,7 +22,7 @@ use trireme_actors::{AskError, Clock};
 use trireme_machinery::{ApiError, GroupVersion};
 use trireme_storage::Revision;
 
-use super::{FRESH_WITHIN, errors, filter::Filter, freshness::Progress};
+use super::{FRESH_WITHIN, errors, filter::Filter, freshness::CacheProgress};
 use crate::{
     definition::ResourceDefinition,
     event::Event,
@@ -68,7 +68,7 @@ pub enum WatchFrame {
 /// Where a watcher gets its events.
 pub(super) struct Source {
     pub(super) cache: WatchCacheHandle,
-    pub(super) progress: Progress,
+    pub(super) progress: CacheProgress,
     pub(super) filter: Filter,
     /// The version that the client watches.
     pub(super) version: Option<GroupVersion>,
@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-enum Phase {
+enum WatchPhase {
     /// Sends the objects after `after` of a snapshot.
     State {
         snapshot: Arc<Snapshot>,
@@ -119,7 +119,7 @@ impl Alarm {
 pub struct Watcher {
     source: Source,
     events: Receiver<Arc<Event>>,
-    phase: Phase,
+    phase: WatchPhase,
     /// The sequence of the next event to look at.
     cursor: u64,
     /// Everything up to here has been sent.
@@ -145,13 +145,17 @@ impl Watcher {
         let (phase, cursor, sent) = match request.start {
             WatchStart::After(revision) => {
                 let expired = || errors::watch_expired(revision, snapshot.log.start());
-                (Phase::Log, snapshot.log.after(revision).ok_or_else(expired)?, revision)
+                (
+                    WatchPhase::Log,
+                    snapshot.log.after(revision).ok_or_else(expired)?,
+                    revision,
+                )
             }
-            WatchStart::Now(_) => (Phase::Live, next, newest),
+            WatchStart::Now(_) => (WatchPhase::Live, next, newest),
             WatchStart::State(_) => {
                 let mark_end = request.initial_events_end && request.bookmarks;
                 (
-                    Phase::State {
+                    WatchPhase::State {
                         snapshot,
                         after: None,
                         mark_end,
@@ -179,14 +183,14 @@ impl Watcher {
     /// The next frames, at least one; `None` is a clean end. May be dropped at any time without losing anything.
     pub async fn next(&mut self) -> Option<Vec<WatchFrame>> {
         loop {
-            if !matches!(self.phase, Phase::Over) && self.clock.now() >= self.deadline {
-                self.phase = Phase::Over;
+            if !matches!(self.phase, WatchPhase::Over) && self.clock.now() >= self.deadline {
+                self.phase = WatchPhase::Over;
             }
             let frames = match self.phase {
-                Phase::Over => return None,
-                Phase::State { .. } => self.read_state(),
-                Phase::Log => self.read_log(),
-                Phase::Live => self.read_topic().await,
+                WatchPhase::Over => return None,
+                WatchPhase::State { .. } => self.read_state(),
+                WatchPhase::Log => self.read_log(),
+                WatchPhase::Live => self.read_topic().await,
             };
             if !frames.is_empty() {
                 return Some(frames);
@@ -196,7 +200,7 @@ impl Watcher {
     }
 
     fn read_state(&mut self) -> Vec<WatchFrame> {
-        let Phase::State {
+        let WatchPhase::State {
             snapshot,
             after,
             mark_end,
@@ -237,7 +241,7 @@ impl Watcher {
                 initial_events_end: true,
             });
         }
-        self.phase = Phase::Log;
+        self.phase = WatchPhase::Log;
         frames
     }
 
@@ -249,7 +253,7 @@ impl Watcher {
         let mut frames = Vec::new();
         for _ in 0..LOOK_AT_ONCE {
             let Some(event) = newest.log.get(self.cursor) else {
-                self.phase = Phase::Live;
+                self.phase = WatchPhase::Live;
                 break;
             };
             self.look_at(event, &mut frames);
@@ -292,7 +296,7 @@ impl Watcher {
                 self.look_at(&event, &mut frames);
                 self.drain(&mut frames);
             }
-            Some(Err(RecvError::Lagged(_))) => self.phase = Phase::Log,
+            Some(Err(RecvError::Lagged(_))) => self.phase = WatchPhase::Log,
             Some(Err(RecvError::Closed)) => return self.subscribe_again().await,
             None => self.alarm = None,
         }
@@ -312,7 +316,7 @@ impl Watcher {
             match self.events.try_recv() {
                 Ok(event) => self.look_at(&event, frames),
                 Err(TryRecvError::Lagged(_)) => {
-                    self.phase = Phase::Log;
+                    self.phase = WatchPhase::Log;
                     return false;
                 }
                 // A closed topic is found out about when there is nothing else to send.
@@ -340,7 +344,7 @@ impl Watcher {
     /// The topic was closed: the cache has lost its history or was rebuilt or removed, or a version is served no longer.
     async fn subscribe_again(&mut self) -> Vec<WatchFrame> {
         if !self.source.is_served() {
-            self.phase = Phase::Over;
+            self.phase = WatchPhase::Over;
             return Vec::new();
         }
         let topic = self.source.filter.topic().clone();
@@ -355,22 +359,22 @@ impl Watcher {
                 if !snapshot.log.reaches(self.cursor) {
                     return self.expire(&snapshot);
                 }
-                self.phase = Phase::Log;
+                self.phase = WatchPhase::Log;
                 Vec::new()
             }
             Err(AskError::Stopped { .. }) => {
-                self.phase = Phase::Over;
+                self.phase = WatchPhase::Over;
                 Vec::new()
             }
             Err(error) => {
-                self.phase = Phase::Over;
+                self.phase = WatchPhase::Over;
                 vec![WatchFrame::Error(errors::ask(error))]
             }
         }
     }
 
     fn expire(&mut self, newest: &Snapshot) -> Vec<WatchFrame> {
-        self.phase = Phase::Over;
+        self.phase = WatchPhase::Over;
         vec![WatchFrame::Error(errors::watch_expired(self.sent, newest.log.start()))]
     }
 }

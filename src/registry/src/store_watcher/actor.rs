@@ -6,23 +6,23 @@ use tokio::sync::watch;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Tasks, Turn};
 
 use super::{
-    follower::Follower,
+    follower::StoreFollower,
     handle::Source,
     messages::{FollowerEnded, Register, Registration, Reload, Unregister},
 };
 
 /// All caches by storage prefix. What is wanted, not what is done: the follower compares it with what it has loaded.
-pub(super) type Wanted = Arc<BTreeMap<Arc<str>, Registration>>;
+pub(super) type Registrations = Arc<BTreeMap<Arc<str>, Registration>>;
 
 /// Owns the set of caches and the life of the follower.
 pub(super) struct StoreWatcher {
     source: Source,
     tasks: Tasks,
-    wanted: Arc<watch::Sender<Wanted>>,
+    wanted: Arc<watch::Sender<Registrations>>,
 }
 
 impl StoreWatcher {
-    pub(super) fn new(source: Source, tasks: Tasks, wanted: Arc<watch::Sender<Wanted>>) -> Self {
+    pub(super) fn new(source: Source, tasks: Tasks, wanted: Arc<watch::Sender<Registrations>>) -> Self {
         Self { source, tasks, wanted }
     }
 
@@ -35,7 +35,7 @@ impl Actor for StoreWatcher {
     const KIND: ActorKind = ActorKind::STORE_WATCHER;
 
     fn started(&mut self, turn: &mut Turn<'_, Self>) {
-        let follower = Follower::new(self.source.clone(), turn.clock().clone(), self.wanted.subscribe());
+        let follower = StoreFollower::new(self.source.clone(), turn.clock().clone(), self.wanted.subscribe());
         let ended = turn.ended();
         let task = self.tasks.spawn_named("store-follower", async move {
             tokio::select! {

@@ -18,12 +18,12 @@ use trireme_actors::Clock;
 use trireme_storage::{RangePage, RangeRequest, Revision, StorageError, WatchBatch, WatchStream};
 
 use super::{
-    actor::Wanted,
+    actor::Registrations,
     handle::Source,
-    logic::{self, Backoff, Loaded, Part, Routes},
+    logic::{self, Backoff, Loaded, PrefixChanges, Routes},
     messages::Registration,
 };
-use crate::watch_cache::{Feed, Index};
+use crate::watch_cache::{Feed, ItemIndex};
 
 /// Keys a page of a load: what kube-apiserver takes, too.
 const LOAD_PAGE: usize = 10_000;
@@ -32,24 +32,24 @@ const LOAD_ALL_AT: usize = 8;
 /// So many events are decoded in place (some 300 µs); more go to the pool of blocking threads.
 const DECODE_IN_PLACE: usize = 32;
 
-pub(super) struct Follower {
+pub(super) struct StoreFollower {
     source: Source,
     clock: Clock,
-    wanted: watch::Receiver<Wanted>,
+    wanted: watch::Receiver<Registrations>,
     routes: Arc<Routes>,
-    feeds: BTreeMap<Arc<str>, Followed>,
+    feeds: BTreeMap<Arc<str>, FollowedPrefix>,
     /// Up to where the caches are fed; `None` before the first load and after history was lost.
     position: Option<Revision>,
     backoff: Backoff,
 }
 
-struct Followed {
+struct FollowedPrefix {
     feed: Feed,
     epoch: u64,
 }
 
-impl Follower {
-    pub(super) fn new(source: Source, clock: Clock, wanted: watch::Receiver<Wanted>) -> Self {
+impl StoreFollower {
+    pub(super) fn new(source: Source, clock: Clock, wanted: watch::Receiver<Registrations>) -> Self {
         Self {
             source,
             clock,
@@ -144,7 +144,7 @@ impl Follower {
         self.feeds.clear();
         for (prefix, registration) in wanted.iter() {
             self.hand_over(registration, loaded.remove(prefix), at).await;
-            let followed = Followed {
+            let followed = FollowedPrefix {
                 feed: registration.feed.clone(),
                 epoch: registration.epoch,
             };
@@ -190,7 +190,7 @@ impl Follower {
                 None => self.load(&format!("{prefix}/"), position).await?.remove(prefix),
             };
             self.hand_over(registration, index, position).await;
-            let followed = Followed {
+            let followed = FollowedPrefix {
                 feed: registration.feed.clone(),
                 epoch: registration.epoch,
             };
@@ -234,8 +234,8 @@ impl Follower {
         self.source.store.range(request).await
     }
 
-    async fn hand_over(&self, registration: &Registration, loaded: Option<Index>, revision: Revision) {
-        let index = loaded.unwrap_or_else(|| Index::of(&registration.info));
+    async fn hand_over(&self, registration: &Registration, loaded: Option<ItemIndex>, revision: Revision) {
+        let index = loaded.unwrap_or_else(|| ItemIndex::of(&registration.info));
         if let Err(error) = registration.feed.replace(index, revision).await {
             // A cache that is being rebuilt asks for a reload when it is back.
             tracing::debug!(%error, "a cache did not take its load");
@@ -253,7 +253,7 @@ impl Follower {
                 Err(error) => panic!("decoding events failed: {error}"),
             }
         };
-        for Part { prefix, changes } in parts {
+        for PrefixChanges { prefix, changes } in parts {
             let Some(followed) = self.feeds.get(&prefix) else {
                 continue;
             };

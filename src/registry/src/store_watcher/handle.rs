@@ -13,7 +13,7 @@ use trireme_actors::{ActorKind, ActorSystem, AskError, Handle, SpawnError};
 use trireme_storage::{Revision, Storage};
 
 use super::{
-    actor::{StoreWatcher, Wanted},
+    actor::{Registrations, StoreWatcher},
     messages::{Register, Reload, Unregister},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct Source {
     pub(super) store: Arc<dyn Storage>,
     pub(super) options: StoreWatcherOptions,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<WatcherShared>,
 }
 
 /// Options of following a store.
@@ -54,12 +54,12 @@ impl Default for StoreWatcherOptions {
 
 /// State that the follower publishes; outlives the actor's instances.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct WatcherShared {
     clock: watch::Sender<Revision>,
     floor: AtomicI64,
 }
 
-impl Shared {
+impl WatcherShared {
     /// Where the clock is.
     pub(super) fn revision(&self) -> Revision {
         *self.clock.borrow()
@@ -81,7 +81,7 @@ impl Shared {
 pub struct StoreWatcherHandle {
     director_handle: Handle<StoreWatcher>,
     cache_handle: Handle<StoreWatcher>,
-    shared: Arc<Shared>,
+    shared: Arc<WatcherShared>,
 }
 
 impl StoreWatcherHandle {
@@ -94,7 +94,7 @@ impl StoreWatcherHandle {
         store: Arc<dyn Storage>,
         options: StoreWatcherOptions,
     ) -> Result<Self, SpawnError> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WatcherShared {
             clock: watch::Sender::new(-1),
             floor: AtomicI64::new(0),
         });
@@ -103,7 +103,7 @@ impl StoreWatcherHandle {
             options,
             shared: shared.clone(),
         };
-        let wanted = Arc::new(watch::Sender::new(Wanted::new(BTreeMap::new())));
+        let wanted = Arc::new(watch::Sender::new(Registrations::new(BTreeMap::new())));
         let tasks = system.tasks().clone();
         let owned = system.spawn("", move || {
             StoreWatcher::new(source.clone(), tasks.clone(), wanted.clone())

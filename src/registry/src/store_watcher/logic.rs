@@ -9,7 +9,7 @@ use crate::{
     event_kind::EventKind,
     item::Item,
     stored::{self, ItemError},
-    watch_cache::{Change, Index},
+    watch_cache::{CacheChange, ItemIndex},
 };
 
 /// Resources by storage prefix.
@@ -41,14 +41,14 @@ impl Routes {
 }
 
 /// Changes of one resource, in order.
-pub(super) struct Part {
+pub(super) struct PrefixChanges {
     pub(super) prefix: Arc<str>,
-    pub(super) changes: Vec<(Revision, Change)>,
+    pub(super) changes: Vec<(Revision, CacheChange)>,
 }
 
 /// Sorts a batch by resource and decodes it.
-pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<PrefixChanges> {
+    let mut parts: Vec<PrefixChanges> = Vec::new();
     for event in events {
         let Some(info) = routes.find(key_of(event)) else {
             continue;
@@ -59,7 +59,7 @@ pub(super) fn route_events(routes: &Routes, events: &[StoreEvent]) -> Vec<Part> 
         let part = match parts.iter_mut().find(|part| part.prefix == info.storage_prefix) {
             Some(part) => part,
             None => {
-                parts.push(Part {
+                parts.push(PrefixChanges {
                     prefix: info.storage_prefix.clone(),
                     changes: Vec::new(),
                 });
@@ -85,7 +85,7 @@ fn revision_of(event: &StoreEvent) -> Revision {
     }
 }
 
-fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<Change> {
+fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<CacheChange> {
     let revision = revision_of(event);
     if let StoreEvent::Put { entry, previous } = event {
         let kind = if previous.is_some() {
@@ -94,17 +94,17 @@ fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<Change>
             EventKind::Added
         };
         match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
-            Ok(item) => return Some(Change::Put(Arc::new(item))),
+            Ok(item) => return Some(CacheChange::Put(Arc::new(item))),
             Err(error) => report_undecodable(info, &entry.key, revision, &error),
         }
     }
     // What was there before must not be shown as the present state.
     let (key, _) = stored::item_key(info, key_of(event)).ok()?;
-    Some(Change::Delete { key, revision })
+    Some(CacheChange::Delete { key, revision })
 }
 
 /// Objects of one page of a load, by resource.
-pub(super) type Loaded = HashMap<Arc<str>, Index>;
+pub(super) type Loaded = HashMap<Arc<str>, ItemIndex>;
 
 /// Decodes a page of a load into what is loaded so far.
 pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut Loaded) {
@@ -113,7 +113,7 @@ pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut L
         match Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision) {
             Ok(item) => {
                 let index = loaded.entry(info.storage_prefix.clone());
-                index.or_insert_with(|| Index::of(info)).insert(Arc::new(item));
+                index.or_insert_with(|| ItemIndex::of(info)).insert(Arc::new(item));
             }
             Err(error) => report_undecodable(info, &entry.key, entry.mod_revision, &error),
         }
@@ -133,8 +133,8 @@ fn report_undecodable(info: &ResourceDefinition, key: &str, revision: Revision, 
 const CHANGES_A_TURN: usize = 96;
 
 /// Cuts changes into turns that end with whole revisions.
-pub(super) fn into_turns(changes: Vec<(Revision, Change)>) -> Vec<(Vec<Change>, Revision)> {
-    let mut turns: Vec<(Vec<Change>, Revision)> = Vec::new();
+pub(super) fn into_turns(changes: Vec<(Revision, CacheChange)>) -> Vec<(Vec<CacheChange>, Revision)> {
+    let mut turns: Vec<(Vec<CacheChange>, Revision)> = Vec::new();
     for (revision, change) in changes {
         match turns.last_mut() {
             Some((turn, last)) if turn.len() < CHANGES_A_TURN || *last == revision => {

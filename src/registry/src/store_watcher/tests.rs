@@ -9,7 +9,7 @@ use crate::{
     definition::ResourceDefinition,
     encode,
     fixtures::{configmaps, nodes, object, pods},
-    watch_cache::Change,
+    watch_cache::CacheChange,
 };
 
 fn at(prefix: &str, info: ResourceDefinition) -> Arc<ResourceDefinition> {
@@ -95,7 +95,7 @@ fn what_cannot_be_read_hides_what_was_there_before() {
     };
     let parts = route_events(&routes(), &[broken]);
     let changes = &parts.first().expect("it concerns the pods").changes;
-    assert!(matches!(&changes[..], [(9, Change::Delete { key, revision: 9 })] if **key == *"ns/a"));
+    assert!(matches!(&changes[..], [(9, CacheChange::Delete { key, revision: 9 })] if **key == *"ns/a"));
     let mut loaded = Loaded::new();
     load_entries(
         &routes(),
@@ -116,7 +116,7 @@ fn turns_end_with_whole_revisions() {
     let change = |revision: Revision| {
         (
             revision,
-            Change::Delete {
+            CacheChange::Delete {
                 key: "ns/a".into(),
                 revision,
             },
@@ -133,8 +133,8 @@ fn turns_end_with_whole_revisions() {
         let revisions: Vec<_> = changes
             .iter()
             .map(|change| match change {
-                Change::Delete { revision, .. } => *revision,
-                Change::Put(item) => item.revision,
+                CacheChange::Delete { revision, .. } => *revision,
+                CacheChange::Put(item) => item.revision,
             })
             .collect();
         assert!(revisions[0] > last, "a revision is split");

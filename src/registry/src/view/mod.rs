@@ -35,7 +35,7 @@ pub use self::{
     follower::{Follower, ObjectChanges},
     published::ViewSnapshot,
 };
-use self::{published::Published, task::Following};
+use self::{published::PublishedView, task::Following};
 use crate::{
     director::ResourceLookup,
     item::{Item, ItemKey},
@@ -61,7 +61,7 @@ pub trait Fold: Send + 'static {
 /// A value that is kept derived from resources. Cheap to clone.
 pub struct View<T> {
     name: Arc<str>,
-    published: Arc<Published<T>>,
+    published: Arc<PublishedView<T>>,
     sources: ViewSources,
 }
 
@@ -87,8 +87,12 @@ impl<T: Send + Sync + 'static> View<T> {
         sources: impl IntoIterator<Item = Reader>,
         fold: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
-        let readers: Vec<Reader> = sources.into_iter().collect();
-        Self::spawn(system, name.into(), readers.len(), std::future::ready(readers), fold)
+        let readers: Arc<Vec<Reader>> = Arc::new(sources.into_iter().collect());
+        let view = Self::new(name.into(), readers.len(), &fold);
+        // A wait for the view may come before the task has run.
+        view.sources.store(Some(Arc::clone(&readers)));
+        view.follow(system, std::future::ready(readers), fold);
+        view
     }
 
     /// The same for resources that are not served yet: for admission plugins and kinds, which registries are started
@@ -99,40 +103,45 @@ impl<T: Send + Sync + 'static> View<T> {
         sources: Vec<ResourceLookup>,
         fold: impl Fn() -> F + Send + Sync + 'static,
     ) -> Self {
-        let count = sources.len();
+        let view = Self::new(name.into(), sources.len(), &fold);
+        let bound = ViewSources::clone(&view.sources);
         let readers = async move {
             let registries = join_all(sources.iter().map(ResourceLookup::served)).await;
-            registries.iter().map(|registry| registry.reader().clone()).collect()
+            let readers: Vec<Reader> = registries.iter().map(|registry| registry.reader().clone()).collect();
+            let readers = Arc::new(readers);
+            bound.store(Some(Arc::clone(&readers)));
+            readers
         };
-        Self::spawn(system, name.into(), count, readers, fold)
+        view.follow(system, readers, fold);
+        view
     }
 
-    fn spawn<F: Fold<Value = T>>(
-        system: &ActorSystem,
-        name: Arc<str>,
-        count: usize,
-        readers: impl Future<Output = Vec<Reader>> + Send + 'static,
-        fold: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Self {
-        let view = Self {
-            name: Arc::clone(&name),
-            published: Arc::new(Published::new(fold().value(), count)),
+    /// A view of so many sources that has seen nothing.
+    fn new<F: Fold<Value = T>>(name: Arc<str>, count: usize, fold: &impl Fn() -> F) -> Self {
+        Self {
+            name,
+            published: Arc::new(PublishedView::new(fold().value(), count)),
             sources: ViewSources::default(),
-        };
-        let (published, sources) = (Arc::clone(&view.published), ViewSources::clone(&view.sources));
+        }
+    }
+
+    fn follow<F: Fold<Value = T>>(
+        &self,
+        system: &ActorSystem,
+        readers: impl Future<Output = Arc<Vec<Reader>>> + Send + 'static,
+        fold: impl Fn() -> F + Send + Sync + 'static,
+    ) {
+        let (name, published) = (Arc::clone(&self.name), Arc::clone(&self.published));
         let (task, clock) = (format!("view/{name}"), system.clock().clone());
         let _ = system.tasks().spawn_named(task, async move {
-            let readers = Arc::new(readers.await);
-            sources.store(Some(Arc::clone(&readers)));
             let following = Following {
                 name,
-                sources: readers,
+                sources: readers.await,
                 published,
                 clock,
             };
             following.run(fold).await;
         });
-        view
     }
 
     /// The newest snapshot.

@@ -36,7 +36,7 @@ impl<T> Deref for ViewSnapshot<T> {
 }
 
 /// The newest snapshot of a view, and how far each of its sources is in it.
-pub(super) struct Published<T> {
+pub(super) struct PublishedView<T> {
     current: ArcSwap<ViewSnapshot<T>>,
     /// For each source the revision of the newest change that is in the snapshot.
     folded: watch::Sender<Vec<Revision>>,
@@ -44,7 +44,7 @@ pub(super) struct Published<T> {
     was_ready: AtomicBool,
 }
 
-impl<T> Published<T> {
+impl<T> PublishedView<T> {
     pub(super) fn new(empty: T, sources: usize) -> Self {
         let empty = ViewSnapshot {
             value: Arc::new(empty),

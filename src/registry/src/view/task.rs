@@ -14,7 +14,7 @@ use trireme_storage::Revision;
 use super::{
     Fold,
     follower::{Follower, ObjectChanges},
-    published::Published,
+    published::PublishedView,
 };
 use crate::{
     event_kind::EventKind,
@@ -31,7 +31,7 @@ const FOLD_AT_ONCE: usize = 64;
 pub(super) struct Following<T> {
     pub(super) name: Arc<str>,
     pub(super) sources: Arc<Vec<Reader>>,
-    pub(super) published: Arc<Published<T>>,
+    pub(super) published: Arc<PublishedView<T>>,
     pub(super) clock: Clock,
 }
 
@@ -39,7 +39,7 @@ impl<T: Send + Sync + 'static> Following<T> {
     /// Runs until it is dropped.
     pub(super) async fn run<F: Fold<Value = T>>(self, fold: impl Fn() -> F + Send + Sync) {
         loop {
-            let life = Life::new(&self, fold());
+            let life = ViewLife::new(&self, fold());
             if AssertUnwindSafe(life.run()).catch_unwind().await.is_err() {
                 let view = self.name.to_string();
                 tracing::error!(view, "a view could not be derived and is derived anew from all objects");
@@ -51,7 +51,7 @@ impl<T: Send + Sync + 'static> Following<T> {
 }
 
 /// A fold and what it has been given, until it panics.
-struct Life<'a, F: Fold> {
+struct ViewLife<'a, F: Fold> {
     following: &'a Following<F::Value>,
     fold: F,
     sources: Vec<Source>,
@@ -65,7 +65,7 @@ struct Source {
     is_loaded: bool,
 }
 
-impl<'a, F: Fold> Life<'a, F> {
+impl<'a, F: Fold> ViewLife<'a, F> {
     fn new(following: &'a Following<F::Value>, fold: F) -> Self {
         let sources = following.sources.iter().map(|reader| Source {
             follower: Follower::new(reader.clone()),

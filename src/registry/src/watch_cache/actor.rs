@@ -6,7 +6,7 @@ use metrics::Gauge;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
-    handle::{Published, ReloadFn},
+    handle::{PublishedCache, ReloadFn},
     logic::State,
     messages::{Apply, CloseTopics, ReloadAsked, Replace, Subscribe, Subscription, TrimLog},
     topics::{Topic, Topics},
@@ -16,23 +16,23 @@ use crate::definition::ResourceDefinition;
 /// Owns the objects and the event log of one resource.
 pub(super) struct WatchCache {
     info: Arc<ResourceDefinition>,
-    published: Arc<Published>,
+    published: Arc<PublishedCache>,
     reload: ReloadFn,
     state: State,
     topics: Topics,
     /// Subscribers that came before the first load.
     early: Option<Vec<(Topic, Reply<Subscription>)>>,
-    meters: Meters,
+    meters: CacheMeters,
 }
 
-struct Meters {
+struct CacheMeters {
     objects: Gauge,
     events: Gauge,
     topics: Gauge,
     watchers: Gauge,
 }
 
-impl Meters {
+impl CacheMeters {
     fn new(info: &ResourceDefinition) -> Self {
         let resource = info.resource.to_string();
         Self {
@@ -45,11 +45,11 @@ impl Meters {
 }
 
 impl WatchCache {
-    pub(super) fn new(info: Arc<ResourceDefinition>, published: Arc<Published>, reload: ReloadFn) -> Self {
+    pub(super) fn new(info: Arc<ResourceDefinition>, published: Arc<PublishedCache>, reload: ReloadFn) -> Self {
         Self {
             state: State::after(&published.snapshot()),
             topics: Topics::new(&info),
-            meters: Meters::new(&info),
+            meters: CacheMeters::new(&info),
             early: Some(Vec::new()),
             info,
             published,

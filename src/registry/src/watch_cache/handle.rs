@@ -19,8 +19,8 @@ use trireme_storage::Revision;
 
 use super::{
     actor::WatchCache,
-    index::Index,
-    logic::{Change, Snapshot},
+    index::ItemIndex,
+    logic::{CacheChange, Snapshot},
     messages::{Apply, CloseTopics, Replace, Subscribe, Subscription, TrimLog},
     topics::Topic,
 };
@@ -33,7 +33,7 @@ const NOT_LOADED: Revision = -1;
 
 /// State that the actor publishes; outlives its instances.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct PublishedCache {
     snapshot: ArcSwap<Snapshot>,
     applied: watch::Sender<Revision>,
     dispatched: AtomicI64,
@@ -41,7 +41,7 @@ pub(crate) struct Published {
     lives: AtomicU64,
 }
 
-impl Published {
+impl PublishedCache {
     fn new() -> Self {
         Self {
             snapshot: ArcSwap::default(),
@@ -83,13 +83,13 @@ pub(crate) type ReloadFn = Arc<dyn Fn(Arc<str>) -> BoxFuture<'static, Result<(),
 pub struct WatchCacheHandle {
     handle: Handle<WatchCache>,
     notes: Notes<WatchCache>,
-    published: Arc<Published>,
+    published: Arc<PublishedCache>,
 }
 
 /// A running watch cache, as its owner holds it.
 pub(crate) struct OwnedWatchCache {
     owned: Owned<WatchCache>,
-    published: Arc<Published>,
+    published: Arc<PublishedCache>,
     trimming: TaskHandle,
 }
 
@@ -100,13 +100,13 @@ impl OwnedWatchCache {
     /// If the topology does not declare its timer.
     pub(crate) fn spawn(
         system: &ActorSystem,
+        name: String,
         info: &Arc<ResourceDefinition>,
         reload: ReloadFn,
     ) -> Result<Self, SpawnError> {
-        let published = Arc::new(Published::new());
+        let published = Arc::new(PublishedCache::new());
         let (made_of, shown) = (info.clone(), published.clone());
         let make = move || WatchCache::new(made_of.clone(), shown.clone(), reload.clone());
-        let name = info.resource.to_string();
         let owned = system.spawn(name, make)?;
         let trimming = owned
             .start_timer(system.tasks(), TRIM, || TrimLog)
@@ -199,7 +199,7 @@ impl WatchCacheHandle {
 #[derive(Clone)]
 pub(crate) struct Feed {
     notes: Notes<WatchCache>,
-    published: Arc<Published>,
+    published: Arc<PublishedCache>,
 }
 
 impl Feed {
@@ -209,13 +209,13 @@ impl Feed {
     }
 
     /// Hands over whole revisions of changes; waits while the cache has enough to do.
-    pub(crate) async fn apply(&self, changes: Vec<Change>, revision: Revision) -> Result<(), NoteError> {
+    pub(crate) async fn apply(&self, changes: Vec<CacheChange>, revision: Revision) -> Result<(), NoteError> {
         self.published.dispatched.store(revision, Ordering::Release);
         self.notes.deliver(Apply { changes, revision }).await
     }
 
     /// Hands over the whole state.
-    pub(crate) async fn replace(&self, index: Index, revision: Revision) -> Result<(), NoteError> {
+    pub(crate) async fn replace(&self, index: ItemIndex, revision: Revision) -> Result<(), NoteError> {
         self.published.dispatched.store(revision, Ordering::Release);
         self.notes.deliver(Replace { index, revision }).await
     }

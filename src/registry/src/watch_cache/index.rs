@@ -22,7 +22,7 @@ pub(crate) struct FieldValue<'a> {
 
 /// Facts that hold for the objects that are looked for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct IndexHints<'a> {
     /// The value that each of them has, if that is one.
     pub(crate) field: Option<FieldValue<'a>>,
     /// The fingerprint of the labels of each of them.
@@ -31,15 +31,15 @@ pub(crate) struct Wanted<'a> {
 
 /// Persistent: a clone costs nothing and stays as it is.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Index {
-    by_key: OrdMap<ItemKey, Entry>,
+pub(crate) struct ItemIndex {
+    by_key: OrdMap<ItemKey, IndexEntry>,
     by_field: Vec<ByField>,
     /// Only what has owners is in here; an object with several is in here several times.
     by_owner: OrdMap<(Arc<str>, ItemKey), Arc<Item>>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct IndexEntry {
     labels: Fingerprint,
     item: Arc<Item>,
 }
@@ -57,7 +57,7 @@ impl ByField {
     }
 }
 
-impl Index {
+impl ItemIndex {
     /// An empty index that knows which fields of the resource are indexed.
     pub(crate) fn of(info: &ResourceDefinition) -> Self {
         let by_field = info.selectable.indexed().map(|field| ByField {
@@ -73,7 +73,7 @@ impl Index {
 
     /// Puts the object in the place of the one with its key, which is returned.
     pub(crate) fn insert(&mut self, item: Arc<Item>) -> Option<Arc<Item>> {
-        let entry = Entry {
+        let entry = IndexEntry {
             labels: Fingerprint::of(item.labels.iter().map(|(key, value)| (&**key, &**value))),
             item: item.clone(),
         };
@@ -155,7 +155,7 @@ impl Index {
     pub(crate) fn candidates<'a>(
         &'a self,
         range: KeyRange<'_>,
-        wanted: Wanted<'_>,
+        wanted: IndexHints<'_>,
     ) -> impl Iterator<Item = &'a Arc<Item>> + use<'a> {
         let index = wanted.field.and_then(|wanted| {
             let index = self.by_field.iter().find(|index| index.field == wanted.field)?;
@@ -211,11 +211,11 @@ mod tests {
         item(&pods(), key, json!({"spec": {"nodeName": node}}), 1)
     }
 
-    fn on_node(index: &Index, node: &str, range: KeyRange<'_>) -> Vec<String> {
+    fn on_node(index: &ItemIndex, node: &str, range: KeyRange<'_>) -> Vec<String> {
         let field = FieldValue { field: 0, value: node };
-        let wanted = Wanted {
+        let wanted = IndexHints {
             field: Some(field),
-            ..Wanted::default()
+            ..IndexHints::default()
         };
         let found = index.candidates(range, wanted);
         found.map(|item| item.key.to_string()).collect()
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_object_is_found_by_the_value_it_has_now() {
-        let mut index = Index::of(&pods());
+        let mut index = ItemIndex::of(&pods());
         for (key, node) in [("ns/a", "n1"), ("ns/b", "n2"), ("ns/c", "n1"), ("ns/d", "")] {
             index.insert(pod(key, node));
         }
@@ -244,10 +244,10 @@ mod tests {
             let references: Vec<_> = owners.iter().map(|uid| json!({ "uid": uid })).collect();
             item(&pods(), key, json!({"ownerReferences": references}), 1)
         };
-        let found = |index: &Index, uid: &str| -> Vec<String> {
+        let found = |index: &ItemIndex, uid: &str| -> Vec<String> {
             index.owned_by(uid).map(|item| item.key.to_string()).collect()
         };
-        let mut index = Index::of(&pods());
+        let mut index = ItemIndex::of(&pods());
         for (key, owners) in [("ns/a", &["u1"][..]), ("ns/b", &["u1", "u2"]), ("ns/c", &[])] {
             index.insert(owned(key, owners));
         }
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn bounds_cut_what_has_the_value() {
-        let mut index = Index::of(&pods());
+        let mut index = ItemIndex::of(&pods());
         for key in ["a/1", "a/2", "b/1", "b/2"] {
             index.insert(pod(key, "n"));
         }
@@ -280,26 +280,26 @@ mod tests {
 
     #[test]
     fn a_field_that_is_not_indexed_leaves_all() {
-        let mut index = Index::of(&pods());
+        let mut index = ItemIndex::of(&pods());
         index.insert(pod("ns/a", "n1"));
-        let wanted = Wanted {
+        let wanted = IndexHints {
             field: Some(FieldValue { field: 7, value: "x" }),
-            ..Wanted::default()
+            ..IndexHints::default()
         };
         assert_eq!(index.candidates(ALL, wanted).count(), 1);
-        assert_eq!(index.candidates(ALL, Wanted::default()).count(), 1);
+        assert_eq!(index.candidates(ALL, IndexHints::default()).count(), 1);
     }
 
     #[test]
     fn labels_leave_what_shows_them_now() {
         let labelled = |key: &str, app: &str| item(&pods(), key, json!({"labels": {"app": app}}), 1);
-        let mut index = Index::of(&pods());
+        let mut index = ItemIndex::of(&pods());
         for number in 0..100 {
             index.insert(labelled(&format!("ns/{number:02}"), &format!("a{number}")));
         }
         index.insert(labelled("ns/03", "a42"));
         let selector = LabelSelector::parse("app=a42").expect("a selector");
-        let wanted = Wanted {
+        let wanted = IndexHints {
             field: None,
             labels: Fingerprint::required_by(&selector),
         };

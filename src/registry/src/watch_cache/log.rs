@@ -11,7 +11,7 @@ use std::{
 use imbl::Vector;
 use trireme_storage::Revision;
 
-use super::index::Index;
+use super::index::ItemIndex;
 use crate::event::Event;
 
 /// The least age of kept history, unless the hard caps are hit: more than a client needs to come back after its
@@ -37,7 +37,7 @@ struct Bounds {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct LogEntry {
     event: Arc<Event>,
     at: Instant,
 }
@@ -46,13 +46,13 @@ struct Entry {
 struct Checkpoint {
     /// The sequence of the first event that is not in `index`.
     next: u64,
-    index: Index,
+    index: ItemIndex,
 }
 
 /// The newest events, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    entries: Vector<Entry>,
+    entries: Vector<LogEntry>,
     checkpoints: Vector<Checkpoint>,
     /// The sequence of the next event.
     next: u64,
@@ -88,11 +88,11 @@ impl Log {
     }
 
     /// Adds an event; `after` is the index with it applied.
-    pub(crate) fn push(&mut self, event: Arc<Event>, at: Instant, after: &Index) {
+    pub(crate) fn push(&mut self, event: Arc<Event>, at: Instant, after: &ItemIndex) {
         debug_assert_eq!(event.sequence, self.next, "events are numbered without gaps");
         self.next = event.sequence + 1;
         self.bytes += weight(&event);
-        self.entries.push_back(Entry { event, at });
+        self.entries.push_back(LogEntry { event, at });
         if self.next.is_multiple_of(CHECKPOINT_EVERY) {
             self.checkpoints.push_back(Checkpoint {
                 next: self.next,
@@ -153,7 +153,7 @@ impl Log {
     }
 
     /// The index as it was at `revision`, made of `index`, which has all events; `None` if that is too long ago.
-    pub(crate) fn rewind(&self, index: &Index, revision: Revision) -> Option<Index> {
+    pub(crate) fn rewind(&self, index: &ItemIndex, revision: Revision) -> Option<ItemIndex> {
         let first_undone = self.after(revision)?;
         let checkpoint = self
             .checkpoints

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use trireme_storage::Revision;
 
-use super::{index::Index, log::Log};
+use super::{index::ItemIndex, log::Log};
 use crate::{
     event::Event,
     item::{Item, ItemKey},
@@ -12,7 +12,7 @@ use crate::{
 
 /// A change of one key of the resource, from the store.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum CacheChange {
     /// The object is now this.
     Put(Arc<Item>),
     /// The object is gone (or can no longer be read).
@@ -28,7 +28,7 @@ pub(crate) enum Change {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// The objects.
-    pub(crate) index: Index,
+    pub(crate) index: ItemIndex,
     /// Their history.
     pub(crate) log: Log,
     /// The newest revision that changed anything, or of the load.
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Takes whole revisions of changes, in order. Returns the events they make.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>, revision: Revision, now: Instant) -> Vec<Arc<Event>> {
+    pub(crate) fn apply(&mut self, changes: Vec<CacheChange>, revision: Revision, now: Instant) -> Vec<Arc<Event>> {
         let events: Vec<_> = changes
             .into_iter()
             .filter_map(|change| self.apply_one(change, now))
@@ -69,16 +69,16 @@ impl State {
         events
     }
 
-    fn apply_one(&mut self, change: Change, now: Instant) -> Option<Arc<Event>> {
+    fn apply_one(&mut self, change: CacheChange, now: Instant) -> Option<Arc<Event>> {
         let Snapshot { index, log, .. } = &mut self.snapshot;
         let sequence = log.next_sequence();
         let event = match change {
-            Change::Put(item) => {
+            CacheChange::Put(item) => {
                 let previous = index.insert(item.clone());
                 Event::put(sequence, item, previous)
             }
             // A deletion of what was never readable concerns nobody.
-            Change::Delete { key, revision } => Event::delete(sequence, index.remove(&key)?, revision),
+            CacheChange::Delete { key, revision } => Event::delete(sequence, index.remove(&key)?, revision),
         };
         let event = Arc::new(event);
         log.push(event.clone(), now, index);
@@ -93,7 +93,7 @@ impl State {
     }
 
     /// Takes a whole new state: what was between is unknown, so the log starts anew.
-    pub(crate) fn replace(&mut self, index: Index, revision: Revision) {
+    pub(crate) fn replace(&mut self, index: ItemIndex, revision: Revision) {
         let log = self.snapshot.log.restarted(revision);
         self.snapshot = Snapshot { index, log, revision };
     }

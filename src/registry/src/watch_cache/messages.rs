@@ -7,15 +7,15 @@ use trireme_actors::Message;
 use trireme_storage::Revision;
 
 use super::{
-    index::Index,
-    logic::{Change, Snapshot},
+    index::ItemIndex,
+    logic::{CacheChange, Snapshot},
     topics::Topic,
 };
 use crate::event::Event;
 
 /// Whole revisions of changes, in order.
 pub(super) struct Apply {
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<CacheChange>,
     pub(super) revision: Revision,
 }
 
@@ -25,7 +25,7 @@ impl Message for Apply {
 
 /// The whole state as of a revision, after which nothing is missing.
 pub(super) struct Replace {
-    pub(super) index: Index,
+    pub(super) index: ItemIndex,
     pub(super) revision: Revision,
 }
 

@@ -6,8 +6,8 @@ use tokio::sync::broadcast::error::TryRecvError;
 use trireme_storage::Revision;
 
 use super::{
-    index::Index,
-    logic::{Change, State},
+    index::ItemIndex,
+    logic::{CacheChange, State},
     topics::{Topic, Topics},
 };
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
     item::Item,
 };
 
-fn put(key: &str, revision: Revision) -> Change {
-    Change::Put(item(
+fn put(key: &str, revision: Revision) -> CacheChange {
+    CacheChange::Put(item(
         &configmaps(),
         key,
         json!({"data": {"r": revision.to_string()}}),
@@ -26,14 +26,14 @@ fn put(key: &str, revision: Revision) -> Change {
     ))
 }
 
-fn delete(key: &str, revision: Revision) -> Change {
-    Change::Delete {
+fn delete(key: &str, revision: Revision) -> CacheChange {
+    CacheChange::Delete {
         key: Arc::from(key),
         revision,
     }
 }
 
-fn keys(index: &Index) -> Vec<String> {
+fn keys(index: &ItemIndex) -> Vec<String> {
     index
         .range((Bound::Unbounded, Bound::Unbounded))
         .map(|item| format!("{}@{}", item.key, item.revision))
@@ -42,7 +42,7 @@ fn keys(index: &Index) -> Vec<String> {
 
 fn loaded_at(revision: Revision) -> State {
     let mut state = State::default();
-    state.replace(Index::default(), revision);
+    state.replace(ItemIndex::default(), revision);
     state
 }
 
@@ -164,7 +164,7 @@ fn history_is_bounded_in_bytes_whatever_its_age() {
     let text = "x".repeat(1 << 20);
     for revision in 1..=140 {
         let big = item(&configmaps(), "ns/a", json!({"data": {"text": text}}), revision);
-        state.apply(vec![Change::Put(big)], revision, epoch());
+        state.apply(vec![CacheChange::Put(big)], revision, epoch());
     }
     let kept = state.snapshot().log.len();
     assert!((100..=128).contains(&kept), "{kept} events of 1 MiB are kept");
@@ -175,7 +175,7 @@ fn a_reload_leaves_a_hole_that_is_noticed() {
     let mut state = loaded_at(1);
     state.apply(vec![put("ns/a", 2)], 2, epoch());
     let next = state.snapshot().log.next_sequence();
-    state.replace(Index::default(), 9);
+    state.replace(ItemIndex::default(), 9);
     let log = &state.snapshot().log;
     assert!(!log.reaches(next), "who waited for the next event has missed something");
     assert_eq!((log.start(), log.after(8), log.after(9).is_some()), (9, None, true));
@@ -191,7 +191,7 @@ proptest! {
     #[test]
     fn any_kept_revision_can_be_restored(changes in recorded(), at in 0usize..400) {
         let mut state = loaded_at(0);
-        let mut history = vec![Index::default()];
+        let mut history = vec![ItemIndex::default()];
         // Enough before it that a checkpoint lies within.
         for revision in 1..=2_000 {
             state.apply(vec![put("ns/z", revision)], revision, epoch());

@@ -10,8 +10,7 @@ use super::{
     decode::decode_apply,
     managed::blank,
     metadata,
-    update::{Desired, Update},
-    update_loop::Current,
+    update::{ChangeBase, Desired, Update},
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
@@ -60,11 +59,14 @@ impl AppliedPatch {
 impl Desired for AppliedPatch {
     fn object<'a>(
         &'a self,
-        writer: &'a Writer,
-        request: &'a WriteRequest,
-        current: &'a Current,
+        base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        let ChangeBase {
+            writer,
+            request,
+            current,
+        } = base;
         Box::pin(async move {
             writer.check_uid(&request.target, &current.item.uid, &self.applied)?;
             let mut live = Value::clone(&current.object);

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The outcome of a compare-and-put.
-pub(super) enum Put {
+pub(super) enum PutResult {
     /// Committed; the object as it is now.
     Committed(Arc<Item>),
     /// The key holds something else; nothing was written.
@@ -53,7 +53,7 @@ impl Writer {
         object: &mut Value,
         old: Option<&Value>,
         compare: Compare,
-    ) -> Result<Put, ApiError> {
+    ) -> Result<PutResult, ApiError> {
         let reservation = match &self.info.side_effects {
             Some(effects) => {
                 let reserved = effects.reserve(object, old, false).await;
@@ -64,14 +64,14 @@ impl Writer {
         };
         let put = self.write(request, key, object, compare).await;
         request.target.trace.pass(match &put {
-            Ok(Put::Committed(_)) => TraceStep::Stored,
-            Ok(Put::Conflict(_)) => TraceStep::RaceLost,
+            Ok(PutResult::Committed(_)) => TraceStep::Stored,
+            Ok(PutResult::Conflict(_)) => TraceStep::RaceLost,
             Err(_) => TraceStep::StoreFailed,
         });
         if let Some(effects) = &self.info.side_effects {
             match &put {
-                Ok(Put::Committed(_)) => effects.finish(reservation, true).await,
-                Ok(Put::Conflict(_)) | Err(PutError::NotWritten(_)) => effects.finish(reservation, false).await,
+                Ok(PutResult::Committed(_)) => effects.finish(reservation, true).await,
+                Ok(PutResult::Conflict(_)) | Err(PutError::NotWritten(_)) => effects.finish(reservation, false).await,
                 Err(PutError::Unknown(_)) => {}
             }
         }
@@ -86,7 +86,7 @@ impl Writer {
         key: &str,
         object: &Value,
         compare: Compare,
-    ) -> Result<Put, PutError> {
+    ) -> Result<PutResult, PutError> {
         let fence = request.target.fence.as_ref();
         let bytes = Bytes::from(encode::object(object));
         // A change renews the time to live: a put without a lease would make the object stay for ever.
@@ -113,16 +113,16 @@ impl Writer {
                     EventKind::Modified
                 };
                 let item = Item::from_encoded(kind, &self.info, key, object, &bytes, revision);
-                Ok(Put::Committed(Arc::new(
+                Ok(PutResult::Committed(Arc::new(
                     item.map_err(|error| PutError::Unknown(ApiError::internal(error)))?,
                 )))
             }
-            WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
+            WriteOutcome::Conflict(current) => Ok(PutResult::Conflict(current)),
         }
     }
 
     /// Deletes an object if it is still at this revision; gives back its last state at the revision of the deletion.
-    pub(super) async fn remove(&self, request: &WriteRequest, key: &str, item: &Item) -> Result<Put, ApiError> {
+    pub(super) async fn remove(&self, request: &WriteRequest, key: &str, item: &Item) -> Result<PutResult, ApiError> {
         let fence = request.target.fence.as_ref();
         let outcome = self.store.delete(key, item.revision, fence.map(Fence::at)).await;
         Fence::note(fence, &outcome);
@@ -132,8 +132,8 @@ impl Writer {
             Err(_) => TraceStep::StoreFailed,
         });
         match outcome.map_err(store_error)? {
-            WriteOutcome::Committed(revision) => Ok(Put::Committed(Arc::new(item.with_revision(revision)))),
-            WriteOutcome::Conflict(current) => Ok(Put::Conflict(current)),
+            WriteOutcome::Committed(revision) => Ok(PutResult::Committed(Arc::new(item.with_revision(revision)))),
+            WriteOutcome::Conflict(current) => Ok(PutResult::Conflict(current)),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{Writer, commit::Put, metadata};
+use super::{Writer, commit::PutResult, metadata};
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
     item,
@@ -24,6 +24,13 @@ impl Writer {
         let request = self.request(Operation::Create, Subresource::None, target, options)?;
         let decoded = self.decode(&request, &body)?;
         let mut object = decoded.object;
+        if let Some(why) = self.info.strategy.refuse_creation() {
+            return Err(ApiError::forbidden(
+                &self.info.resource,
+                metadata::text(&object, "name"),
+                why,
+            ));
+        }
         metadata::settle_namespace(&mut object, request.namespace())?;
         refuse_resource_version(&object)?;
         self.default_and_convert(&request, &mut object).await?;
@@ -73,8 +80,8 @@ impl Writer {
         }
         Ok(
             match self.put(&write, &key, &mut object, None, Compare::Absent).await? {
-                Put::Committed(item) => Ok(created(Answer::Cached(item), write.take_record())),
-                Put::Conflict(found) => Err(self.name_taken(&key, &object, found)),
+                PutResult::Committed(item) => Ok(created(Answer::Cached(item), write.take_record())),
+                PutResult::Conflict(found) => Err(self.name_taken(&key, &object, found)),
             },
         )
     }

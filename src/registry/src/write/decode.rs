@@ -32,7 +32,7 @@ pub(crate) struct BodyDecoder<'a> {
 
 /// An object with what is to be said about its unknown and duplicate fields.
 #[derive(Debug)]
-pub(crate) struct Decoded {
+pub(crate) struct DecodedBody {
     pub(crate) object: Value,
     pub(crate) warnings: Vec<String>,
 }
@@ -67,7 +67,7 @@ impl Duplicates {
     }
 
     /// The list in the one error of strict mode.
-    fn faults(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
+    fn errors(self, document: &[u8], unknown: Vec<String>) -> Vec<String> {
         let together = match self {
             Self::Yaml(said) if !said.is_empty() => {
                 Self::Yaml(vec![format!("yaml: unmarshal errors:\n  {}", said.join("\n  "))])
@@ -78,13 +78,13 @@ impl Duplicates {
     }
 }
 
-fn texts(faults: &[json::StrictError]) -> Vec<String> {
-    faults.iter().map(ToString::to_string).collect()
+fn texts(errors: &[json::StrictError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
 }
 
 impl BodyDecoder<'_> {
     /// Decodes a whole body.
-    pub(crate) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<Decoded, ApiError> {
+    pub(crate) fn decode(&self, body: &Body, validation: FieldValidation) -> Result<DecodedBody, ApiError> {
         let parsed = match body.format {
             BodyFormat::Json => parse_json(&body.bytes),
             BodyFormat::Yaml => parse_yaml(&body.bytes),
@@ -109,29 +109,29 @@ impl BodyDecoder<'_> {
             forget_managers(&mut checked.value);
         }
         match validation {
-            FieldValidation::Ignore => Ok(Decoded {
+            FieldValidation::Ignore => Ok(DecodedBody {
                 object: checked.value,
                 warnings: Vec::new(),
             }),
-            FieldValidation::Warn => Ok(Decoded {
+            FieldValidation::Warn => Ok(DecodedBody {
                 object: checked.value,
                 warnings: duplicates.warnings(&body.bytes, checked.unknown),
             }),
             FieldValidation::Strict => {
-                let faults = duplicates.faults(&body.bytes, checked.unknown);
-                if faults.is_empty() {
-                    return Ok(Decoded {
+                let errors = duplicates.errors(&body.bytes, checked.unknown);
+                if errors.is_empty() {
+                    return Ok(DecodedBody {
                         object: checked.value,
                         warnings: Vec::new(),
                     });
                 }
-                Err(self.unfit(&given, &format!("strict decoding error: {}", faults.join(", "))))
+                Err(self.unfit(&given, &format!("strict decoding error: {}", errors.join(", "))))
             }
         }
     }
 
     /// Decodes a body in protobuf, which knows neither duplicate nor unknown fields.
-    fn decode_protobuf(&self, bytes: &[u8]) -> Result<Decoded, ApiError> {
+    fn decode_protobuf(&self, bytes: &[u8]) -> Result<DecodedBody, ApiError> {
         let envelope = protobuf::envelope(bytes).map_err(|error| self.unrecognized(&error.to_string(), bytes))?;
         let group_version = match envelope.api_version.as_str() {
             "" => None,
@@ -149,7 +149,7 @@ impl BodyDecoder<'_> {
         set_kind(&mut value, &self.kind);
         let checked =
             schema::decode(self.types, self.type_id, value).map_err(|error| self.unfit(&given, &error.to_string()))?;
-        Ok(Decoded {
+        Ok(DecodedBody {
             object: checked.value,
             warnings: Vec::new(),
         })
@@ -325,7 +325,7 @@ pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn => duplicates.warnings(bytes, Vec::new()),
         FieldValidation::Strict => {
-            let errors = duplicates.faults(bytes, Vec::new());
+            let errors = duplicates.errors(bytes, Vec::new());
             if !errors.is_empty() {
                 return Err(ApiError::bad_request(format!(
                     "error strict decoding YAML: error converting YAML to JSON: {}",

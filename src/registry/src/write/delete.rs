@@ -11,7 +11,7 @@ use trireme_machinery::{ApiError, GroupResource};
 
 use super::{
     Writer, finalizers, metadata, object,
-    update_loop::{Change, Current, Outcome, Step},
+    update_loop::{CurrentObject, StoreChange, UpdateOutcome, UpdateStep},
 };
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
@@ -51,9 +51,9 @@ impl Writer {
         let outcome = self.update_loop(&request, &mut key, &mut step).await?;
         let returns_object = self.info.strategy.returns_deleted_object();
         let (object, removed, as_status) = match outcome {
-            Outcome::Stored(object) => (object, false, false),
-            Outcome::Deleted(object) => (object, true, !returns_object),
-            Outcome::Synthesized(object) => {
+            UpdateOutcome::Stored(object) => (object, false, false),
+            UpdateOutcome::Deleted(object) => (object, true, !returns_object),
+            UpdateOutcome::Synthesized(object) => {
                 let key = self.storage_key(&request.target.namespace, &request.target.name);
                 let bytes = encode::object(&object).into();
                 let revision = metadata::text(&object, "resourceVersion").parse().unwrap_or_default();
@@ -80,8 +80,12 @@ struct Delete {
     removes: bool,
 }
 
-impl Step for Delete {
-    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+impl UpdateStep for Delete {
+    fn change<'a>(
+        &'a mut self,
+        writer: &'a Writer,
+        current: &'a CurrentObject,
+    ) -> BoxFuture<'a, Result<StoreChange, ApiError>> {
         Box::pin(async move {
             self.check_preconditions(writer, current)?;
             self.admit(writer, current).await?;
@@ -106,7 +110,7 @@ enum Grace {
 }
 
 impl Delete {
-    fn check_preconditions(&self, writer: &Writer, current: &Current) -> Result<(), ApiError> {
+    fn check_preconditions(&self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
         let actual_version = current.item.revision.to_string();
         let checks = [
             (
@@ -145,7 +149,7 @@ impl Delete {
         Ok(())
     }
 
-    async fn admit(&mut self, writer: &Writer, current: &Current) -> Result<(), ApiError> {
+    async fn admit(&mut self, writer: &Writer, current: &CurrentObject) -> Result<(), ApiError> {
         let mut write = Attributes::new(&self.request, None, Some(Arc::clone(&current.object)));
         writer.admit_mutating(&mut write).await?;
         writer.admit_validating(&write).await?;
@@ -153,10 +157,10 @@ impl Delete {
         Ok(())
     }
 
-    fn decide(&self, writer: &Writer, current: &Current) -> Change {
+    fn decide(&self, writer: &Writer, current: &CurrentObject) -> StoreChange {
         let grace = self.grace(writer, &current.object);
         if matches!(grace, Grace::Pending) {
-            return Change::Nothing;
+            return StoreChange::Nothing;
         }
         let mut object = Value::clone(&current.object);
         let names = metadata::finalizers(&object);
@@ -176,20 +180,20 @@ impl Delete {
                 metadata::mark_deleted(&mut object, at, seconds);
                 strategy.mark_deleted(&mut object);
                 if free && seconds == 0 {
-                    Change::PutAndRemove(object)
+                    StoreChange::PutAndRemove(object)
                 } else {
-                    Change::Put(object)
+                    StoreChange::Put(object)
                 }
             }
-            _ if free => Change::Remove,
+            _ if free => StoreChange::Remove,
             _ => {
                 let at = metadata::deletion_time(&object).filter(|at| *at <= self.request.context.now);
                 metadata::mark_deleted(&mut object, at.unwrap_or(self.request.context.now), 0);
                 strategy.mark_deleted(&mut object);
                 if object::same(&object, &current.object) {
-                    Change::Nothing
+                    StoreChange::Nothing
                 } else {
-                    Change::Put(object)
+                    StoreChange::Put(object)
                 }
             }
         }
@@ -221,12 +225,17 @@ impl Delete {
         }
     }
 
-    fn pretend(&mut self, current: &Current, change: Change) -> Change {
-        self.removes = matches!(change, Change::Remove | Change::RemoveAs(_) | Change::PutAndRemove(_));
+    fn pretend(&mut self, current: &CurrentObject, change: StoreChange) -> StoreChange {
+        self.removes = matches!(
+            change,
+            StoreChange::Remove | StoreChange::RemoveAs(_) | StoreChange::PutAndRemove(_)
+        );
         match change {
-            Change::Remove => Change::Pretend(Value::clone(&current.object)),
-            Change::PutAndRemove(object) | Change::RemoveAs(object) | Change::Put(object) => Change::Pretend(object),
-            Change::Nothing | Change::Pretend(_) | Change::Refuse(_) => change,
+            StoreChange::Remove => StoreChange::Pretend(Value::clone(&current.object)),
+            StoreChange::PutAndRemove(object) | StoreChange::RemoveAs(object) | StoreChange::Put(object) => {
+                StoreChange::Pretend(object)
+            }
+            StoreChange::Nothing | StoreChange::Pretend(_) | StoreChange::Refuse(_) => change,
         }
     }
 }

@@ -21,11 +21,10 @@ use super::{
     decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, set_kind},
     metadata,
     scale::{self, ThroughScale},
-    update::{Desired, Update},
-    update_loop::Current,
+    update::{ChangeBase, Desired, Update},
 };
 use crate::{
-    admission::{Operation, WriteRecord, WriteRequest},
+    admission::{Operation, WriteRecord},
     definition::ObjectSchema,
     known_kinds::KnownKinds,
     request::{FieldValidation, PatchKind, PatchRequest, Subresource},
@@ -34,7 +33,7 @@ use crate::{
 };
 
 /// A decoded patch document.
-pub(crate) enum Patch {
+pub(crate) enum PatchDocument {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
@@ -42,7 +41,7 @@ pub(crate) enum Patch {
 
 /// The type that a patch is applied to.
 #[derive(Clone)]
-pub(crate) struct Patched {
+pub(crate) struct PatchedType {
     pub(crate) types: Arc<TypeTable>,
     pub(crate) type_id: TypeId,
     /// In place of the type, for custom resources.
@@ -52,25 +51,25 @@ pub(crate) struct Patched {
 
 /// A patch with what its own document was found to be: it may be applied many times.
 pub(crate) struct Patcher {
-    patch: Patch,
-    patched: Patched,
+    patch: PatchDocument,
+    patched: PatchedType,
     validation: FieldValidation,
     /// Duplicate and unknown fields of the patch document itself.
-    document_faults: Vec<String>,
+    document_errors: Vec<String>,
 }
 
 impl Patcher {
     pub(crate) fn new(
         kind: PatchKind,
         bytes: &Bytes,
-        patched: Patched,
+        patched: PatchedType,
         validation: FieldValidation,
     ) -> Result<Self, ApiError> {
-        let (patch, document_faults) = match kind {
+        let (patch, document_errors) = match kind {
             PatchKind::Json => {
                 let mut patch = JsonPatch::decode(bytes)?;
-                let faults = std::mem::take(&mut patch.strict_errors);
-                (Patch::Json(patch), faults)
+                let errors = std::mem::take(&mut patch.strict_errors);
+                (PatchDocument::Json(patch), errors)
             }
             PatchKind::Apply => return Err(ApiError::internal("an apply is no patch of a document")),
             PatchKind::Merge | PatchKind::StrategicMerge => {
@@ -80,39 +79,39 @@ impl Patcher {
                     patch::decode_strategic_merge_patch
                 };
                 let decoded = decode(bytes)?;
-                let faults = decoded
+                let errors = decoded
                     .duplicates
                     .iter()
                     .map(|path| format!("duplicate field \"{path}\""))
                     .collect();
                 let as_patch = if kind == PatchKind::Merge {
-                    Patch::Merge
+                    PatchDocument::Merge
                 } else {
-                    Patch::Strategic
+                    PatchDocument::Strategic
                 };
-                (as_patch(decoded.value), faults)
+                (as_patch(decoded.value), errors)
             }
         };
         Ok(Self {
             patch,
             patched,
             validation,
-            document_faults,
+            document_errors,
         })
     }
 
     /// Applies the patch to an object and holds the result against its type. Gives back what to warn of, too.
     pub(crate) fn apply(&self, mut object: Value, known_kinds: &KnownKinds) -> Result<(Value, Vec<String>), ApiError> {
-        let Patched {
+        let PatchedType {
             types,
             type_id,
             schema: own_schema,
             kind,
         } = &self.patched;
         match &self.patch {
-            Patch::Json(operations) => object = operations.apply(object)?,
-            Patch::Merge(document) => patch::merge_patch(&mut object, document.clone()),
-            Patch::Strategic(document) => {
+            PatchDocument::Json(operations) => object = operations.apply(object)?,
+            PatchDocument::Merge(document) => patch::merge_patch(&mut object, document.clone()),
+            PatchDocument::Strategic(document) => {
                 patch::strategic::apply(types, *type_id, &mut object, document)?;
             }
         }
@@ -120,7 +119,7 @@ impl Patcher {
         // The result of a strategic patch is no document to Go, so nobody there asks which kind it says it is.
         if own_schema.is_some() {
             check_custom_kind(&given_kind(&object, kind), kind, &object)?;
-        } else if !matches!(self.patch, Patch::Strategic(_)) {
+        } else if !matches!(self.patch, PatchDocument::Strategic(_)) {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
@@ -129,12 +128,12 @@ impl Patcher {
             Some(own_schema) => own_schema.decode(object),
             None => schema::decode(types, *type_id, object),
         };
-        let mut checked = checked.map_err(|fault| {
-            let is_strategic = matches!(self.patch, Patch::Strategic(_));
+        let mut checked = checked.map_err(|error| {
+            let is_strategic = matches!(self.patch, PatchDocument::Strategic(_));
             let why = if is_strategic {
-                fault.restored()
+                error.restored()
             } else {
-                fault.to_string()
+                error.to_string()
             };
             unfit(&shown(), &why)
         })?;
@@ -142,14 +141,14 @@ impl Patcher {
             forget_managers(&mut checked.value);
         }
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
-        let faults: Vec<String> = self.document_faults.iter().cloned().chain(unknown).collect();
+        let errors: Vec<String> = self.document_errors.iter().cloned().chain(unknown).collect();
         match self.validation {
             FieldValidation::Ignore => Ok((checked.value, Vec::new())),
-            FieldValidation::Warn => Ok((checked.value, faults)),
-            FieldValidation::Strict if faults.is_empty() => Ok((checked.value, Vec::new())),
+            FieldValidation::Warn => Ok((checked.value, errors)),
+            FieldValidation::Strict if errors.is_empty() => Ok((checked.value, Vec::new())),
             FieldValidation::Strict => Err(unfit(
                 &shown(),
-                &format!("strict decoding error: {}", faults.join(", ")),
+                &format!("strict decoding error: {}", errors.join(", ")),
             )),
         }
     }
@@ -157,8 +156,8 @@ impl Patcher {
     /// The object that an error shows: the patch itself if it is a strategic one, else the patched object.
     fn shown(&self, object: &Value) -> impl Fn() -> String + use<> {
         let shown = match &self.patch {
-            Patch::Strategic(document) => (document.clone(), true),
-            Patch::Json(_) | Patch::Merge(_) => (object.clone(), false),
+            PatchDocument::Strategic(document) => (document.clone(), true),
+            PatchDocument::Json(_) | PatchDocument::Merge(_) => (object.clone(), false),
         };
         move || {
             if shown.1 { go_map(&shown.0) } else { shown.0.to_string() }
@@ -203,7 +202,7 @@ impl Writer {
             scale::patched(&self.info.types)?
         } else {
             let version = self.version(&request.target)?;
-            Patched {
+            PatchedType {
                 types: self.info.types.clone(),
                 type_id: version.type_id,
                 schema: version.schema.clone(),
@@ -223,11 +222,14 @@ impl Writer {
 impl Desired for Patcher {
     fn object<'a>(
         &'a self,
-        writer: &'a Writer,
-        request: &'a WriteRequest,
-        current: &'a Current,
+        base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        let ChangeBase {
+            writer,
+            request,
+            current,
+        } = base;
         Box::pin(async move {
             let mut object = Value::clone(&current.object);
             versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut object).await?;

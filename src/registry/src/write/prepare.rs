@@ -110,10 +110,10 @@ impl Writer {
 
     fn validate_metadata(&self, object: &Value) -> ErrorList {
         let (namespaced, name_check) = (self.info.namespaced, self.info.strategy.name_check());
-        let validate = if self.info.is_custom {
-            meta::validate_object_meta
-        } else {
+        let validate = if self.info.strategy.wants_standard_finalizers() {
             meta::validate_builtin_object_meta
+        } else {
+            meta::validate_object_meta
         };
         validate(metadata::view(object), namespaced, name_check, &Path::new("metadata"))
     }
@@ -125,7 +125,7 @@ impl Writer {
         let (new_view, old_view) = (metadata::view(new), metadata::view(old));
         let mut errors = meta::validate_object_meta(new_view, self.info.namespaced, names::name_is_path_segment, &path);
         errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
-        if self.info.is_custom {
+        if !self.info.strategy.wants_standard_finalizers() {
             errors.extend(meta::validate_object_meta_update(new_view, old_view, &path));
             return errors;
         }

@@ -10,7 +10,7 @@ use trireme_machinery::ApiError;
 
 use super::{
     Writer, object,
-    update_loop::{Change, Current, Outcome, Step},
+    update_loop::{CurrentObject, StoreChange, UpdateOutcome, UpdateStep},
 };
 use crate::{
     access::{Rule, RuleChange, RuleStages},
@@ -43,8 +43,8 @@ impl Writer {
             rule: &*rule,
         };
         Ok(match self.update_loop(&request, &mut key, &mut step).await? {
-            Outcome::Stored(item) | Outcome::Deleted(item) => Answer::Cached(item),
-            Outcome::Synthesized(object) => Answer::Materialized(object),
+            UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item) => Answer::Cached(item),
+            UpdateOutcome::Synthesized(object) => Answer::Materialized(object),
         })
     }
 }
@@ -55,17 +55,21 @@ struct ApplyRule<'w> {
     rule: &'w Rule,
 }
 
-impl Step for ApplyRule<'_> {
-    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+impl UpdateStep for ApplyRule<'_> {
+    fn change<'a>(
+        &'a mut self,
+        writer: &'a Writer,
+        current: &'a CurrentObject,
+    ) -> BoxFuture<'a, Result<StoreChange, ApiError>> {
         Box::pin(async move {
             let context = &self.request.context;
             let mut object = Value::clone(&current.object);
             (self.rule)(context, &mut object)?;
             let attributes = |object| Attributes::new(self.request, object, Some(Arc::clone(&current.object)));
             match self.stages {
-                RuleStages::CommitOnly if context.dry_run => Ok(Change::Pretend(object)),
-                RuleStages::CommitOnly if object::same(&object, &current.object) => Ok(Change::Nothing),
-                RuleStages::CommitOnly => Ok(Change::Put(object)),
+                RuleStages::CommitOnly if context.dry_run => Ok(StoreChange::Pretend(object)),
+                RuleStages::CommitOnly if object::same(&object, &current.object) => Ok(StoreChange::Nothing),
+                RuleStages::CommitOnly => Ok(StoreChange::Put(object)),
                 RuleStages::WithoutAdmission(_) => {
                     writer.prepare_and_check(&attributes(None), &mut object)?;
                     writer.change_into(self.request, object, current).await

@@ -15,9 +15,9 @@ use super::{
     Writer,
     decode::BodyDecoder,
     metadata,
-    patch::{Patched, Patcher},
-    update::{Desired, Update},
-    update_loop::Current,
+    patch::{PatchedType, Patcher},
+    update::{ChangeBase, Desired, Update},
+    update_loop::CurrentObject,
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
@@ -30,11 +30,11 @@ use crate::{
 const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
-pub(super) fn patched(types: &Arc<TypeTable>) -> Result<Patched, ApiError> {
+pub(super) fn patched(types: &Arc<TypeTable>) -> Result<PatchedType, ApiError> {
     let type_id = types
         .find(SCALE_TYPE)
         .ok_or_else(|| ApiError::internal("the Scale type is not loaded"))?;
-    Ok(Patched {
+    Ok(PatchedType {
         types: types.clone(),
         type_id,
         schema: None,
@@ -112,7 +112,7 @@ impl Writer {
 
     /// Decodes a PUT of a scale.
     pub(super) fn decode_scale(&self, request: WriteRequest, body: &Body) -> Result<Update, ApiError> {
-        let Patched {
+        let PatchedType {
             types, type_id, kind, ..
         } = patched(&self.info.types)?;
         let decoder = BodyDecoder {
@@ -146,7 +146,7 @@ pub(super) enum ThroughScale {
 }
 
 impl ThroughScale {
-    fn scale(&self, writer: &Writer, current: &Current, record: &mut WriteRecord) -> Result<Value, ApiError> {
+    fn scale(&self, writer: &Writer, current: &CurrentObject, record: &mut WriteRecord) -> Result<Value, ApiError> {
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
             Self::Patch(patcher) => patcher.apply(writer.scale_of(&current.object)?, &writer.known_kinds.load())?,
@@ -156,13 +156,12 @@ impl ThroughScale {
     }
 
     /// The object with the replicas of the scale.
-    fn scaled(
-        &self,
-        writer: &Writer,
-        request: &WriteRequest,
-        current: &Current,
-        record: &mut WriteRecord,
-    ) -> Result<Value, ApiError> {
+    fn scaled(&self, base: ChangeBase<'_>, record: &mut WriteRecord) -> Result<Value, ApiError> {
+        let ChangeBase {
+            writer,
+            request,
+            current,
+        } = base;
         let scale = self.scale(writer, current, record)?;
         let target = &request.target;
         metadata::check_name(&scale, &target.name)?;
@@ -191,12 +190,10 @@ impl ThroughScale {
 impl Desired for ThroughScale {
     fn object<'a>(
         &'a self,
-        writer: &'a Writer,
-        request: &'a WriteRequest,
-        current: &'a Current,
+        base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
-        Box::pin(future::ready(self.scaled(writer, request, current, record)))
+        Box::pin(future::ready(self.scaled(base, record)))
     }
 
     fn if_missing<'a>(

@@ -11,7 +11,7 @@ use trireme_machinery::{ApiError, schema};
 
 use super::{
     Writer,
-    decode::{BodyDecoder, Decoded},
+    decode::{BodyDecoder, DecodedBody},
     metadata,
 };
 use crate::{
@@ -36,7 +36,7 @@ impl Writer {
     }
 
     /// Stage *decode*: the body as an object of the requested version, which Kubernetes could convert.
-    pub(super) fn decode(&self, request: &WriteRequest, body: &Body) -> Result<Decoded, ApiError> {
+    pub(super) fn decode(&self, request: &WriteRequest, body: &Body) -> Result<DecodedBody, ApiError> {
         let decoder = self.decoder(self.version(&request.target)?);
         let decoded = decoder.decode(body, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);

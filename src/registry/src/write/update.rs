@@ -12,7 +12,7 @@ use trireme_machinery::{
 
 use super::{
     Writer, metadata, object,
-    update_loop::{Change, Current, Outcome, Step, too_busy},
+    update_loop::{CurrentObject, StoreChange, UpdateOutcome, UpdateStep, too_busy},
 };
 use crate::{
     admission::{Attributes, Operation, WriteRecord, WriteRequest},
@@ -24,15 +24,21 @@ use crate::{
 /// The number of times that an object that comes and goes under a PUT is tried.
 const CREATE_ROUNDS: usize = 8;
 
+/// The start of a change: the resource, the request, and the object as it is.
+#[derive(Clone, Copy)]
+pub(super) struct ChangeBase<'a> {
+    pub(super) writer: &'a Writer,
+    pub(super) request: &'a WriteRequest,
+    pub(super) current: &'a CurrentObject,
+}
+
 /// The first stage of a change: what the client wants the object to be.
 pub(super) trait Desired: Send + Sync {
     /// The object in the stored version, made from the one that is there; notes warnings. Waits only where the converter of
     /// the resource does.
     fn object<'a>(
         &'a self,
-        writer: &'a Writer,
-        request: &'a WriteRequest,
-        current: &'a Current,
+        base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>>;
 
@@ -68,11 +74,20 @@ impl Update {
     }
 }
 
-impl Step for Update {
-    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>> {
+impl UpdateStep for Update {
+    fn change<'a>(
+        &'a mut self,
+        writer: &'a Writer,
+        current: &'a CurrentObject,
+    ) -> BoxFuture<'a, Result<StoreChange, ApiError>> {
         Box::pin(async move {
             let mut record = WriteRecord::default();
-            let object = self.desired.object(writer, &self.request, current, &mut record).await?;
+            let base = ChangeBase {
+                writer,
+                request: &self.request,
+                current,
+            };
+            let object = self.desired.object(base, &mut record).await?;
             let mut write =
                 Attributes::new(&self.request, Some(object), Some(Arc::clone(&current.object))).with_record(record);
             let change = writer.change_to(&mut write, current).await;
@@ -133,16 +148,16 @@ impl Writer {
     async fn written(
         &self,
         request: &WriteRequest,
-        outcome: Outcome,
+        outcome: UpdateOutcome,
         record: WriteRecord,
     ) -> Result<Written, ApiError> {
         let object = match (outcome, request.subresource) {
-            (Outcome::Stored(item) | Outcome::Deleted(item), Subresource::Scale) => {
+            (UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item), Subresource::Scale) => {
                 Answer::Materialized(self.scale_of(&versions::stored_value(&self.info, &item).await?)?)
             }
-            (Outcome::Synthesized(object), Subresource::Scale) => Answer::Materialized(self.scale_of(&object)?),
-            (Outcome::Stored(item) | Outcome::Deleted(item), _) => Answer::Cached(item),
-            (Outcome::Synthesized(mut object), _) => {
+            (UpdateOutcome::Synthesized(object), Subresource::Scale) => Answer::Materialized(self.scale_of(&object)?),
+            (UpdateOutcome::Stored(item) | UpdateOutcome::Deleted(item), _) => Answer::Cached(item),
+            (UpdateOutcome::Synthesized(mut object), _) => {
                 versions::to_served_version(&self.info, self.version(&request.target)?, &mut object).await?;
                 Answer::Materialized(object)
             }
@@ -156,7 +171,11 @@ impl Writer {
     }
 
     /// From the object as the client wants it to the change of the store: all stages but the commit.
-    pub(super) async fn change_to(&self, write: &mut Attributes, current: &Current) -> Result<Change, ApiError> {
+    pub(super) async fn change_to(
+        &self,
+        write: &mut Attributes,
+        current: &CurrentObject,
+    ) -> Result<StoreChange, ApiError> {
         let object = self.mutate(write).await?;
         if let Some(refusal) = self.check_resource_version(&write.target, current, &object)? {
             return Ok(refusal);
@@ -170,22 +189,22 @@ impl Writer {
         &self,
         write: &WriteRequest,
         mut object: Value,
-        current: &Current,
-    ) -> Result<Change, ApiError> {
+        current: &CurrentObject,
+    ) -> Result<StoreChange, ApiError> {
         metadata::of(&mut object).insert("resourceVersion".into(), current.item.revision.to_string().into());
         self.keep_times(&mut object, &current.object);
         if write.context.dry_run {
             if let Some(effects) = &self.info.side_effects {
                 effects.reserve(&mut object, Some(&current.object), true).await?;
             }
-            return Ok(Change::Pretend(object));
+            return Ok(StoreChange::Pretend(object));
         }
         Ok(if self.ends_deletion(&object, &current.object) {
-            Change::RemoveAs(object)
+            StoreChange::RemoveAs(object)
         } else if object::same(&object, &current.object) {
-            Change::Nothing
+            StoreChange::Nothing
         } else {
-            Change::Put(object)
+            StoreChange::Put(object)
         })
     }
 
@@ -214,9 +233,9 @@ impl Writer {
     fn check_resource_version(
         &self,
         target: &Target,
-        current: &Current,
+        current: &CurrentObject,
         object: &Value,
-    ) -> Result<Option<Change>, ApiError> {
+    ) -> Result<Option<StoreChange>, ApiError> {
         let given = metadata::text(object, "resourceVersion");
         let revision = match given {
             "" => 0,
@@ -239,7 +258,7 @@ impl Writer {
         let modified = || ApiError::modified(&self.info.resource, &target.name);
         match u64::try_from(current.item.revision).unwrap_or_default().cmp(&revision) {
             Ordering::Equal => Ok(None),
-            Ordering::Greater => Ok(Some(Change::Refuse(modified()))),
+            Ordering::Greater => Ok(Some(StoreChange::Refuse(modified()))),
             Ordering::Less => Err(modified()),
         }
     }
@@ -254,13 +273,12 @@ struct Replacement {
 impl Desired for Replacement {
     fn object<'a>(
         &'a self,
-        writer: &'a Writer,
-        request: &'a WriteRequest,
-        current: &'a Current,
+        base: ChangeBase<'a>,
         record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Value, ApiError>> {
         Box::pin(async move {
-            writer.check_uid(&request.target, &current.item.uid, &self.object)?;
+            let target = &base.request.target;
+            base.writer.check_uid(target, &base.current.item.uid, &self.object)?;
             record.warnings.clone_from(&self.warnings);
             Ok(self.object.clone())
         })

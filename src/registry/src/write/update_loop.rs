@@ -22,7 +22,7 @@ use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_storage::{Compare, KeyValue};
 
-use super::{Writer, commit::Put};
+use super::{Writer, commit::PutResult};
 use crate::{
     admission::WriteRequest,
     item::{self, Item},
@@ -37,13 +37,13 @@ use crate::{
 const MAX_ROUNDS: usize = 64;
 
 /// The object that a change starts from, in the stored version with its `resourceVersion`.
-pub(super) struct Current {
+pub(super) struct CurrentObject {
     pub(super) item: Arc<Item>,
     pub(super) object: Arc<Value>,
 }
 
 /// The change that a step makes of the current object.
-pub(super) enum Change {
+pub(super) enum StoreChange {
     /// Store this instead.
     Put(Value),
     /// Store this, then delete it.
@@ -60,7 +60,7 @@ pub(super) enum Change {
     Refuse(ApiError),
 }
 
-impl Change {
+impl StoreChange {
     /// True if the change is right also if it starts from an old object: because the store refuses it then, or because
     /// it is itself a refusal that a newer object would not change.
     fn may_start_from_old(&self) -> bool {
@@ -80,13 +80,17 @@ impl Change {
 }
 
 /// Computes a change; called once a round, so it starts from nothing each time.
-pub(super) trait Step: Send {
+pub(super) trait UpdateStep: Send {
     /// The change that follows from the object as it is.
-    fn change<'a>(&'a mut self, writer: &'a Writer, current: &'a Current) -> BoxFuture<'a, Result<Change, ApiError>>;
+    fn change<'a>(
+        &'a mut self,
+        writer: &'a Writer,
+        current: &'a CurrentObject,
+    ) -> BoxFuture<'a, Result<StoreChange, ApiError>>;
 }
 
 /// The end of a loop.
-pub(super) enum Outcome {
+pub(super) enum UpdateOutcome {
     /// The object is now this (or was not changed).
     Stored(Arc<Item>),
     /// The object is gone; this was its last state.
@@ -95,8 +99,8 @@ pub(super) enum Outcome {
     Synthesized(Value),
 }
 
-enum Round {
-    Done(Outcome),
+enum RoundResult {
+    Done(UpdateOutcome),
     Again(Option<KeyValue>),
 }
 
@@ -106,8 +110,8 @@ impl Writer {
         &self,
         request: &WriteRequest,
         key: &mut HeldKey,
-        step: &mut dyn Step,
-    ) -> Result<Outcome, ApiError> {
+        step: &mut dyn UpdateStep,
+    ) -> Result<UpdateOutcome, ApiError> {
         let name = &request.target.name;
         let storage_key = self.storage_key(&request.target.namespace, name);
         key.lock().await?;
@@ -120,12 +124,12 @@ impl Writer {
             }
         };
         for _ in 0..MAX_ROUNDS {
-            let current = Current {
+            let current = CurrentObject {
                 object: Arc::new(versions::stored_value(&self.info, &item).await?),
                 item: item.clone(),
             };
             let change = key.hold_over(step.change(self, &current)).await;
-            if !fresh && !change.as_ref().is_ok_and(Change::may_start_from_old) {
+            if !fresh && !change.as_ref().is_ok_and(StoreChange::may_start_from_old) {
                 fresh = true;
                 let newest = self.load(request, &storage_key).await?;
                 if newest.revision != item.revision {
@@ -156,18 +160,18 @@ impl Writer {
             }
             let round = self.carry_out(request, &storage_key, &current, change).await?;
             match round {
-                Round::Done(outcome) => {
+                RoundResult::Done(outcome) => {
                     key.leave(match &outcome {
-                        Outcome::Stored(item) => Some(Arc::clone(item)),
-                        Outcome::Deleted(_) | Outcome::Synthesized(_) => None,
+                        UpdateOutcome::Stored(item) => Some(Arc::clone(item)),
+                        UpdateOutcome::Deleted(_) | UpdateOutcome::Synthesized(_) => None,
                     });
                     return Ok(outcome);
                 }
-                Round::Again(None) => {
+                RoundResult::Again(None) => {
                     key.leave(None);
                     return Err(ApiError::not_found(&self.info.resource, name));
                 }
-                Round::Again(Some(found)) => item = self.item_of(&storage_key, found)?,
+                RoundResult::Again(Some(found)) => item = self.item_of(&storage_key, found)?,
             }
             fresh = true;
         }
@@ -205,23 +209,26 @@ impl Writer {
         &self,
         request: &WriteRequest,
         storage_key: &str,
-        current: &Current,
-        change: Change,
-    ) -> Result<Round, ApiError> {
+        current: &CurrentObject,
+        change: StoreChange,
+    ) -> Result<RoundResult, ApiError> {
         match change {
-            Change::Nothing => Ok(Round::Done(Outcome::Stored(current.item.clone()))),
-            Change::Pretend(object) => Ok(Round::Done(Outcome::Synthesized(object))),
-            Change::Refuse(error) => Err(error),
-            Change::Remove => self.remove_object(request, storage_key, &current.item).await,
-            Change::RemoveAs(object) => Ok(match self.remove_object(request, storage_key, &current.item).await? {
-                Round::Done(_) => Round::Done(Outcome::Synthesized(object)),
-                again => again,
-            }),
-            Change::Put(object) => self.put_object(request, storage_key, current, object).await,
-            Change::PutAndRemove(object) => match self.put_object(request, storage_key, current, object).await? {
-                Round::Done(Outcome::Stored(marked)) => {
-                    self.finish_removal(request, storage_key, marked).await.map(Round::Done)
-                }
+            StoreChange::Nothing => Ok(RoundResult::Done(UpdateOutcome::Stored(current.item.clone()))),
+            StoreChange::Pretend(object) => Ok(RoundResult::Done(UpdateOutcome::Synthesized(object))),
+            StoreChange::Refuse(error) => Err(error),
+            StoreChange::Remove => self.remove_object(request, storage_key, &current.item).await,
+            StoreChange::RemoveAs(object) => {
+                Ok(match self.remove_object(request, storage_key, &current.item).await? {
+                    RoundResult::Done(_) => RoundResult::Done(UpdateOutcome::Synthesized(object)),
+                    again => again,
+                })
+            }
+            StoreChange::Put(object) => self.put_object(request, storage_key, current, object).await,
+            StoreChange::PutAndRemove(object) => match self.put_object(request, storage_key, current, object).await? {
+                RoundResult::Done(UpdateOutcome::Stored(marked)) => self
+                    .finish_removal(request, storage_key, marked)
+                    .await
+                    .map(RoundResult::Done),
                 other => Ok(other),
             },
         }
@@ -231,14 +238,14 @@ impl Writer {
         &self,
         request: &WriteRequest,
         storage_key: &str,
-        current: &Current,
+        current: &CurrentObject,
         mut object: Value,
-    ) -> Result<Round, ApiError> {
+    ) -> Result<RoundResult, ApiError> {
         let compare = Compare::ModRevision(current.item.revision);
         let put = self.put(request, storage_key, &mut object, Some(&current.object), compare);
         Ok(match put.await? {
-            Put::Committed(item) => Round::Done(Outcome::Stored(item)),
-            Put::Conflict(found) => Round::Again(found),
+            PutResult::Committed(item) => RoundResult::Done(UpdateOutcome::Stored(item)),
+            PutResult::Conflict(found) => RoundResult::Again(found),
         })
     }
 
@@ -248,30 +255,35 @@ impl Writer {
         request: &WriteRequest,
         storage_key: &str,
         marked: Arc<Item>,
-    ) -> Result<Outcome, ApiError> {
+    ) -> Result<UpdateOutcome, ApiError> {
         let mut item = marked;
         for _ in 0..MAX_ROUNDS {
             let newer = match self.remove_object(request, storage_key, &item).await? {
-                Round::Done(outcome) => return Ok(outcome),
-                Round::Again(found) => found.map(|found| self.item_of(storage_key, found)).transpose()?,
+                RoundResult::Done(outcome) => return Ok(outcome),
+                RoundResult::Again(found) => found.map(|found| self.item_of(storage_key, found)).transpose()?,
             };
             match newer {
                 Some(newer) if newer.uid == item.uid => item = newer,
-                _ => return Ok(Outcome::Deleted(item)),
+                _ => return Ok(UpdateOutcome::Deleted(item)),
             }
         }
         Err(too_busy())
     }
 
-    async fn remove_object(&self, request: &WriteRequest, storage_key: &str, item: &Item) -> Result<Round, ApiError> {
+    async fn remove_object(
+        &self,
+        request: &WriteRequest,
+        storage_key: &str,
+        item: &Item,
+    ) -> Result<RoundResult, ApiError> {
         match self.remove(request, storage_key, item).await? {
-            Put::Committed(last) => {
+            PutResult::Committed(last) => {
                 if let Some(effects) = &self.info.side_effects {
                     effects.release(&item::parse(&last)?).await;
                 }
-                Ok(Round::Done(Outcome::Deleted(last)))
+                Ok(RoundResult::Done(UpdateOutcome::Deleted(last)))
             }
-            Put::Conflict(found) => Ok(Round::Again(found)),
+            PutResult::Conflict(found) => Ok(RoundResult::Again(found)),
         }
     }
 }

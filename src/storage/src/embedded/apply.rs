@@ -12,7 +12,7 @@ use super::{
     snapshot::{Index, Live},
     tables::{
         ChangePosition, KEYS, KeysKey, KeysValue, LEASES, LOG, LogWriter, META, META_COMPACTED, META_NEXT_LEASE,
-        META_REVISION, META_SWEPT, Record, entry_at,
+        META_REVISION, META_SWEPT, StoredRecord, entry_at,
     },
 };
 use crate::{Compare, Event, Fence, KeyValue, LeaseId, PutOptions, Revision, StorageError, WriteOutcome};
@@ -21,40 +21,40 @@ use crate::{Compare, Event, Fence, KeyValue, LeaseId, PutOptions, Revision, Stor
 const MAX_TTL_S: u64 = 9_000_000_000;
 
 /// Where a request's answer goes. Nobody listening is fine: the caller gave up.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, StorageError>>;
+pub(super) type JobReply<T> = oneshot::Sender<Result<T, StorageError>>;
 
 /// A request to the writer.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum StoreJob {
     Put {
         key: Arc<str>,
         value: Bytes,
         compare: Compare,
         options: PutOptions,
-        reply: Reply<WriteOutcome>,
+        reply: JobReply<WriteOutcome>,
     },
     Delete {
         key: Arc<str>,
         revision: Revision,
         fence: Option<Fence>,
-        reply: Reply<WriteOutcome>,
+        reply: JobReply<WriteOutcome>,
     },
     Grant {
         ttl: Duration,
-        reply: Reply<LeaseId>,
+        reply: JobReply<LeaseId>,
     },
     Revoke {
         lease: LeaseId,
-        reply: Reply<()>,
+        reply: JobReply<()>,
     },
     Compact {
         revision: Revision,
-        reply: Reply<()>,
+        reply: JobReply<()>,
     },
     Stop,
 }
 
-impl Job {
+impl StoreJob {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Put { key, value, .. } => key.len() + value.len(),
@@ -66,9 +66,9 @@ impl Job {
 /// An answer held back until the commit that it depends on is durable.
 #[derive(Debug)]
 pub(super) enum PendingReply {
-    Write(Reply<WriteOutcome>, Result<WriteOutcome, StorageError>),
-    Lease(Reply<LeaseId>, Result<LeaseId, StorageError>),
-    Done(Reply<()>, Result<(), StorageError>),
+    Write(JobReply<WriteOutcome>, Result<WriteOutcome, StorageError>),
+    Lease(JobReply<LeaseId>, Result<LeaseId, StorageError>),
+    Done(JobReply<()>, Result<(), StorageError>),
 }
 
 impl PendingReply {
@@ -131,25 +131,27 @@ impl<'t> Batch<'t> {
     }
 
     /// Carries out one request. An error is the database's: the whole batch must be given up.
-    pub(super) fn apply(&mut self, state: &mut State, job: Job) -> Result<Option<PendingReply>, StorageError> {
+    pub(super) fn apply(&mut self, state: &mut State, job: StoreJob) -> Result<Option<PendingReply>, StorageError> {
         Ok(Some(match job {
-            Job::Put {
+            StoreJob::Put {
                 key,
                 value,
                 compare,
                 options,
                 reply,
             } => PendingReply::Write(reply, definite(self.put(state, key, value, compare, options))?),
-            Job::Delete {
+            StoreJob::Delete {
                 key,
                 revision,
                 fence,
                 reply,
             } => PendingReply::Write(reply, definite(self.delete(state, &key, revision, fence))?),
-            Job::Grant { ttl, reply } => PendingReply::Lease(reply, Ok(self.grant(state, ttl)?)),
-            Job::Revoke { lease, reply } => PendingReply::Done(reply, definite(self.revoke(state, lease))?),
-            Job::Compact { revision, reply } => PendingReply::Done(reply, definite(self.compact(state, revision))?),
-            Job::Stop => return Ok(None),
+            StoreJob::Grant { ttl, reply } => PendingReply::Lease(reply, Ok(self.grant(state, ttl)?)),
+            StoreJob::Revoke { lease, reply } => PendingReply::Done(reply, definite(self.revoke(state, lease))?),
+            StoreJob::Compact { revision, reply } => {
+                PendingReply::Done(reply, definite(self.compact(state, revision))?)
+            }
+            StoreJob::Stop => return Ok(None),
         }))
     }
 
@@ -177,7 +179,7 @@ impl<'t> Batch<'t> {
         }
         let revision = state.revision + 1;
         let create_revision = live.map_or(revision, |live| live.create_revision);
-        let record = Record {
+        let record = StoredRecord {
             deleted: false,
             create_revision,
             previous: live.map(|live| live.place),
@@ -235,7 +237,7 @@ impl<'t> Batch<'t> {
         place: ChangePosition,
     ) -> Result<(), StorageError> {
         let previous = self.entry(&key, Some(live))?;
-        let record = Record {
+        let record = StoredRecord {
             deleted: true,
             create_revision: live.create_revision,
             previous: Some(live.place),
@@ -314,7 +316,7 @@ impl<'t> Batch<'t> {
                 break;
             }
             (last, seen) = (place.0, seen + 1);
-            let record = Record::decode(record.value())?;
+            let record = StoredRecord::decode(record.value())?;
             gone.extend(record.previous.map(|previous| (previous, record.key.to_owned())));
             gone.extend(record.deleted.then(|| (place, record.key.to_owned())));
         }
@@ -335,7 +337,7 @@ impl<'t> Batch<'t> {
         }
     }
 
-    fn write(&mut self, place: ChangePosition, record: &Record<'_>) -> Result<(), StorageError> {
+    fn write(&mut self, place: ChangePosition, record: &StoredRecord<'_>) -> Result<(), StorageError> {
         self.log.insert(place, record.encode().as_slice()).map_err(redb_error)?;
         let facts = (record.create_revision, place.1, record.deleted, record.lease);
         self.keys.insert((record.key, place.0), facts).map_err(redb_error)?;

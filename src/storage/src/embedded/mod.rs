@@ -1,6 +1,6 @@
 //! The embedded store: one process, one file, durable group commits.
 //!
-//! Who calls it: the composition root opens it when no etcd is configured; everyone else sees
+//! Callers: the composition root opens it when no etcd is configured; everyone else sees
 //! [`Storage`]. Promises:
 //! * a write is acknowledged only after the commit that holds it is synced to disk;
 //! * no revision is used twice, whatever kills the process;
@@ -34,9 +34,9 @@ use redb::StorageBackend;
 use tokio::sync::{oneshot, watch as channel};
 
 use self::{
-    apply::{Job, Reply},
+    apply::{JobReply, StoreJob},
     snapshot::Snapshot,
-    writer::{Counters, Writer},
+    writer::{Counters, EmbeddedWriter},
 };
 use crate::{
     Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
@@ -91,7 +91,7 @@ pub struct EmbeddedStats {
 
 /// A [`Storage`] in one local file. Closing is by dropping it, which waits for the running commit.
 pub struct EmbeddedStore {
-    queue: mpsc::SyncSender<Job>,
+    queue: mpsc::SyncSender<StoreJob>,
     published: Arc<channel::Sender<Arc<Snapshot>>>,
     counters: Arc<Counters>,
     writer: Option<JoinHandle<()>>,
@@ -116,7 +116,7 @@ impl EmbeddedStore {
         let (shown_path, writer_counters) = (path.clone(), counters.clone());
         let serve = move || {
             let loaded = file::open_database(&path, backend, &options)
-                .and_then(|database| Writer::load(database, path, &options, writer_counters));
+                .and_then(|database| EmbeddedWriter::load(database, path, &options, writer_counters));
             match loaded {
                 Err(error) => drop(opened.send(Err(error))),
                 Ok((writer, snapshot)) => {
@@ -155,7 +155,7 @@ impl EmbeddedStore {
         self.published.borrow().clone()
     }
 
-    async fn submit<T>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Result<T, StorageError> {
+    async fn submit<T>(&self, job: impl FnOnce(JobReply<T>) -> StoreJob) -> Result<T, StorageError> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(job(reply)).map_err(|error| match error {
             mpsc::TrySendError::Full(_) => StorageError::Unavailable("the store's write queue is full".to_owned()),
@@ -178,7 +178,7 @@ impl Drop for EmbeddedStore {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
             // Blocks only while the queue is full, which the writer is emptying.
-            drop(self.queue.send(Job::Stop));
+            drop(self.queue.send(StoreJob::Stop));
             drop(writer.join());
         }
     }
@@ -216,7 +216,7 @@ impl Storage for EmbeddedStore {
             if key.len() + value.len() > MAX_REQUEST_BYTES {
                 return Err(StorageError::TooLarge);
             }
-            self.submit(|reply| Job::Put {
+            self.submit(|reply| StoreJob::Put {
                 key,
                 value,
                 compare,
@@ -235,7 +235,7 @@ impl Storage for EmbeddedStore {
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
         Box::pin(async move {
             let key = owned(key)?;
-            self.submit(|reply| Job::Delete {
+            self.submit(|reply| StoreJob::Delete {
                 key,
                 revision,
                 fence,
@@ -261,15 +261,15 @@ impl Storage for EmbeddedStore {
     }
 
     fn grant_lease(&self, ttl: Duration) -> BoxFuture<'_, Result<LeaseId, StorageError>> {
-        Box::pin(self.submit(move |reply| Job::Grant { ttl, reply }))
+        Box::pin(self.submit(move |reply| StoreJob::Grant { ttl, reply }))
     }
 
     fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<(), StorageError>> {
-        Box::pin(self.submit(move |reply| Job::Revoke { lease, reply }))
+        Box::pin(self.submit(move |reply| StoreJob::Revoke { lease, reply }))
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StorageError>> {
-        Box::pin(self.submit(move |reply| Job::Compact { revision, reply }))
+        Box::pin(self.submit(move |reply| StoreJob::Compact { revision, reply }))
     }
 
     fn compacted(&self) -> Revision {
@@ -301,5 +301,5 @@ async fn blocking<T: Send + 'static>(
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub fn reread_log_record(bytes: &[u8]) -> Result<Vec<u8>, StorageError> {
-    tables::Record::decode(bytes).map(|record| record.encode())
+    tables::StoredRecord::decode(bytes).map(|record| record.encode())
 }

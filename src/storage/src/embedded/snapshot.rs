@@ -11,7 +11,7 @@ use imbl::{OrdMap, Vector};
 
 use super::{
     file::redb_error,
-    tables::{ChangePosition, KeysReader, LogReader, Record, entry_at},
+    tables::{ChangePosition, KeysReader, LogReader, StoredRecord, entry_at},
 };
 use crate::{Event, KeyValue, LeaseId, RangePage, RangeRequest, Revision, StorageError};
 
@@ -153,7 +153,7 @@ impl Snapshot {
                 return Ok((events, done));
             }
             done = revision;
-            let record = Record::decode(record.value())?;
+            let record = StoredRecord::decode(record.value())?;
             bytes += record.key.len() + record.value.len();
             if record.key.starts_with(prefix) {
                 events.push(self.event(&record, revision)?);
@@ -162,7 +162,7 @@ impl Snapshot {
         Ok((events, self.revision))
     }
 
-    fn event(&self, record: &Record<'_>, revision: Revision) -> Result<Event, StorageError> {
+    fn event(&self, record: &StoredRecord<'_>, revision: Revision) -> Result<Event, StorageError> {
         let key: Arc<str> = Arc::from(record.key);
         let previous = match record.previous {
             Some(place) => entry_at(&self.log, key.clone(), place)?,

@@ -47,7 +47,7 @@ const HEADER_BYTES: usize = 33;
 
 /// One change as it stands in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct StoredRecord<'a> {
     pub(super) deleted: bool,
     pub(super) create_revision: Revision,
     /// The version of the key that this change replaced.
@@ -57,7 +57,7 @@ pub(super) struct Record<'a> {
     pub(super) value: &'a [u8],
 }
 
-impl<'a> Record<'a> {
+impl<'a> StoredRecord<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let key_bytes = u32::try_from(self.key.len()).expect("the request limit is far below 4 GiB");
         let (previous, number) = self.previous.unwrap_or((0, 0));
@@ -120,7 +120,7 @@ pub(super) fn entry_at(
     let Some(found) = log.get(place).map_err(redb_error)? else {
         return Ok(None);
     };
-    Ok(Some(Record::decode(found.value())?.entry(key, place.0)))
+    Ok(Some(StoredRecord::decode(found.value())?.entry(key, place.0)))
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn records_survive_the_round_trip_and_damage_is_noticed() {
-        let record = Record {
+        let record = StoredRecord {
             deleted: false,
             create_revision: 7,
             previous: Some((6, 3)),
@@ -138,21 +138,21 @@ mod tests {
             value: b"\0\xffvalue",
         };
         let bytes = record.encode();
-        assert_eq!(Record::decode(&bytes), Ok(record));
-        let tombstone = Record {
+        assert_eq!(StoredRecord::decode(&bytes), Ok(record));
+        let tombstone = StoredRecord {
             deleted: true,
             previous: None,
             value: b"",
             ..record
         };
-        assert_eq!(Record::decode(&tombstone.encode()), Ok(tombstone));
+        assert_eq!(StoredRecord::decode(&tombstone.encode()), Ok(tombstone));
 
-        assert!(Record::decode(&bytes[..20]).is_err());
+        assert!(StoredRecord::decode(&bytes[..20]).is_err());
         let mut wrong_kind = bytes.clone();
         wrong_kind[0] = 9;
-        assert!(Record::decode(&wrong_kind).is_err());
+        assert!(StoredRecord::decode(&wrong_kind).is_err());
         let mut long_key = bytes;
         long_key[29] = 0xff;
-        assert!(Record::decode(&long_key).is_err());
+        assert!(StoredRecord::decode(&long_key).is_err());
     }
 }

@@ -26,7 +26,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     EmbeddedOptions,
-    apply::{Batch, Job, PendingReply, State},
+    apply::{Batch, PendingReply, State, StoreJob},
     file::{damaged, redb_error},
     leases::Leases,
     snapshot::{Commit, Index, Live, Snapshot},
@@ -61,7 +61,7 @@ pub(super) struct Counters {
     pub(super) syncs: Arc<AtomicU64>,
 }
 
-pub(super) struct Writer {
+pub(super) struct EmbeddedWriter {
     database: Database,
     path: PathBuf,
     state: State,
@@ -75,7 +75,7 @@ pub(super) struct Writer {
     broken: Option<String>,
 }
 
-impl Writer {
+impl EmbeddedWriter {
     /// Loads the state; the second value is the first snapshot to publish.
     pub(super) fn load(
         database: Database,
@@ -105,7 +105,7 @@ impl Writer {
     }
 
     /// Serves the queue until told to stop, or until the store's handle is gone.
-    pub(super) fn run(mut self, queue: &Receiver<Job>, published: &watch::Sender<Arc<Snapshot>>) {
+    pub(super) fn run(mut self, queue: &Receiver<StoreJob>, published: &watch::Sender<Arc<Snapshot>>) {
         loop {
             let (jobs, stop) = self.collect(queue);
             self.last_batch = jobs.len();
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// Waits for work: requests, leases that end, or history to sweep.
-    fn collect(&self, queue: &Receiver<Job>) -> (Vec<Job>, bool) {
+    fn collect(&self, queue: &Receiver<StoreJob>) -> (Vec<StoreJob>, bool) {
         let (mut jobs, mut bytes) = (Vec::new(), 0_usize);
         let mut next = match self.idle_time() {
             None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -133,7 +133,7 @@ impl Writer {
         };
         loop {
             match next {
-                Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => return (jobs, true),
+                Ok(StoreJob::Stop) | Err(RecvTimeoutError::Disconnected) => return (jobs, true),
                 Err(RecvTimeoutError::Timeout) => return (jobs, false),
                 Ok(job) => {
                     bytes += job.bytes();
@@ -164,7 +164,7 @@ impl Writer {
         Some(deadline.saturating_duration_since(Instant::now()))
     }
 
-    fn commit(&mut self, jobs: Vec<Job>, published: &watch::Sender<Arc<Snapshot>>) {
+    fn commit(&mut self, jobs: Vec<StoreJob>, published: &watch::Sender<Arc<Snapshot>>) {
         let started = Instant::now();
         let requests = jobs.len();
         let mut answers = Vec::with_capacity(requests);
@@ -196,7 +196,7 @@ impl Writer {
     /// Applies the requests and commits if anything changed.
     fn transact(
         &mut self,
-        jobs: Vec<Job>,
+        jobs: Vec<StoreJob>,
         answers: &mut Vec<PendingReply>,
         now: Instant,
     ) -> Result<Option<Vec<Event>>, StorageError> {
@@ -275,17 +275,19 @@ impl Writer {
         metrics::histogram!("trireme_store_commit_duration_seconds").record(took.as_secs_f64());
     }
 
-    fn refuse(&self, jobs: Vec<Job>) {
+    fn refuse(&self, jobs: Vec<StoreJob>) {
         let why = self.broken.clone().unwrap_or_default();
         let failed = || StorageError::Failed(why.clone());
         for job in jobs {
             match job {
-                Job::Put { reply, .. } | Job::Delete { reply, .. } => PendingReply::Write(reply, Err(failed())).send(),
-                Job::Grant { reply, .. } => PendingReply::Lease(reply, Err(failed())).send(),
-                Job::Revoke { reply, .. } | Job::Compact { reply, .. } => {
+                StoreJob::Put { reply, .. } | StoreJob::Delete { reply, .. } => {
+                    PendingReply::Write(reply, Err(failed())).send()
+                }
+                StoreJob::Grant { reply, .. } => PendingReply::Lease(reply, Err(failed())).send(),
+                StoreJob::Revoke { reply, .. } | StoreJob::Compact { reply, .. } => {
                     PendingReply::Done(reply, Err(failed())).send()
                 }
-                Job::Stop => {}
+                StoreJob::Stop => {}
             }
         }
     }

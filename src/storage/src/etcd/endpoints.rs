@@ -32,10 +32,10 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{
     EtcdOptions,
     clients::{Clients, Members},
-    errors::Failure,
+    errors::EtcdFailure,
     keys::resource,
     leader_probe::{Headed, LeaderProbe},
-    meters::Meters,
+    meters::EtcdMeters,
 };
 use crate::StorageError;
 
@@ -93,7 +93,7 @@ pub(super) struct Endpoints {
     /// Until when each member is the last choice.
     rests: Mutex<Vec<Instant>>,
     leader_probe: LeaderProbe,
-    meters: Meters,
+    meters: EtcdMeters,
     attempt_timeout: Duration,
     request_timeout: Duration,
 }
@@ -111,7 +111,7 @@ impl Endpoints {
             current,
             rests,
             leader_probe: LeaderProbe::default(),
-            meters: Meters::default(),
+            meters: EtcdMeters::default(),
             attempt_timeout,
             request_timeout,
         })
@@ -162,7 +162,7 @@ impl Endpoints {
         operation: Operation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
-    ) -> Result<EtcdAnswer<T>, Failure>
+    ) -> Result<EtcdAnswer<T>, EtcdFailure>
     where
         T: Headed,
         F: Future<Output = Result<T, Error>>,
@@ -178,12 +178,12 @@ impl Endpoints {
         operation: Operation<'_>,
         deadline: Instant,
         request: impl Fn(&Client, bool) -> F,
-    ) -> Result<EtcdAnswer<T>, Failure>
+    ) -> Result<EtcdAnswer<T>, EtcdFailure>
     where
         T: Headed,
         F: Future<Output = Result<T, Error>>,
     {
-        let members = self.members().await.map_err(Failure::Refused)?;
+        let members = self.members().await.map_err(EtcdFailure::Refused)?;
         let mut patience = Patience::new(self.attempt_timeout, operation.large);
         let mut repeated = false;
         loop {
@@ -196,10 +196,10 @@ impl Endpoints {
                     self.leader_probe.heard(&value);
                     return Ok(EtcdAnswer { value, repeated });
                 }
-                Some(Ok(Err(error))) => Failure::of(&error),
+                Some(Ok(Err(error))) => EtcdFailure::of(&error),
                 Some(Err(_)) | None => {
                     patience.silence();
-                    Failure::Silence(sent.elapsed())
+                    EtcdFailure::Silence(sent.elapsed())
                 }
             };
             repeated |= failure.leaves_open();
@@ -211,7 +211,7 @@ impl Endpoints {
             let pause = patience.pause();
             if !again || Instant::now() + pause >= deadline {
                 return Err(if repeated && operation.writes {
-                    Failure::Unknown(failure.to_string())
+                    EtcdFailure::Unknown(failure.to_string())
                 } else {
                     failure
                 });

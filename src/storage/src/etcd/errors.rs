@@ -9,7 +9,7 @@ use crate::StorageError;
 
 /// The fate of a request that was not answered with success.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum EtcdFailure {
     /// etcd refused it, and would again.
     Refused(StorageError),
     /// The wanted revision is gone; etcd does not say what is left.
@@ -24,7 +24,7 @@ pub(super) enum Failure {
     Silence(Duration),
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for EtcdFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(error) => error.fmt(f),
@@ -36,7 +36,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Failure {
+impl EtcdFailure {
     /// Another attempt may get an answer.
     pub(super) fn may_be_tried_again(&self) -> bool {
         matches!(self, Self::NoEffect(_) | Self::Unknown(_) | Self::Silence(_))
@@ -110,14 +110,14 @@ fn never_sent(status: &Status) -> bool {
 mod tests {
     use super::*;
 
-    fn fate(code: Code, text: &str) -> Failure {
-        Failure::of(&Error::GRpcStatus(Status::new(code, text)))
+    fn fate(code: Code, text: &str) -> EtcdFailure {
+        EtcdFailure::of(&Error::GRpcStatus(Status::new(code, text)))
     }
 
     #[test]
     fn etcds_answers_are_told_apart() {
-        let refused = |error| Failure::Refused(error);
-        let failed = |text: &str| Failure::Refused(StorageError::Failed(text.to_owned()));
+        let refused = |error| EtcdFailure::Refused(error);
+        let failed = |text: &str| EtcdFailure::Refused(StorageError::Failed(text.to_owned()));
         assert_eq!(
             fate(Code::InvalidArgument, "etcdserver: request is too large"),
             refused(StorageError::TooLarge)
@@ -134,14 +134,14 @@ mod tests {
                 Code::OutOfRange,
                 "etcdserver: mvcc: required revision has been compacted"
             ),
-            Failure::Compacted
+            EtcdFailure::Compacted
         );
         assert_eq!(
             fate(
                 Code::OutOfRange,
                 "etcdserver: mvcc: required revision is a future revision"
             ),
-            Failure::Future
+            EtcdFailure::Future
         );
         assert_eq!(
             fate(Code::NotFound, "etcdserver: requested lease not found"),
@@ -159,15 +159,15 @@ mod tests {
     #[test]
     fn only_what_surely_had_no_effect_counts_as_such() {
         for text in ["etcdserver: no leader", "etcdserver: too many requests"] {
-            assert_eq!(fate(Code::Unavailable, text), Failure::NoEffect(text.to_owned()));
+            assert_eq!(fate(Code::Unavailable, text), EtcdFailure::NoEffect(text.to_owned()));
         }
         for text in [
             "etcdserver: request timed out",
             "etcdserver: leader changed",
             "transport is closing",
         ] {
-            assert_eq!(fate(Code::Unavailable, text), Failure::Unknown(text.to_owned()));
+            assert_eq!(fate(Code::Unavailable, text), EtcdFailure::Unknown(text.to_owned()));
         }
-        assert!(matches!(fate(Code::Cancelled, "deadline"), Failure::Unknown(_)));
+        assert!(matches!(fate(Code::Cancelled, "deadline"), EtcdFailure::Unknown(_)));
     }
 }

@@ -15,15 +15,15 @@ use super::endpoints::Operation;
 
 /// The series of one store.
 #[derive(Default)]
-pub(super) struct Meters(RwLock<HashMap<&'static str, HashMap<Box<str>, Series>>>);
+pub(super) struct EtcdMeters(RwLock<HashMap<&'static str, HashMap<Box<str>, CallSeries>>>);
 
 #[derive(Clone)]
-struct Series {
+struct CallSeries {
     duration: Histogram,
     requests: Counter,
 }
 
-impl Meters {
+impl EtcdMeters {
     /// Records a request that is done.
     pub(super) fn record(&self, operation: Operation<'_>, took: Duration, failed: bool) {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -40,9 +40,9 @@ impl Meters {
         }
     }
 
-    fn add(&self, operation: Operation<'_>) -> Series {
+    fn add(&self, operation: Operation<'_>) -> CallSeries {
         let labels = labels(operation);
-        let series = Series {
+        let series = CallSeries {
             duration: metrics::histogram!("etcd_request_duration_seconds", &labels),
             requests: metrics::counter!("etcd_requests_total", &labels),
         };

@@ -1,13 +1,13 @@
 //! The store that is an etcd cluster, version 3.4 or newer.
 //!
-//! Who calls it: the composition root connects it when etcd servers are configured; everyone else
+//! Callers: the composition root connects it when etcd servers are configured; everyone else
 //! sees [`Storage`]. Promises: what etcd promises, in bounded time, through the loss of members and
 //! connections. A write whose answer is lost is tried again, and made once (`transaction`); what cannot
 //! be found out in time is [`StorageError::UnknownOutcome`], never a plain failure. Connections are made
 //! when needed and made again by themselves; a watch whose connection breaks ends, and its reader opens
 //! another one from where it was.
 //!
-//! What is not here: progress notifications. Those of etcd before 3.4.31 and 3.5.13 can name a
+//! Not here: progress notifications. Those of etcd before 3.4.31 and 3.5.13 can name a
 //! revision before its events are sent, so no reader's clock is moved by them.
 
 mod clients;
@@ -36,11 +36,11 @@ use futures_util::future::BoxFuture;
 pub use self::options::EtcdOptions;
 use self::{
     endpoints::{Endpoints, Operation},
-    errors::Failure,
+    errors::EtcdFailure,
     keys::{entry, range_end, range_start},
     leader_probe::Headed,
     session::Sessions,
-    transaction::{Then, Write},
+    transaction::{EtcdWrite, Then},
 };
 use crate::{
     Compare, Fence, KeyValue, LeaseId, PutOptions, RangePage, RangeRequest, Revision, Storage, StorageError,
@@ -73,23 +73,25 @@ impl EtcdStore {
     }
 
     /// Finds out what etcd's own errors leave out.
-    async fn explain(&self, failure: Failure, writes: bool) -> StorageError {
+    async fn explain(&self, failure: EtcdFailure, writes: bool) -> StorageError {
         match failure {
-            Failure::Refused(error) => error,
-            Failure::NoEffect(why) => StorageError::Unavailable(why),
-            Failure::Unknown(_) | Failure::Silence(_) if writes => StorageError::UnknownOutcome(failure.to_string()),
-            Failure::Unknown(why) => StorageError::Unavailable(why),
-            Failure::Silence(_) => StorageError::Timeout,
-            Failure::Compacted => match watch::compact_revision(&self.endpoints).await {
+            EtcdFailure::Refused(error) => error,
+            EtcdFailure::NoEffect(why) => StorageError::Unavailable(why),
+            EtcdFailure::Unknown(_) | EtcdFailure::Silence(_) if writes => {
+                StorageError::UnknownOutcome(failure.to_string())
+            }
+            EtcdFailure::Unknown(why) => StorageError::Unavailable(why),
+            EtcdFailure::Silence(_) => StorageError::Timeout,
+            EtcdFailure::Compacted => match watch::compact_revision(&self.endpoints).await {
                 Some(oldest) => {
                     self.compacted.fetch_max(oldest, Ordering::Relaxed);
                     StorageError::Compacted { oldest }
                 }
                 None => StorageError::Unavailable("etcd does not say what it has compacted".to_owned()),
             },
-            Failure::Future => match self.newest_revision().await {
+            EtcdFailure::Future => match self.newest_revision().await {
                 Ok(current) => StorageError::Future { current },
-                Err(Failure::Refused(error)) => error,
+                Err(EtcdFailure::Refused(error)) => error,
                 Err(other) => StorageError::Unavailable(other.to_string()),
             },
         }
@@ -116,7 +118,7 @@ impl EtcdStore {
     }
 
     /// Asks a quorum.
-    async fn newest_revision(&self) -> Result<Revision, Failure> {
+    async fn newest_revision(&self) -> Result<Revision, EtcdFailure> {
         let deadline = self.endpoints.deadline();
         let answer = self
             .endpoints
@@ -200,7 +202,7 @@ impl Storage for EtcdStore {
             .lease
             .map(|lease| etcd_client::PutOptions::new().with_lease(lease));
         Box::pin(async move {
-            let write = Write {
+            let write = EtcdWrite {
                 name,
                 key,
                 wanted,
@@ -217,7 +219,7 @@ impl Storage for EtcdStore {
         revision: Revision,
         fence: Option<Fence>,
     ) -> BoxFuture<'a, Result<WriteOutcome, StorageError>> {
-        let write = Write {
+        let write = EtcdWrite {
             name: "delete",
             key,
             wanted: revision,

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use super::{
     endpoints::{Endpoints, Operation},
-    errors::Failure,
+    errors::EtcdFailure,
 };
 use crate::{LeaseId, Revision};
 
@@ -38,11 +38,11 @@ const IN_USE: Duration = Duration::from_secs(30);
 /// The sessions of one store.
 #[derive(Default)]
 pub(super) struct Sessions {
-    current: Mutex<Option<Arc<Session>>>,
+    current: Mutex<Option<Arc<EtcdSession>>>,
     opening: tokio::sync::Mutex<()>,
 }
 
-struct Session {
+struct EtcdSession {
     lease: LeaseId,
     opened: Instant,
     slots: Mutex<Slots>,
@@ -58,7 +58,7 @@ struct Slots {
 
 /// One write's place in a session. Dropping it gives the place up.
 pub(super) struct IdempotencyKey {
-    session: Arc<Session>,
+    session: Arc<EtcdSession>,
     number: u32,
     revision: Revision,
     key: String,
@@ -66,7 +66,7 @@ pub(super) struct IdempotencyKey {
 
 impl Sessions {
     /// A slot of the session in use. Opens one if there is none; the others wait for that.
-    pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<IdempotencyKey, Failure> {
+    pub(super) async fn take(&self, endpoints: &Endpoints, deadline: Instant) -> Result<IdempotencyKey, EtcdFailure> {
         if let Some(session) = self.in_use() {
             return Ok(session.slot());
         }
@@ -74,7 +74,7 @@ impl Sessions {
         if let Some(session) = self.in_use() {
             return Ok(session.slot());
         }
-        let session = Arc::new(Session::open(endpoints, deadline).await?);
+        let session = Arc::new(EtcdSession::open(endpoints, deadline).await?);
         *self.current() = Some(session.clone());
         Ok(session.slot())
     }
@@ -87,18 +87,18 @@ impl Sessions {
         }
     }
 
-    fn in_use(&self) -> Option<Arc<Session>> {
+    fn in_use(&self) -> Option<Arc<EtcdSession>> {
         let session = self.current().clone();
         session.filter(|session| session.opened.elapsed() < IN_USE)
     }
 
-    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<Session>>> {
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Arc<EtcdSession>>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Session {
-    async fn open(endpoints: &Endpoints, deadline: Instant) -> Result<Self, Failure> {
+impl EtcdSession {
+    async fn open(endpoints: &Endpoints, deadline: Instant) -> Result<Self, EtcdFailure> {
         // One too many harms nobody and expires.
         let operation = Operation::read("openSession", "");
         let opened = Instant::now();
@@ -155,8 +155,8 @@ impl IdempotencyKey {
 mod tests {
     use super::*;
 
-    fn session() -> Arc<Session> {
-        Arc::new(Session {
+    fn session() -> Arc<EtcdSession> {
+        Arc::new(EtcdSession {
             lease: 0x1f,
             opened: Instant::now(),
             slots: Mutex::default(),

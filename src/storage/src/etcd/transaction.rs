@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use super::{
     EtcdStore,
     endpoints::{EtcdAnswer, Operation},
-    errors::Failure,
+    errors::EtcdFailure,
     keys::entry,
     kv, revision_of,
     session::IdempotencyKey,
@@ -49,7 +49,7 @@ const MADE: &str = "made";
 const REFUSED: &str = "refused";
 
 /// A write that holds if keys are where they are expected.
-pub(super) struct Write<'a> {
+pub(super) struct EtcdWrite<'a> {
     /// For metrics.
     pub(super) name: &'static str,
     pub(super) key: &'a str,
@@ -67,7 +67,7 @@ pub(super) enum Then {
 
 /// etcd's answer to a write.
 #[derive(Debug)]
-struct Reply {
+struct TransactionReply {
     /// etcd's revision after the transaction.
     revision: Revision,
     /// The state of the key if the comparison failed.
@@ -86,7 +86,7 @@ struct ElseBranch {
 
 impl EtcdStore {
     /// Makes a write, at most once.
-    pub(super) async fn commit(&self, write: &Write<'_>) -> Result<WriteOutcome, StorageError> {
+    pub(super) async fn commit(&self, write: &EtcdWrite<'_>) -> Result<WriteOutcome, StorageError> {
         let deadline = self.endpoints.deadline();
         let deletes = matches!(write.then, Then::Delete);
         let mut slot = self.slot(deletes, deadline).await?;
@@ -98,12 +98,12 @@ impl EtcdStore {
             };
             slot = match (failure, slot) {
                 // It is the session's lease that etcd does not know, or the caller's.
-                (Failure::Refused(StorageError::LeaseNotFound), Some(lost)) if may_reopen => {
+                (EtcdFailure::Refused(StorageError::LeaseNotFound), Some(lost)) if may_reopen => {
                     may_reopen = false;
                     self.sessions.forget(&lost);
                     self.slot(deletes, deadline).await?
                 }
-                (Failure::Refused(StorageError::Full(_)), Some(_)) if deletes => None,
+                (EtcdFailure::Refused(StorageError::Full(_)), Some(_)) if deletes => None,
                 (failure, slot) => {
                     if let Some(slot) = slot.filter(|_| !failure.leaves_open()) {
                         let unmoved = slot.revision();
@@ -119,19 +119,19 @@ impl EtcdStore {
     async fn slot(&self, deletes: bool, deadline: Instant) -> Result<Option<IdempotencyKey>, StorageError> {
         match self.sessions.take(&self.endpoints, deadline).await {
             Ok(slot) => Ok(Some(slot)),
-            Err(Failure::Refused(StorageError::Full(_))) if deletes => Ok(None),
+            Err(EtcdFailure::Refused(StorageError::Full(_))) if deletes => Ok(None),
             // Nothing was sent of the write itself.
-            Err(Failure::Refused(error)) => Err(error),
+            Err(EtcdFailure::Refused(error)) => Err(error),
             Err(other) => Err(StorageError::Unavailable(other.to_string())),
         }
     }
 
     async fn send(
         &self,
-        write: &Write<'_>,
+        write: &EtcdWrite<'_>,
         slot: Option<&IdempotencyKey>,
         deadline: Instant,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<TransactionReply, EtcdFailure> {
         let operation = Operation::write(write.name, write.key);
         let answer = self.endpoints.call(operation, deadline, |client, repeated| {
             let transaction = write.transaction(slot, repeated);
@@ -139,7 +139,7 @@ impl EtcdStore {
             async move { client.txn(transaction).await }
         });
         let EtcdAnswer { value, repeated } = answer.await?;
-        let reply = Reply {
+        let reply = TransactionReply {
             revision: revision_of(value.header()),
             refused: (!value.succeeded()).then(|| write.found(value.op_responses())),
             repeated,
@@ -148,16 +148,16 @@ impl EtcdStore {
         match &reply.refused {
             // The lease has expired, and the slots with it.
             Some(found) if slot_was_there && found.slot.is_none() => Err(if repeated {
-                Failure::Unknown("the session has expired".to_owned())
+                EtcdFailure::Unknown("the session has expired".to_owned())
             } else {
-                Failure::Refused(StorageError::LeaseNotFound)
+                EtcdFailure::Refused(StorageError::LeaseNotFound)
             }),
             _ => Ok(reply),
         }
     }
 }
 
-impl Write<'_> {
+impl EtcdWrite<'_> {
     fn transaction(&self, slot: Option<&IdempotencyKey>, repeated: bool) -> Txn {
         let is_at = |key: &str, revision| Compare::mod_revision(key, CompareOp::Equal, revision);
         let where_is = |key: &str| TxnOp::get(key, Some(GetOptions::new().with_keys_only()));
@@ -192,8 +192,8 @@ impl Write<'_> {
     }
 
     /// The table in the header.
-    fn judge(&self, slot: Option<IdempotencyKey>, reply: Reply) -> Result<WriteOutcome, StorageError> {
-        let Reply {
+    fn judge(&self, slot: Option<IdempotencyKey>, reply: TransactionReply) -> Result<WriteOutcome, StorageError> {
+        let TransactionReply {
             revision: now,
             refused,
             repeated,

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::{
     endpoints::Endpoints,
-    errors::Failure,
+    errors::EtcdFailure,
     keys::{range_end, range_start},
     session,
 };
@@ -82,8 +82,8 @@ async fn open(endpoints: &Endpoints, key: Vec<u8>, options: WatchOptions) -> Res
     let opened = timeout(endpoints.attempt_timeout(), client.watch(key, Some(options))).await;
     let why = match opened {
         Ok(Ok(stream)) => return Ok((member, stream)),
-        Ok(Err(error)) => match Failure::of(&error) {
-            Failure::Refused(error) => return Err(error),
+        Ok(Err(error)) => match EtcdFailure::of(&error) {
+            EtcdFailure::Refused(error) => return Err(error),
             _ => error.to_string(),
         },
         Err(_) => "the watch was not opened in time".to_owned(),

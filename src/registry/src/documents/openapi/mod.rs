@@ -11,4 +11,4 @@ mod render;
 mod rendered;
 mod schemas;
 
-pub(super) use rendered::Rendered;
+pub(super) use rendered::RenderedOpenApi;

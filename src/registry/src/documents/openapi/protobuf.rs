@@ -9,16 +9,16 @@ use trireme_machinery::Object;
 
 /// The protobuf form of the value of a JSON field.
 #[derive(Clone, Copy)]
-enum Kind {
+enum ProtoKind {
     Text,
     Flag,
     Texts,
     /// A message with a fixed set of fields.
-    Message(&'static Message),
+    Message(&'static ProtoMessage),
     /// A message whose one field repeats pairs of name and message.
-    Named(u8, &'static Message),
+    Named(u8, &'static ProtoMessage),
     /// Several messages.
-    Messages(&'static Message),
+    Messages(&'static ProtoMessage),
     /// Any JSON, kept as text.
     Any,
     /// Several of those.
@@ -26,91 +26,94 @@ enum Kind {
     /// `type`: a message with a list of texts.
     Type,
     /// A message that wraps a message in its field 1.
-    Wrapped(&'static Message),
+    Wrapped(&'static ProtoMessage),
     /// A list of parameters, of the body or others.
     Parameters,
 }
 
 /// JSON name, tag and kind of a field.
-type Field = (&'static str, u8, Kind);
+type ProtoField = (&'static str, u8, ProtoKind);
 
 /// The fields of a message.
-struct Message(&'static [Field]);
+struct ProtoMessage(&'static [ProtoField]);
 
-static DOCUMENT: Message = Message(&[
-    ("swagger", 1, Kind::Text),
-    ("info", 2, Kind::Message(&INFO)),
-    ("paths", 8, Kind::Named(2, &PATH_ITEM)),
-    ("definitions", 9, Kind::Named(1, &SCHEMA)),
-    ("securityDefinitions", 13, Kind::Named(1, &SECURITY_ITEM)),
+static DOCUMENT: ProtoMessage = ProtoMessage(&[
+    ("swagger", 1, ProtoKind::Text),
+    ("info", 2, ProtoKind::Message(&INFO)),
+    ("paths", 8, ProtoKind::Named(2, &PATH_ITEM)),
+    ("definitions", 9, ProtoKind::Named(1, &SCHEMA)),
+    ("securityDefinitions", 13, ProtoKind::Named(1, &SECURITY_ITEM)),
 ]);
-static INFO: Message = Message(&[("title", 1, Kind::Text), ("version", 2, Kind::Text)]);
-static SECURITY_ITEM: Message = Message(&[("", 2, Kind::Message(&API_KEY))]);
-static API_KEY: Message = Message(&[
-    ("type", 1, Kind::Text),
-    ("name", 2, Kind::Text),
-    ("in", 3, Kind::Text),
-    ("description", 4, Kind::Text),
+static INFO: ProtoMessage = ProtoMessage(&[("title", 1, ProtoKind::Text), ("version", 2, ProtoKind::Text)]);
+static SECURITY_ITEM: ProtoMessage = ProtoMessage(&[("", 2, ProtoKind::Message(&API_KEY))]);
+static API_KEY: ProtoMessage = ProtoMessage(&[
+    ("type", 1, ProtoKind::Text),
+    ("name", 2, ProtoKind::Text),
+    ("in", 3, ProtoKind::Text),
+    ("description", 4, ProtoKind::Text),
 ]);
-static PATH_ITEM: Message = Message(&[
-    ("get", 2, Kind::Message(&OPERATION)),
-    ("put", 3, Kind::Message(&OPERATION)),
-    ("post", 4, Kind::Message(&OPERATION)),
-    ("delete", 5, Kind::Message(&OPERATION)),
-    ("options", 6, Kind::Message(&OPERATION)),
-    ("head", 7, Kind::Message(&OPERATION)),
-    ("patch", 8, Kind::Message(&OPERATION)),
-    ("parameters", 9, Kind::Parameters),
+static PATH_ITEM: ProtoMessage = ProtoMessage(&[
+    ("get", 2, ProtoKind::Message(&OPERATION)),
+    ("put", 3, ProtoKind::Message(&OPERATION)),
+    ("post", 4, ProtoKind::Message(&OPERATION)),
+    ("delete", 5, ProtoKind::Message(&OPERATION)),
+    ("options", 6, ProtoKind::Message(&OPERATION)),
+    ("head", 7, ProtoKind::Message(&OPERATION)),
+    ("patch", 8, ProtoKind::Message(&OPERATION)),
+    ("parameters", 9, ProtoKind::Parameters),
 ]);
-static OPERATION: Message = Message(&[
-    ("tags", 1, Kind::Texts),
-    ("description", 3, Kind::Text),
-    ("operationId", 5, Kind::Text),
-    ("produces", 6, Kind::Texts),
-    ("consumes", 7, Kind::Texts),
-    ("parameters", 8, Kind::Parameters),
-    ("responses", 9, Kind::Named(1, &RESPONSE_VALUE)),
-    ("schemes", 10, Kind::Texts),
-    (EXTENSIONS, 13, Kind::Any),
+static OPERATION: ProtoMessage = ProtoMessage(&[
+    ("tags", 1, ProtoKind::Texts),
+    ("description", 3, ProtoKind::Text),
+    ("operationId", 5, ProtoKind::Text),
+    ("produces", 6, ProtoKind::Texts),
+    ("consumes", 7, ProtoKind::Texts),
+    ("parameters", 8, ProtoKind::Parameters),
+    ("responses", 9, ProtoKind::Named(1, &RESPONSE_VALUE)),
+    ("schemes", 10, ProtoKind::Texts),
+    (EXTENSIONS, 13, ProtoKind::Any),
 ]);
-static RESPONSE_VALUE: Message = Message(&[("", 1, Kind::Message(&RESPONSE))]);
-static RESPONSE: Message = Message(&[("description", 1, Kind::Text), ("schema", 2, Kind::Wrapped(&SCHEMA))]);
-static BODY_PARAMETER: Message = Message(&[
-    ("description", 1, Kind::Text),
-    ("name", 2, Kind::Text),
-    ("in", 3, Kind::Text),
-    ("required", 4, Kind::Flag),
-    ("schema", 5, Kind::Message(&SCHEMA)),
+static RESPONSE_VALUE: ProtoMessage = ProtoMessage(&[("", 1, ProtoKind::Message(&RESPONSE))]);
+static RESPONSE: ProtoMessage = ProtoMessage(&[
+    ("description", 1, ProtoKind::Text),
+    ("schema", 2, ProtoKind::Wrapped(&SCHEMA)),
 ]);
-static QUERY_PARAMETER: Message = Message(&[
-    ("required", 1, Kind::Flag),
-    ("in", 2, Kind::Text),
-    ("description", 3, Kind::Text),
-    ("name", 4, Kind::Text),
-    ("type", 6, Kind::Text),
+static BODY_PARAMETER: ProtoMessage = ProtoMessage(&[
+    ("description", 1, ProtoKind::Text),
+    ("name", 2, ProtoKind::Text),
+    ("in", 3, ProtoKind::Text),
+    ("required", 4, ProtoKind::Flag),
+    ("schema", 5, ProtoKind::Message(&SCHEMA)),
 ]);
-static PATH_PARAMETER: Message = Message(&[
-    ("required", 1, Kind::Flag),
-    ("in", 2, Kind::Text),
-    ("description", 3, Kind::Text),
-    ("name", 4, Kind::Text),
-    ("type", 5, Kind::Text),
+static QUERY_PARAMETER: ProtoMessage = ProtoMessage(&[
+    ("required", 1, ProtoKind::Flag),
+    ("in", 2, ProtoKind::Text),
+    ("description", 3, ProtoKind::Text),
+    ("name", 4, ProtoKind::Text),
+    ("type", 6, ProtoKind::Text),
 ]);
-static SCHEMA: Message = Message(&[
-    ("$ref", 1, Kind::Text),
-    ("format", 2, Kind::Text),
-    ("title", 3, Kind::Text),
-    ("description", 4, Kind::Text),
-    ("default", 5, Kind::Any),
-    ("pattern", 13, Kind::Text),
-    ("required", 19, Kind::Texts),
-    ("enum", 20, Kind::Anys),
-    ("additionalProperties", 21, Kind::Wrapped(&SCHEMA)),
-    ("type", 22, Kind::Type),
-    ("items", 23, Kind::Wrapped(&SCHEMA)),
-    ("allOf", 24, Kind::Messages(&SCHEMA)),
-    ("properties", 25, Kind::Named(1, &SCHEMA)),
-    (EXTENSIONS, 31, Kind::Any),
+static PATH_PARAMETER: ProtoMessage = ProtoMessage(&[
+    ("required", 1, ProtoKind::Flag),
+    ("in", 2, ProtoKind::Text),
+    ("description", 3, ProtoKind::Text),
+    ("name", 4, ProtoKind::Text),
+    ("type", 5, ProtoKind::Text),
+]);
+static SCHEMA: ProtoMessage = ProtoMessage(&[
+    ("$ref", 1, ProtoKind::Text),
+    ("format", 2, ProtoKind::Text),
+    ("title", 3, ProtoKind::Text),
+    ("description", 4, ProtoKind::Text),
+    ("default", 5, ProtoKind::Any),
+    ("pattern", 13, ProtoKind::Text),
+    ("required", 19, ProtoKind::Texts),
+    ("enum", 20, ProtoKind::Anys),
+    ("additionalProperties", 21, ProtoKind::Wrapped(&SCHEMA)),
+    ("type", 22, ProtoKind::Type),
+    ("items", 23, ProtoKind::Wrapped(&SCHEMA)),
+    ("allOf", 24, ProtoKind::Messages(&SCHEMA)),
+    ("properties", 25, ProtoKind::Named(1, &SCHEMA)),
+    (EXTENSIONS, 31, ProtoKind::Any),
 ]);
 
 /// Stands for all fields whose names begin with `x-`.
@@ -123,7 +126,7 @@ pub(super) fn encode(document: &Value) -> Vec<u8> {
     out
 }
 
-fn write_fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
+fn write_fields(out: &mut Vec<u8>, message: &ProtoMessage, value: &Value) {
     let Some(entries) = value.as_object() else { return };
     for (name, tag, kind) in message.0 {
         match *name {
@@ -139,43 +142,45 @@ fn write_fields(out: &mut Vec<u8>, message: &Message, value: &Value) {
 }
 
 /// A message that has the same JSON as the one around it: protobuf shows the choice of a `oneof`, JSON does not.
-fn write_kind_of_whole(out: &mut Vec<u8>, kind: Kind, value: &Value) {
-    if let Kind::Message(fields) = kind {
+fn write_kind_of_whole(out: &mut Vec<u8>, kind: ProtoKind, value: &Value) {
+    if let ProtoKind::Message(fields) = kind {
         write_fields(out, fields, value);
     }
 }
 
-fn write_field(out: &mut Vec<u8>, tag: u8, kind: Kind, value: &Value) {
+fn write_field(out: &mut Vec<u8>, tag: u8, kind: ProtoKind, value: &Value) {
     match kind {
-        Kind::Text => write_text(out, tag, value.as_str().unwrap_or_default()),
-        Kind::Flag => {
+        ProtoKind::Text => write_text(out, tag, value.as_str().unwrap_or_default()),
+        ProtoKind::Flag => {
             if value == &Value::Bool(true) {
                 write_varint(out, u64::from(tag) << 3);
                 out.push(1);
             }
         }
-        Kind::Texts => texts(value).for_each(|text| write_text(out, tag, text)),
-        Kind::Message(fields) => write_message(out, tag, |inner| write_fields(inner, fields, value)),
-        Kind::Named(inner_tag, fields) => write_message(out, tag, |inner| write_named(inner, inner_tag, fields, value)),
-        Kind::Messages(fields) => {
+        ProtoKind::Texts => texts(value).for_each(|text| write_text(out, tag, text)),
+        ProtoKind::Message(fields) => write_message(out, tag, |inner| write_fields(inner, fields, value)),
+        ProtoKind::Named(inner_tag, fields) => {
+            write_message(out, tag, |inner| write_named(inner, inner_tag, fields, value))
+        }
+        ProtoKind::Messages(fields) => {
             for item in value.as_array().into_iter().flatten() {
                 write_message(out, tag, |inner| write_fields(inner, fields, item));
             }
         }
-        Kind::Any => write_any(out, tag, value),
-        Kind::Anys => value
+        ProtoKind::Any => write_any(out, tag, value),
+        ProtoKind::Anys => value
             .as_array()
             .into_iter()
             .flatten()
             .for_each(|item| write_any(out, tag, item)),
-        Kind::Type => write_message(out, tag, |inner| match value.as_str() {
+        ProtoKind::Type => write_message(out, tag, |inner| match value.as_str() {
             Some(text) => write_text(inner, 1, text),
             None => texts(value).for_each(|text| write_text(inner, 1, text)),
         }),
-        Kind::Wrapped(fields) => write_message(out, tag, |inner| {
+        ProtoKind::Wrapped(fields) => write_message(out, tag, |inner| {
             write_message(inner, 1, |inner| write_fields(inner, fields, value));
         }),
-        Kind::Parameters => {
+        ProtoKind::Parameters => {
             for parameter in value.as_array().into_iter().flatten() {
                 write_message(out, tag, |inner| write_parameter(inner, parameter));
             }
@@ -187,7 +192,7 @@ fn texts(value: &Value) -> impl Iterator<Item = &str> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn write_named(out: &mut Vec<u8>, tag: u8, fields: &Message, value: &Value) {
+fn write_named(out: &mut Vec<u8>, tag: u8, fields: &ProtoMessage, value: &Value) {
     for (name, entry) in value.as_object().into_iter().flatten() {
         write_message(out, tag, |inner| {
             write_text(inner, 1, name);

@@ -51,7 +51,7 @@ const OTHER_PATHS: [(&str, &str, Option<&str>); 5] = [
 ];
 
 /// The OpenAPI documents of a set of resources.
-pub(in crate::documents) struct Rendered {
+pub(in crate::documents) struct RenderedOpenApi {
     schemas: Arc<dyn SchemaSource>,
     /// Shared by all sets that follow each other.
     kept: Arc<Mutex<Kept>>,
@@ -74,7 +74,7 @@ struct V2 {
     protobuf: Document,
 }
 
-impl Rendered {
+impl RenderedOpenApi {
     pub(in crate::documents) fn new(schemas: Arc<dyn SchemaSource>) -> Self {
         Self {
             schemas,

@@ -13,7 +13,6 @@ use futures_util::{StreamExt as _, future::BoxFuture};
 use serde_json::json;
 use tokio::sync::watch as channel;
 use trireme_actors::{
-    Clock,
     testkit::{TestKit, run},
     topology::Topology,
 };
@@ -23,8 +22,14 @@ use trireme_storage::{
     WatchStream, WriteOutcome,
 };
 
-use super::support::{STATE, events, open, truth, until_error};
+use super::{
+    super::FRESH_WITHIN,
+    support::{STATE, events, open, truth, until_error},
+};
 use crate::fixtures::{ReadSide, configmaps, get, open_store, put, watch};
+
+/// That of the store watcher.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
 
 /// A real store whose watches break or stand still when the test says so, and which counts what it is asked.
 struct Breaking {
@@ -138,19 +143,17 @@ impl Storage for Breaking {
     }
 }
 
-/// Lets back-offs pass while `wanted` is waited for.
-async fn while_time_passes<T>(kit: &TestKit, wanted: impl Future<Output = T>) -> T {
-    let clock = kit.clock.clone();
-    let ticking = async move {
+/// Ends pauses of up to `longest` when they have begun, while `wanted` is waited for.
+async fn skipping_pauses<T>(kit: &TestKit, longest: Duration, wanted: impl Future<Output = T>) -> T {
+    let skipping = async {
         loop {
-            Clock::system().sleep(Duration::from_millis(1)).await;
-            clock.advance(Duration::from_millis(20));
+            kit.clock.elapse_within(longest).await;
         }
     };
     tokio::select! {
         biased;
         output = wanted => output,
-        () = ticking => unreachable!("time never ends"),
+        () = skipping => unreachable!("it has no end"),
     }
 }
 
@@ -181,7 +184,10 @@ fn a_broken_watch_goes_on_without_gap_or_repetition() {
             }
         }
         let expected = truth(&*store, "configmaps", last).await;
-        assert_eq!(while_time_passes(&kit, events(&mut watcher, 100)).await, expected);
+        assert_eq!(
+            skipping_pauses(&kit, LONGEST_BACKOFF, events(&mut watcher, 100)).await,
+            expected
+        );
     });
 }
 
@@ -213,7 +219,7 @@ fn when_history_is_lost_watches_end_and_the_state_is_right() {
         store.compact(deleted).await.expect("it can be compacted");
         breaking.refuse.store(false, Ordering::SeqCst);
 
-        let (seen, error) = while_time_passes(&kit, until_error(&mut watcher)).await;
+        let (seen, error) = skipping_pauses(&kit, LONGEST_BACKOFF, until_error(&mut watcher)).await;
         assert!(seen.is_empty(), "what was missed is not made up: {seen:?}");
         assert_eq!(error.reason, Reason::Expired);
         assert_eq!(reader.get(get("ns/kept")).await.expect("it is there").revision, missed);
@@ -312,7 +318,7 @@ fn readers_of_a_cache_that_stays_behind_are_told_so_and_leave_the_store_alone() 
         let crowd = futures_util::future::join_all((0..CROWD).map(|_| reader.get(get("ns/a"))));
         let all_have_asked = async { breaking.answers.send_replace(true) };
         let told = async { tokio::join!(crowd, all_have_asked).0 };
-        for answer in while_time_passes(&kit, told).await {
+        for answer in skipping_pauses(&kit, FRESH_WITHIN, told).await {
             let error = answer.expect_err("the cache is behind");
             assert_eq!(error.reason, Reason::Timeout);
             assert!(error.details.is_some_and(|details| details.retry_after_seconds == 1));
@@ -321,7 +327,7 @@ fn readers_of_a_cache_that_stays_behind_are_told_so_and_leave_the_store_alone() 
         assert!(breaking.revisions_read.load(Ordering::SeqCst) <= 3);
 
         let within = || kit.system.clock().now() + Duration::from_secs(1);
-        let reaches = while_time_passes(&kit, reader.reaches(written, within())).await;
+        let reaches = skipping_pauses(&kit, FRESH_WITHIN, reader.reaches(written, within())).await;
         assert!(!reaches, "this is what readiness looks at");
         breaking.stands.send_replace(false);
         assert!(reader.reaches(written, within()).await);

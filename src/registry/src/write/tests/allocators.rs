@@ -37,7 +37,7 @@ fn an_address_has_one_winner_and_is_free_when_given_back() {
                 .all(|won| matches!(won, Ok(()) | Err(AllocateError::AddressTaken)))
         );
         allocator.release("10.96.0.7").await.expect("the store answers");
-        allocator.release("10.96.0.7").await.expect("twice is no fault");
+        allocator.release("10.96.0.7").await.expect("twice is no error");
         allocator.reserve(wanted, "ns", "b").await.expect("it is free again");
         let outside = allocator
             .reserve("10.97.0.7".parse().expect("it is an address"), "ns", "a")

@@ -202,6 +202,7 @@ impl Bench {
         let known = GroupVersion::new("", "v1").with_kind("Pod");
         let registry = RegistryHandle::spawn(
             &kit.system,
+            "things".to_owned(),
             side.reader("things"),
             store.clone(),
             admission,

@@ -1,0 +1,163 @@
+//! Resources that users define, on three replicas over one etcd.
+
+use std::{thread, time::Duration};
+
+use serde_json::{Value, json};
+use trireme_tests::group::{Group, until};
+use trireme_tests::http::Client;
+
+/// Debug builds on a machine that compiles beside them take their time.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What one replica is told, all have taken in within this time. A second is promised, for a machine that does nothing else.
+const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
+const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
+
+fn version(name: &str, is_stored: bool, properties: &Value) -> Value {
+    let spec = json!({"type": "object", "default": {}, "properties": properties});
+    json!({
+        "name": name, "served": true, "storage": is_stored,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+    })
+}
+
+fn definition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [version("v1", true, &json!({"size": {"type": "integer", "default": 3}}))],
+        },
+    })
+}
+
+fn code(client: &Client, path: &str) -> u16 {
+    client.get(path).map_or(0, |answer| answer.code)
+}
+
+fn read(client: &Client, path: &str) -> Value {
+    let answer = client.get(path).expect("the replica answers");
+    serde_json::from_str(&answer.text()).unwrap_or_default()
+}
+
+fn send(client: &Client, method: &str, path: &str, body: &Value) -> Value {
+    let answer = client.json(method, path, body).expect("the replica answers");
+    let text = answer.text();
+    assert!(answer.code < 300, "{method} {path}: {text}");
+    serde_json::from_str(&text).expect("the answer is JSON")
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array();
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
+}
+
+#[test]
+fn what_is_defined_on_one_replica_is_served_changed_and_removed_on_all() {
+    let group = Group::start(3, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let clients: Vec<Client> = group.replicas.iter().map(|replica| replica.server.client()).collect();
+
+    send(&clients[0], "POST", DEFINITIONS, &definition());
+    until("the definition is established", PATIENCE, || {
+        is_established(&read(&clients[0], DEFINITION))
+    });
+    for client in &clients {
+        assert_eq!(
+            code(client, WIDGETS),
+            200,
+            "it is served everywhere before it is said to be established"
+        );
+    }
+
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    let made = send(&clients[1], "POST", WIDGETS, &widget);
+    assert_eq!(made["spec"]["size"], 3, "{made}");
+    let found = read(&clients[2], &format!("{WIDGETS}/a"));
+    assert_eq!(found["metadata"]["uid"], made["metadata"]["uid"]);
+
+    let mut changed = read(&clients[2], DEFINITION);
+    let properties = json!({"size": {"type": "integer", "default": 3}, "colour": {"type": "string", "default": "red"}});
+    changed["spec"]["versions"] = json!([version("v1", true, &properties), version("v2", false, &properties)]);
+    send(&clients[2], "PUT", DEFINITION, &changed);
+    let newer = "/apis/example.com/v2/namespaces/default/widgets/a";
+    let has_changed = |client: &Client| read(client, newer)["spec"]["colour"] == "red";
+    until("all replicas follow a change", FOLLOWED_WITHIN, || {
+        clients.iter().all(has_changed)
+    });
+    for client in &clients {
+        let discovery = read(client, "/apis/example.com");
+        assert_eq!(discovery["preferredVersion"]["version"], "v2", "{discovery}");
+        let documents = read(client, "/openapi/v3")["paths"].clone();
+        assert!(documents.get("apis/example.com/v2").is_some());
+    }
+
+    send(&clients[1], "DELETE", DEFINITION, &json!({}));
+    let is_gone = |client: &Client| code(client, WIDGETS) == 404 && code(client, DEFINITION) == 404;
+    until("the definition and its objects are gone", PATIENCE, || {
+        clients.iter().all(is_gone)
+    });
+    assert!(!read(&clients[0], "/apis").to_string().contains("example.com"));
+
+    // The objects went with it.
+    send(&clients[0], "POST", DEFINITIONS, &definition());
+    until("the definition is established again", PATIENCE, || {
+        is_established(&read(&clients[0], DEFINITION))
+    });
+    let list = read(&clients[2], WIDGETS);
+    assert_eq!(list["items"], json!([]), "{list}");
+}
+
+/// A hundred definitions one after the other: each is established, and what is not concerned goes on being answered.
+#[test]
+fn many_definitions_do_not_hold_each_other_up() {
+    let server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
+    let client = server.client();
+    let count = std::env::var("DEFINITIONS")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(100);
+    let resident = || {
+        let metrics = client.get("/metrics").expect("the server answers").text();
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("process_resident_memory_bytes"));
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .unwrap_or_default()
+    };
+    let before = resident();
+    let begun = std::time::Instant::now();
+    for number in 0..count {
+        let mut one = definition();
+        let plural = format!("widgets{number}");
+        one["metadata"]["name"] = format!("{plural}.example.com").into();
+        one["spec"]["names"] = json!({"plural": plural, "kind": format!("Widget{number}")});
+        send(&client, "POST", DEFINITIONS, &one);
+    }
+    let served = || {
+        let list = read(&client, DEFINITIONS);
+        list["items"]
+            .as_array()
+            .is_some_and(|all| all.len() == count && all.iter().all(is_established))
+    };
+    while !served() {
+        assert!(begun.elapsed() < PATIENCE * 4, "not all are established");
+        thread::sleep(Duration::from_millis(100));
+    }
+    let took = begun.elapsed();
+    println!(
+        "{count} definitions in {took:?}, {} KiB each",
+        (resident() - before) / 1024.0 / count as f64
+    );
+    assert_eq!(
+        code(&client, &format!("/apis/example.com/v1/widgets{}", count - 1)),
+        200
+    );
+}
