@@ -311,7 +311,7 @@ pub(crate) fn forget_managers(object: &mut Value) {
 }
 
 /// Decodes an apply, whose value keeps to nothing but YAML yet.
-pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<Decoded, ApiError> {
+pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<DecodedBody, ApiError> {
     let Parsed { value, duplicates } =
         parse_yaml(bytes).map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
     if !value.is_object() {
@@ -335,7 +335,7 @@ pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<
             Vec::new()
         }
     };
-    Ok(Decoded {
+    Ok(DecodedBody {
         object: value,
         warnings,
     })
