@@ -5,8 +5,7 @@ use trireme_tests::recorded::{load, replay};
 use trireme_tests::server::ALL_PLUGINS;
 use trireme_tests::{Server, StoreChoice, folder};
 
-/// Recorded files whose kinds and behaviours the server has. Left out, for what the server does not have yet:
-/// - `api/apply`, `api/managed-fields`: server-side apply.
+/// Recorded files whose kinds and behaviours the server has.
 const IN_SCOPE: &[&str] = &[
     "core/namespaces",
     "core/pods",
@@ -68,6 +67,7 @@ const IN_SCOPE: &[&str] = &[
     "groups/storage_csistoragecapacities",
     "groups/storage_storageclasses",
     "groups/storage_volumeattachments",
+    "api/apply",
     "api/auth",
     "api/create",
     "api/delete",
@@ -76,6 +76,7 @@ const IN_SCOPE: &[&str] = &[
     "api/json-patch",
     "api/list",
     "api/merge-patch",
+    "api/managed-fields",
     "api/negotiation",
     "api/strategic-merge-patch",
     "api/subresources",

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
-use trireme_auth::IssuerDocuments;
+use trireme_auth::{Authorizer, IssuerDocuments};
 use trireme_http::server::Lifecycle;
 use trireme_registry::{DirectorHandle, documents::Document};
 
@@ -21,6 +21,8 @@ pub(crate) struct Api {
     pub(crate) api_versions: Document,
     /// The checks of the server's health.
     pub(crate) health: Health,
+    /// Says if an apply may create what it does not find.
+    pub(crate) authorizer: Arc<dyn Authorizer>,
     /// Renders the metrics.
     pub(crate) metrics: metrics_exporter_prometheus::PrometheusHandle,
     /// Looks at the actors.

@@ -76,6 +76,8 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Res
         dry_run: !dry_run.is_empty(),
         field_manager,
         field_validation,
+        creation_refusal: None,
+        force: matches!(write, Write::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),
     })
 }
 

@@ -129,6 +129,10 @@ pub struct WriteOptions {
     pub field_manager: String,
     /// `fieldValidation`
     pub field_validation: FieldValidation,
+    /// `force` of an apply; `None` for all other writes.
+    pub force: Option<bool>,
+    /// The error for an apply whose user may change objects, but not create the one that is missing.
+    pub creation_refusal: Option<ApiError>,
 }
 
 /// A request body and what it is.
@@ -184,6 +188,8 @@ pub enum PatchKind {
     Merge,
     /// `application/strategic-merge-patch+json`
     StrategicMerge,
+    /// `application/apply-patch+yaml`
+    Apply,
 }
 
 /// PATCH

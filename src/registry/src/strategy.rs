@@ -8,7 +8,10 @@ use trireme_machinery::{
     names::{self, NameCheck},
 };
 
-use crate::{request::WriteContext, subresource::SubresourceRole};
+use crate::{
+    request::{Subresource, WriteContext},
+    subresource::SubresourceRole,
+};
 
 /// The effect of a delete on an object without finalizers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +75,16 @@ pub trait Strategy: Send + Sync + 'static {
     /// Errors of an update of `/finalize`, beyond its metadata.
     fn validate_finalize(&self, _context: &WriteContext, _new: &Value, _old: &Value) -> ErrorList {
         ErrorList::new()
+    }
+
+    /// The fields, as dotted paths, that a write of the object or of its subresource cannot change, so that its writer
+    /// does not own them (`GetResetFields`).
+    fn reset_fields(&self, subresource: Subresource) -> &'static [&'static str] {
+        match subresource {
+            Subresource::Status => &["spec"],
+            Subresource::None | Subresource::Update(_) => &["status"],
+            Subresource::Scale | Subresource::Finalize | Subresource::Create(_) => &[],
+        }
     }
 
     /// A subresource of the kind's own.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use trireme_auth::{Attributes, AuthorizationRequest, Decision, forbidden};
+use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
@@ -21,7 +21,24 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) async fn authorize(state: &ChainState, exchange: &Exchange) -> Result<(), ApiError> {
     let nobody = UserInfo::default();
     let attributes = attributes(exchange, exchange.acting_user().unwrap_or(&nobody));
-    match state.authorizer.authorize(attributes).await {
+    decide(&*state.authorizer, attributes).await
+}
+
+/// Lets an apply create what it does not find, if its user may create it.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) async fn authorize_creation(authorizer: &dyn Authorizer, exchange: &Exchange) -> Result<(), ApiError> {
+    let nobody = UserInfo::default();
+    let attributes = Attributes {
+        verb: "create",
+        ..attributes(exchange, exchange.acting_user().unwrap_or(&nobody))
+    };
+    decide(authorizer, attributes).await
+}
+
+async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Result<(), ApiError> {
+    match authorizer.authorize(attributes).await {
         Decision::Allow(_) => Ok(()),
         Decision::Deny(why) | Decision::NoOpinion(why) => Err(forbidden(&attributes, &why)),
         Decision::Failed(why) => Err(ApiError::internal(&why)),

@@ -1,11 +1,11 @@
 //! PATCH of an object or part of it.
 
 use actix_web::{http::StatusCode, web};
-use trireme_machinery::{ApiError, Reason};
 use trireme_registry::request::{PatchKind, PatchRequest};
 
 use super::{Call, object::Shape};
 use crate::{
+    filters::authorization,
     negotiation::{self, PatchType, patch_type},
     options::{self, Write},
     respond::Answered,
@@ -21,20 +21,21 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     };
     let shape = Shape::negotiate(&call.exchange)?;
     let patch = call.bytes(payload).await?;
-    let kind = match patch_type {
-        PatchType::Patch(kind) => kind,
-        PatchType::Apply => {
-            options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Apply)?;
-            let text = "server-side apply is not implemented by this server yet";
-            return Err(ApiError::new(Reason::NotImplemented, text));
-        }
+    let (kind, write) = match patch_type {
+        PatchType::Patch(kind) => (kind, Write::Patch),
+        PatchType::Apply => (PatchKind::Apply, Write::Apply),
     };
+    let mut options = options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), write)?;
+    if kind == PatchKind::Apply {
+        let allowed = authorization::authorize_creation(&*call.api.authorizer, &call.exchange).await;
+        options.creation_refusal = allowed.err();
+    }
     let request = PatchRequest {
         target: call.target(),
         subresource: call.subresource,
         kind,
         patch,
-        options: options::read(&call.exchange.query, call.exchange.user_agent.as_deref(), Write::Patch)?,
+        options,
     };
     let written = call.route.registry.patch(request).await?;
     call.warn(written.warnings);

@@ -7,7 +7,7 @@ use trireme_machinery::{
     ApiError, GroupVersion, GroupVersionKind,
     field::{Error, Path},
     go_text::kind_name,
-    json, protobuf,
+    json, managed, protobuf,
     schema::{self, TypeId, TypeTable},
     yaml,
 };
@@ -99,11 +99,15 @@ impl BodyDecoder<'_> {
         self.check_version(&given)?;
         self.check_kind(&given, &value)?;
         set_kind(&mut value, &self.kind);
+        let forgets_managers = forgets_managers(&value);
         let checked = match self.schema {
             Some(schema) => schema.decode(value),
             None => schema::decode(self.types, self.type_id, value),
         };
-        let checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
+        let mut checked = checked.map_err(|error| self.unfit(&given, &error.to_string()))?;
+        if forgets_managers {
+            forget_managers(&mut checked.value);
+        }
         match validation {
             FieldValidation::Ignore => Ok(DecodedBody {
                 object: checked.value,
@@ -290,6 +294,50 @@ fn parse_yaml(bytes: &[u8]) -> Result<Parsed, String> {
     Ok(Parsed {
         value: decoded.value,
         duplicates: Duplicates::Yaml(decoded.duplicates),
+    })
+}
+
+/// True if the client gave a list of managers without one: the form in which objects are kept has no empty lists, but
+/// this one means something.
+pub(crate) fn forgets_managers(value: &Value) -> bool {
+    managed::is_reset(value.pointer("/metadata/managedFields"))
+}
+
+/// Puts an empty list of managers back.
+pub(crate) fn forget_managers(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.insert("managedFields".into(), Value::Array(Vec::new()));
+    }
+}
+
+/// Decodes an apply, whose value keeps to nothing but YAML yet.
+pub(crate) fn decode_apply(bytes: &[u8], validation: FieldValidation) -> Result<DecodedBody, ApiError> {
+    let Parsed { value, duplicates } =
+        parse_yaml(bytes).map_err(|why| ApiError::bad_request(format!("error decoding YAML: {why}")))?;
+    if !value.is_object() {
+        return Err(ApiError::bad_request(format!(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value \
+             of type map[string]interface {{}}",
+            kind_name(&value)
+        )));
+    }
+    let warnings = match validation {
+        FieldValidation::Ignore => Vec::new(),
+        FieldValidation::Warn => duplicates.warnings(bytes, Vec::new()),
+        FieldValidation::Strict => {
+            let errors = duplicates.errors(bytes, Vec::new());
+            if !errors.is_empty() {
+                return Err(ApiError::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: {}",
+                    errors.join(", ")
+                )));
+            }
+            Vec::new()
+        }
+    };
+    Ok(DecodedBody {
+        object: value,
+        warnings,
     })
 }
 

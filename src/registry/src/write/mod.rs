@@ -16,6 +16,7 @@
 //! first; a stale one costs one more round, never a wrong result. The key is held while the loop computes and commits,
 //! and let go of as soon as admission has to wait.
 
+mod apply;
 mod commit;
 mod create;
 mod create_subresource;
@@ -23,6 +24,7 @@ pub(crate) mod decode;
 mod delete;
 mod delete_collection;
 mod finalizers;
+mod managed;
 pub(crate) mod metadata;
 pub(crate) mod object;
 pub(crate) mod patch;

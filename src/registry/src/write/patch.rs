@@ -18,7 +18,7 @@ use trireme_machinery::{
 
 use super::{
     Writer,
-    decode::{check_custom_kind, check_kind, set_kind},
+    decode::{check_custom_kind, check_kind, forget_managers, forgets_managers, set_kind},
     metadata,
     scale::{self, ThroughScale},
     update::{ChangeBase, Desired, Update},
@@ -71,6 +71,7 @@ impl Patcher {
                 let errors = std::mem::take(&mut patch.strict_errors);
                 (PatchDocument::Json(patch), errors)
             }
+            PatchKind::Apply => return Err(ApiError::internal("an apply is no patch of a document")),
             PatchKind::Merge | PatchKind::StrategicMerge => {
                 let decode = if kind == PatchKind::Merge {
                     patch::decode_merge_patch
@@ -122,11 +123,12 @@ impl Patcher {
             check_kind(&given_kind(&object, kind), kind, known_kinds).map_err(|why| unfit(&shown(), &why))?;
         }
         set_kind(&mut object, kind);
+        let forgets_managers = forgets_managers(&object);
         let checked = match own_schema {
             Some(own_schema) => own_schema.decode(object),
             None => schema::decode(types, *type_id, object),
         };
-        let checked = checked.map_err(|error| {
+        let mut checked = checked.map_err(|error| {
             let is_strategic = matches!(self.patch, PatchDocument::Strategic(_));
             let why = if is_strategic {
                 error.restored()
@@ -135,6 +137,9 @@ impl Patcher {
             };
             unfit(&shown(), &why)
         })?;
+        if forgets_managers {
+            forget_managers(&mut checked.value);
+        }
         let unknown = checked.unknown.iter().map(|path| format!("unknown field \"{path}\""));
         let errors: Vec<String> = self.document_errors.iter().cloned().chain(unknown).collect();
         match self.validation {
@@ -189,6 +194,9 @@ impl Writer {
             options,
         } = request;
         let request = self.request(Operation::Update, subresource, target, options)?;
+        if kind == PatchKind::Apply {
+            return self.decode_applied(request, &patch);
+        }
         let through_scale = subresource == Subresource::Scale;
         let patched = if through_scale {
             scale::patched(&self.info.types)?

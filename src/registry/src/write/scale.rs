@@ -196,11 +196,17 @@ impl Desired for ThroughScale {
         Box::pin(future::ready(self.scaled(base, record)))
     }
 
-    fn if_missing(&self, writer: &Writer, request: &WriteRequest) -> Result<Option<Value>, ApiError> {
-        if let Self::Replacement { scale, .. } = self {
-            writer.check_uid(&request.target, "", scale)?;
-        }
-        Ok(None)
+    fn if_missing<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        _record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+        let checked = match self {
+            Self::Replacement { scale, .. } => writer.check_uid(&request.target, "", scale),
+            Self::Patch(_) => Ok(()),
+        };
+        Box::pin(future::ready(checked.map(|()| None)))
     }
 }
 

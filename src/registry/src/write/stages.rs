@@ -60,8 +60,9 @@ impl Writer {
 
     /// Stages *managed fields* and *mutating admission*; gives back the object.
     pub(super) async fn mutate(&self, write: &mut Attributes) -> Result<Value, ApiError> {
+        let request = Arc::clone(write.request());
         if let Some(object) = &mut write.object {
-            manage_fields(object);
+            self.manage_fields(&request, write.old_object.as_deref(), object);
         }
         self.admit_mutating(write).await?;
         Ok(write.object.take().unwrap_or_default())
@@ -126,9 +127,4 @@ impl Writer {
             }
         }
     }
-}
-
-/// Stage *managed fields*. They are not kept yet: those that a client sends are dropped.
-fn manage_fields(object: &mut Value) {
-    metadata::of(object).remove("managedFields");
 }

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{self, BoxFuture};
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind, Reason,
@@ -46,8 +46,13 @@ pub(super) trait Desired: Send + Sync {
     ///
     /// # Errors
     /// If the client expects one that is there.
-    fn if_missing(&self, _writer: &Writer, _request: &WriteRequest) -> Result<Option<Value>, ApiError> {
-        Ok(None)
+    fn if_missing<'a>(
+        &'a self,
+        _writer: &'a Writer,
+        _request: &'a WriteRequest,
+        _record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+        Box::pin(future::ready(Ok(None)))
     }
 }
 
@@ -124,16 +129,14 @@ impl Writer {
                 Err(error) if error.reason == Reason::NotFound => error,
                 Err(error) => return Err(error),
             };
-            let Some(object) = update.desired.if_missing(self, &request)? else {
+            let mut record = WriteRecord::default();
+            let Some(object) = update.desired.if_missing(self, &request, &mut record).await? else {
                 return Err(error);
             };
             key.release();
             let mut creation = WriteRequest::clone(&request);
             creation.operation = Operation::Create;
-            match self
-                .create_object(&Arc::new(creation), object, WriteRecord::default())
-                .await
-            {
+            match self.create_object(&Arc::new(creation), object, record).await {
                 Err(error) if error.reason == Reason::AlreadyExists => {}
                 created => return created,
             }
@@ -189,6 +192,7 @@ impl Writer {
         current: &CurrentObject,
     ) -> Result<StoreChange, ApiError> {
         metadata::of(&mut object).insert("resourceVersion".into(), current.item.revision.to_string().into());
+        self.keep_times(&mut object, &current.object);
         if write.context.dry_run {
             if let Some(effects) = &self.info.side_effects {
                 effects.reserve(&mut object, Some(&current.object), true).await?;
@@ -280,9 +284,16 @@ impl Desired for Replacement {
         })
     }
 
-    fn if_missing(&self, writer: &Writer, request: &WriteRequest) -> Result<Option<Value>, ApiError> {
-        writer.check_uid(&request.target, "", &self.object)?;
-        let creates = writer.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
-        Ok(creates.then(|| self.object.clone()))
+    fn if_missing<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        _record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+        Box::pin(async move {
+            writer.check_uid(&request.target, "", &self.object)?;
+            let creates = writer.info.strategy.allow_create_on_update() && request.subresource == Subresource::None;
+            Ok(creates.then(|| self.object.clone()))
+        })
     }
 }

@@ -1,0 +1,98 @@
+//! PATCH with server-side apply: the fields that the client wants are merged into the object by who owns what.
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use trireme_machinery::ApiError;
+
+use super::{
+    Writer,
+    decode::decode_apply,
+    managed::blank,
+    metadata,
+    update::{ChangeBase, Desired, Update},
+};
+use crate::{
+    admission::{WriteRecord, WriteRequest},
+    request::Subresource,
+    trace::TraceStep,
+    versions,
+};
+
+/// An apply; the value is in the version of the request.
+pub(super) struct AppliedPatch {
+    applied: Value,
+    warnings: Vec<String>,
+}
+
+impl Writer {
+    /// Decodes an apply.
+    pub(super) fn decode_applied(&self, request: WriteRequest, patch: &Bytes) -> Result<Update, ApiError> {
+        if request.subresource == Subresource::Scale {
+            let text = "server-side apply of scales is not implemented by this server yet";
+            return Err(ApiError::new(trireme_machinery::Reason::NotImplemented, text));
+        }
+        let decoded = decode_apply(patch, request.options.field_validation)?;
+        request.target.trace.pass(TraceStep::Decoded);
+        self.check_applied(&request, &decoded.object)?;
+        let (applied, warnings) = (decoded.object, decoded.warnings);
+        Ok(Update::new(request, AppliedPatch { applied, warnings }))
+    }
+}
+
+impl AppliedPatch {
+    async fn merged(
+        &self,
+        writer: &Writer,
+        request: &WriteRequest,
+        live: Value,
+        is_new: bool,
+    ) -> Result<Value, ApiError> {
+        let mut object = writer.applied(request, live, is_new, &self.applied)?;
+        metadata::settle_namespace(&mut object, request.namespace())?;
+        metadata::check_name(&object, &request.target.name)?;
+        writer.default_and_convert(request, &mut object).await?;
+        Ok(object)
+    }
+}
+
+impl Desired for AppliedPatch {
+    fn object<'a>(
+        &'a self,
+        base: ChangeBase<'a>,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Value, ApiError>> {
+        let ChangeBase {
+            writer,
+            request,
+            current,
+        } = base;
+        Box::pin(async move {
+            writer.check_uid(&request.target, &current.item.uid, &self.applied)?;
+            let mut live = Value::clone(&current.object);
+            versions::to_served_version(&writer.info, writer.version(&request.target)?, &mut live).await?;
+            record.warnings.clone_from(&self.warnings);
+            self.merged(writer, request, live, false).await
+        })
+    }
+
+    fn if_missing<'a>(
+        &'a self,
+        writer: &'a Writer,
+        request: &'a WriteRequest,
+        record: &'a mut WriteRecord,
+    ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
+        Box::pin(async move {
+            if request.subresource != Subresource::None {
+                return Ok(None);
+            }
+            if let Some(refusal) = &request.options.creation_refusal {
+                return Err(refusal.clone());
+            }
+            writer.check_uid(&request.target, "", &self.applied)?;
+            record.warnings.clone_from(&self.warnings);
+            let live = blank(&writer.info, writer.version(&request.target)?);
+            self.merged(writer, request, live, true).await.map(Some)
+        })
+    }
+}

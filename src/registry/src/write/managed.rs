@@ -1,0 +1,314 @@
+//! Stage *managed fields*: who set which field, kept in `metadata.managedFields`.
+//!
+//! The stage sees objects before mutating admission and before the strategy prepares them, as in
+//! `k8s.io/apiserver/pkg/endpoints/handlers`: what those change belongs to nobody. What the strategy will put back is
+//! not owned by the writer either: [`Strategy::reset_fields`](crate::Strategy::reset_fields).
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use trireme_machinery::{
+    ApiError,
+    managed::{FieldSet, ManagedVersions, ManagerId, Managers, PathElement, SchemaNode, is_reset, same_but_for_times},
+    schema,
+};
+
+use super::{Writer, metadata};
+use crate::{
+    admission::WriteRequest,
+    definition::{ResourceDefinition, ServedVersion},
+    request::Subresource,
+};
+
+const MANAGED_FIELDS: &str = "managedFields";
+
+/// The versions of a resource as field sets are compared in them.
+pub(super) struct ResourceVersions<'d> {
+    definition: &'d ResourceDefinition,
+    reset: FieldSet,
+}
+
+impl<'d> ResourceVersions<'d> {
+    pub(super) fn new(definition: &'d ResourceDefinition, subresource: Subresource) -> Self {
+        let mut reset = FieldSet::default();
+        for path in definition.strategy.reset_fields(subresource) {
+            let path: Vec<PathElement> = path
+                .split('.')
+                .map(|name| PathElement::Field(name.to_owned()))
+                .collect();
+            reset.insert(&path);
+        }
+        Self { definition, reset }
+    }
+
+    fn find(&self, version: &str) -> Option<&'d ServedVersion> {
+        let versions = &self.definition.versions;
+        versions
+            .iter()
+            .find(|served| served.group_version.to_string() == version)
+    }
+}
+
+impl ManagedVersions for ResourceVersions<'_> {
+    fn node(&self, version: &str) -> SchemaNode<'_> {
+        match self.find(version) {
+            Some(served) => node(self.definition, served),
+            None => SchemaNode::Deduced,
+        }
+    }
+
+    fn convert(&self, object: &Value, version: &str) -> Option<Value> {
+        let to = self.find(version)?;
+        let mut object = object.clone();
+        let from = object.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+        if from != version && self.definition.converter.is_none() {
+            if let Some(conversion) = self.find(from).and_then(|from| from.conversion.as_ref()) {
+                conversion.to_stored(&mut object);
+            }
+            if let Some(conversion) = &to.conversion {
+                conversion.to_served(&mut object);
+            }
+        }
+        object.as_object_mut()?.insert("apiVersion".into(), version.into());
+        Some(object)
+    }
+
+    fn reset_fields(&self, _version: &str) -> &FieldSet {
+        &self.reset
+    }
+}
+
+/// The schema of a version; custom resources have theirs deduced from their values.
+fn node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
+    match version.schema {
+        Some(_) => SchemaNode::Deduced,
+        None => SchemaNode::Struct(&definition.types, version.type_id),
+    }
+}
+
+/// An object of a version without any field that a client sets, as Go makes one.
+pub(super) fn blank(definition: &ResourceDefinition, version: &ServedVersion) -> Value {
+    let empty = json!({
+        "apiVersion": version.group_version.to_string(),
+        "kind": &*definition.kind,
+    });
+    match version.schema {
+        Some(_) => empty,
+        None => schema::decode(&definition.types, version.type_id, empty)
+            .map(|decoded| decoded.value)
+            .unwrap_or_default(),
+    }
+}
+
+/// The time as entries show it.
+pub(super) fn time_of(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+impl Writer {
+    /// Notes in `object`, which is in the stored version, what its writer changes of `old`. An apply has done so.
+    pub(super) fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
+        if request.options.force.is_some() {
+            return;
+        }
+        let given = metadata::of(object).remove(MANAGED_FIELDS);
+        let entries = |object: &Value| Managers::decode(object.pointer("/metadata/managedFields"));
+        let live = || old.and_then(entries).unwrap_or_default();
+        let mut managers = match given.as_ref() {
+            _ if request.subresource != Subresource::None => live(),
+            given if is_reset(given) => Managers::default(),
+            given => match Managers::decode(given) {
+                Some(managers) if !managers.is_empty() => managers,
+                _ => live(),
+            },
+        };
+        // An object that nobody is known to manage stays so until it is applied to.
+        if old.is_some() && managers.is_empty() {
+            return;
+        }
+        if self.note_changes(request, old, object, &mut managers).is_none() {
+            return;
+        }
+        if let Some(entries) = managers.encode() {
+            metadata::of(object).insert(MANAGED_FIELDS.into(), entries);
+        }
+    }
+
+    fn note_changes(
+        &self,
+        request: &WriteRequest,
+        old: Option<&Value>,
+        new: &Value,
+        managers: &mut Managers,
+    ) -> Option<()> {
+        let version = self.version(&request.target).ok()?;
+        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let at = version.group_version.to_string();
+        let id = ManagerId::updater(&request.options.field_manager, &at, request.subresource.name());
+        let time = time_of(request.context.now);
+        let time = (request.subresource != Subresource::Scale).then_some(time.as_str());
+        let blank = old.is_none().then(|| blank(&self.info, version));
+        let old = old.or(blank.as_ref())?;
+        if version.group_version == self.info.stored().group_version {
+            managers.update(&versions, old, new, id, time);
+        } else {
+            let (old, new) = (versions.convert(old, &at)?, versions.convert(new, &at)?);
+            managers.update(&versions, &old, &new, id, time);
+        }
+        Some(())
+    }
+
+    /// Puts back the old entries if a change is one of their times alone.
+    pub(super) fn keep_times(&self, object: &mut Value, old: &Value) {
+        let entries = |object: &Value| object.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        let (after, before) = (entries(object), entries(old));
+        if after == before || !same_but_for_times(&after, &before) {
+            return;
+        }
+        let fields = metadata::of(object);
+        fields.insert(MANAGED_FIELDS.into(), before);
+        if !super::object::same(object, old) {
+            metadata::of(object).insert(MANAGED_FIELDS.into(), after);
+        }
+    }
+
+    /// The object after an apply, in the version of the request, with the entries of its managers.
+    pub(super) fn applied(
+        &self,
+        request: &WriteRequest,
+        mut live: Value,
+        is_new: bool,
+        applied: &Value,
+    ) -> Result<Value, ApiError> {
+        let version = self.version(&request.target)?;
+        let versions = ResourceVersions::new(&self.info, request.subresource);
+        let at = version.group_version.to_string();
+        let time = time_of(request.context.now);
+        let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
+        let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
+        if !is_new && managers.is_empty() {
+            managers.adopt(&versions, &blank(&self.info, version), &live, &at, &time);
+        }
+        let manager = &request.options.field_manager;
+        let id = ManagerId::applier(manager, request.subresource.name());
+        let force = request.options.force.unwrap_or_default();
+        let merged = match managers.apply(&versions, &live, applied, (id.clone(), &at), force, &time) {
+            Ok(merged) => merged,
+            Err(conflicts) => {
+                let allowed = (manager == "kubectl").then(|| last_applied_fields(versions.node(&at), &live, &at));
+                let rest = conflicts.clone().without(&allowed.flatten().unwrap_or_default());
+                if !rest.is_empty() {
+                    return Err(rest.into());
+                }
+                managers.apply(&versions, &live, applied, (id, &at), true, &time)?
+            }
+        };
+        let mut object = self.typed(version, merged, applied)?;
+        if manager == "kubectl" {
+            renew_last_applied(&mut object, applied);
+        }
+        if let Some(entries) = managers.encode() {
+            metadata::of(&mut object).insert(MANAGED_FIELDS.into(), entries);
+        }
+        Ok(object)
+    }
+
+    /// The merged object in the form in which the server keeps it.
+    fn typed(&self, version: &ServedVersion, merged: Value, applied: &Value) -> Result<Value, ApiError> {
+        let decoded = match &version.schema {
+            Some(schema) => schema.decode(merged),
+            None => schema::decode(&self.info.types, version.type_id, merged),
+        };
+        decoded.map(|decoded| decoded.value).map_err(|error| {
+            let kind = self.info.kind_in(version);
+            ApiError::bad_request(format!(
+                "failed to convert new object ({}) to proper version: unable to convert unstructured object to {}, \
+                 Kind={}: {error}",
+                shown(applied),
+                slashed(&version.group_version.to_string()),
+                kind.kind
+            ))
+        })
+    }
+
+    /// The error of an applied value that does not fit its schema, or is not meant for this resource.
+    pub(super) fn check_applied(&self, request: &WriteRequest, applied: &Value) -> Result<(), ApiError> {
+        let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
+        let version = self.version(&request.target)?;
+        let (given, kind) = (text("apiVersion"), text("kind"));
+        if given != version.group_version.to_string() || kind != &*request.kind.kind {
+            let text = format!("invalid object type: {}, Kind={kind}", slashed(given));
+            return Err(ApiError::bad_request(text));
+        }
+        if applied
+            .pointer("/metadata/managedFields")
+            .is_some_and(|entries| !entries.is_null())
+        {
+            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+        }
+        match trireme_machinery::managed::validate(node(&self.info, version), applied) {
+            None => Ok(()),
+            Some(error) => Err(ApiError::bad_request(format!(
+                "failed to create typed patch object ({}): {error}",
+                shown(applied)
+            ))),
+        }
+    }
+}
+
+/// The fields that the annotation of client-side apply has with the same values as the object.
+fn last_applied_fields(node: SchemaNode<'_>, live: &Value, version: &str) -> Option<FieldSet> {
+    let text = live.pointer("/metadata/annotations")?.get(LAST_APPLIED)?.as_str()?;
+    let last: Value = serde_json::from_str(text).ok()?;
+    if last.get("apiVersion")?.as_str()? != version || trireme_machinery::managed::validate(node, &last).is_some() {
+        return None;
+    }
+    let comparison = trireme_machinery::managed::FieldComparison::of(node, &last, live);
+    let fields = trireme_machinery::managed::fields_of(node, &last);
+    Some(
+        fields
+            .difference(&comparison.modified)
+            .difference(&comparison.added)
+            .difference(&comparison.removed),
+    )
+}
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Keeps the annotation of client-side apply, where there is one, in step with what kubectl applied.
+fn renew_last_applied(object: &mut Value, applied: &Value) {
+    let has_one = |annotations: &Value| annotations.get(LAST_APPLIED).is_some_and(|text| text != "");
+    let Some(annotations) = object
+        .pointer_mut("/metadata/annotations")
+        .filter(|fields| has_one(fields))
+    else {
+        return;
+    };
+    let mut last = applied.clone();
+    if let Some(fields) = last.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        fields.remove(LAST_APPLIED);
+    }
+    if let Some(fields) = annotations.as_object_mut() {
+        fields.insert(LAST_APPLIED.into(), format!("{last}\n").into());
+    }
+}
+
+/// `namespace/name; group/version, Kind=kind`
+fn shown(applied: &Value) -> String {
+    let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
+    format!(
+        "{}/{}; {}, Kind={}",
+        metadata::text(applied, "namespace"),
+        metadata::text(applied, "name"),
+        slashed(text("apiVersion")),
+        text("kind")
+    )
+}
+
+/// A group and version with the slash that Go writes also where the group is empty.
+fn slashed(version: &str) -> String {
+    if version.contains('/') {
+        version.to_owned()
+    } else {
+        format!("/{version}")
+    }
+}
