@@ -2,13 +2,14 @@
 
 pub(crate) mod ast;
 mod describe;
+mod identifier;
 mod lexer;
 mod literal;
 mod macros;
 mod parser;
 
 pub(crate) use describe::describe;
-pub use parser::is_identifier;
+pub use identifier::is_identifier;
 pub(crate) use parser::{MAX_DEPTH, SyntaxError, parse};
 
 /// The tokens that may stand in the place of a missing operand.

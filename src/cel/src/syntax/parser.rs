@@ -9,6 +9,7 @@ use super::{
         CallExpression, Expr, Expression, ListExpression, Literal, Logical, MapEntry, Select, StructExpression,
         StructField,
     },
+    identifier::RESERVED,
     lexer::{Token, TokenKind, tokens},
     literal, macros,
 };
@@ -17,36 +18,6 @@ use super::{
 pub(crate) const MAX_DEPTH: u16 = 250;
 /// The most nodes on the way from the root to a leaf.
 const MAX_TREE_DEPTH: u16 = 400;
-
-/// Words that cannot name a variable.
-const RESERVED: [&str; 17] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
-
-/// Tells names that a variable can have: identifiers that are neither reserved nor literals or operators.
-pub fn is_identifier(name: &str) -> bool {
-    let begins = name.starts_with(|letter: char| letter == '_' || letter.is_ascii_alphabetic());
-    let goes_on = name
-        .chars()
-        .all(|letter| letter == '_' || letter.is_ascii_alphanumeric());
-    begins && goes_on && !RESERVED.contains(&name) && !["true", "false", "null", "in"].contains(&name)
-}
 
 /// Why a source is no expression.
 #[derive(Debug)]
