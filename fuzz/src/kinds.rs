@@ -145,6 +145,14 @@ fn settle(info: &ResourceDefinition, version: &ServedVersion, object: &mut Value
 
 /// A decoded object is in the form in which it would be decoded again.
 fn is_final(info: &ResourceDefinition, version: &ServedVersion, object: &Value) {
+    let mut object = object.clone();
+    // The one empty list that decoding keeps: it resets the managed fields and is gone before the object is stored.
+    if object.pointer("/metadata/managedFields") == Some(&Value::Array(Vec::new()))
+        && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        metadata.remove("managedFields");
+    }
+    let object = &object;
     let again = schema::decode(&info.types, version.type_id, object.clone());
     let again = again.expect("what was decoded once can be decoded again");
     assert_eq!(again.unknown, [""; 0], "unknown fields were dropped");

@@ -5,7 +5,7 @@
 //!                                  ◄──established, once all replicas serve it────────────────────────┘
 //! ```
 //! A custom resource is a `ResourceDefinition` as any other: its registry, watch cache, discovery and OpenAPI are those of
-//! built-in kinds. What is its own is here: the schema of its objects ([`structural`]), its rules in CEL, its columns, its
+//! built-in kinds. What is its own is here: the schema of its objects (`structural`), its rules in CEL, its columns, its
 //! strategy. The composition root calls [`define`] for the kind and [`Extensions::start`] for the work.
 
 mod catalogue;
