@@ -36,6 +36,11 @@ pub(super) struct RbacPolicy {
 }
 
 impl RbacPolicy {
+    /// Reports whether nobody has been granted anything: the store is fresh, or has not been loaded yet.
+    pub(super) fn has_no_bindings(&self) -> bool {
+        self.users.is_empty() && self.groups.is_empty()
+    }
+
     fn index_mut(&mut self, subject: &SubjectKey) -> (&mut HashMap<Arc<str>, Grants>, Arc<str>) {
         match subject {
             SubjectKey::User(name) => (&mut self.users, name.clone()),

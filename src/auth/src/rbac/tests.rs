@@ -125,6 +125,21 @@ fn bindings_grant_their_role_where_they_are() {
 }
 
 #[test]
+fn probes_are_open_until_there_are_bindings() {
+    let mut policy = Policy::default();
+    let anonymous = user("system:anonymous", &["system:unauthenticated"]);
+    let probe = AuthorizationRequest::Path("/readyz");
+    let open = Decision::Allow("RBAC: probes are open until there are bindings".to_owned());
+    assert_eq!(policy.decide(&anonymous, "get", probe), open);
+    assert_eq!(policy.decide(&anonymous, "post", probe), no_opinion(""));
+    let metrics = AuthorizationRequest::Path("/metrics");
+    assert_eq!(policy.decide(&anonymous, "get", metrics), no_opinion(""));
+    let alice = json!([{ "kind": "User", "apiGroup": GROUP, "name": "alice" }]);
+    policy.put("clusterrolebindings", binding("", "b", ("ClusterRole", "r"), alice));
+    assert_eq!(policy.decide(&anonymous, "get", probe), no_opinion(""));
+}
+
+#[test]
 fn a_missing_role_is_told_and_takes_effect_when_it_comes() {
     let mut policy = Policy::default();
     let alice = json!([{"kind": "User", "name": "alice"}]);
