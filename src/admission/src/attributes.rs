@@ -36,6 +36,11 @@ pub(crate) fn names<'v>(object: &'v Value, pointer: &str) -> Vec<&'v str> {
     items.filter_map(|item| item.get("name")?.as_str()).collect()
 }
 
+/// Reports whether an object is being deleted.
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
+}
+
 /// The value of an annotation.
 pub(crate) fn annotation<'v>(object: &'v Value, key: &str) -> Option<&'v str> {
     object.get("metadata")?.get("annotations")?.get(key)?.as_str()

@@ -10,6 +10,7 @@ mod default_classes;
 mod default_toleration_seconds;
 mod device_admin_access;
 mod doubts;
+mod limit_ranger;
 mod namespace_lifecycle;
 mod namespaces;
 mod object_lookup;

@@ -7,7 +7,7 @@ use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
     chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
+    limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
     persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
     service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
@@ -40,7 +40,9 @@ const ALL: &[Plugin] = &[
     }),
     absent("NamespaceExists"),
     absent("LimitPodHardAntiAffinityTopology"),
-    absent("LimitRanger"),
+    there("LimitRanger", |parts| {
+        Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
+    }),
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
