@@ -17,6 +17,7 @@ mod object_lookup;
 mod persistent_volume_claim_resize;
 mod plugins;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
 mod storage_object_in_use_protection;

@@ -2,15 +2,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use trireme_actors::Clock;
+use trireme_actors::ActorSystem;
 use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
     chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
-    service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
-    taint_nodes_by_condition::TaintNodesByCondition,
+    limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces,
+    object_lookup::ObjectLookup, persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority,
+    resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
+    storage_object_in_use_protection::StorageObjectInUseProtection, taint_nodes_by_condition::TaintNodesByCondition,
 };
 
 /// How a plugin that is there comes about.
@@ -46,7 +46,7 @@ const ALL: &[Plugin] = &[
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
-            parts.clock.clone(),
+            parts.system.clock().clone(),
         ))
     }),
     absent("NodeRestriction"),
@@ -98,7 +98,10 @@ const ALL: &[Plugin] = &[
     absent("MutatingAdmissionWebhook"),
     absent("ValidatingAdmissionPolicy"),
     absent("ValidatingAdmissionWebhook"),
-    absent("ResourceQuota"),
+    there("ResourceQuota", |parts| {
+        let quotas = parts.surface.resource("", "v1", "resourcequotas");
+        Arc::new(ResourceQuota::start(parts.system, quotas))
+    }),
     absent("AlwaysDeny"),
 ];
 
@@ -106,7 +109,7 @@ const ALL: &[Plugin] = &[
 struct PluginParts<'p> {
     surface: &'p PublishedSurface,
     namespaces: &'p Namespaces,
-    clock: &'p Clock,
+    system: &'p ActorSystem,
 }
 
 impl PluginParts<'_> {
@@ -150,13 +153,13 @@ impl EnabledPlugins {
         &self,
         surface: &PublishedSurface,
         namespaces: &Namespaces,
-        clock: &Clock,
+        system: &ActorSystem,
         checks: Vec<Arc<dyn Admission>>,
     ) -> Chain {
         let parts = PluginParts {
             surface,
             namespaces,
-            clock,
+            system,
         };
         let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
         let mut plugins: Vec<_> = enabled

@@ -112,7 +112,10 @@ mod tests {
             sum.get("cpu").map(ToString::to_string).unwrap_or_default()
         };
         let one = json!([container("1")]);
-        assert_eq!(cpu(json!({ "containers": one, "initContainers": [container("3")] })), "3");
+        assert_eq!(
+            cpu(json!({ "containers": one, "initContainers": [container("3")] })),
+            "3"
+        );
         assert_eq!(
             cpu(json!({ "containers": one, "initContainers": [sidecar("500m"), container("900m")] })),
             "1500m"

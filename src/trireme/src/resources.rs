@@ -70,9 +70,7 @@ pub(crate) async fn start(
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];
-    let admission = settings
-        .admission
-        .chain(&published, &namespaces, system.clock(), checks);
+    let admission = settings.admission.chain(&published, &namespaces, system, checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));

@@ -13,7 +13,12 @@ pub(super) fn set(pod: &mut Value, range: &Value) {
     for limit in limits(range).filter(|limit| limit_type(limit) == "Container") {
         for (field, into) in [("defaultRequest", &mut requests), ("default", &mut most)] {
             let given = limit.get(field).and_then(Value::as_object);
-            into.extend(given.into_iter().flatten().map(|(name, amount)| (name.clone(), amount.clone())));
+            into.extend(
+                given
+                    .into_iter()
+                    .flatten()
+                    .map(|(name, amount)| (name.clone(), amount.clone())),
+            );
         }
     }
     let mut notes = Vec::new();

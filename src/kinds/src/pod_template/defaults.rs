@@ -122,6 +122,9 @@ fn default_requests(container: &mut Value) {
 /// Sets the requests of the pod as a whole: what its containers ask for, else its limits.
 fn default_pod_level_requests(spec: &mut Value) {
     let Some(resources) = spec.get("resources") else { return };
+    if entries(resources, "limits").next().is_none() {
+        return;
+    }
     let mut defaults: Vec<(String, Value)> = aggregate(spec, |container| listed(container, ListName::Requests))
         .into_iter()
         .filter(|(name, _)| is_pod_level(name) && !name.starts_with("hugepages-"))
