@@ -5,6 +5,7 @@
 //! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
 mod attributes;
+mod certificate_subject_restriction;
 mod chain;
 mod default_classes;
 mod default_toleration_seconds;
@@ -14,12 +15,14 @@ mod limit_ranger;
 mod namespace_lifecycle;
 mod namespaces;
 mod object_lookup;
+mod permissions;
 mod persistent_volume_claim_resize;
 mod plugins;
 mod priority;
 mod resource_quota;
 mod runtime_class;
 mod service_account;
+mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
@@ -27,4 +30,5 @@ mod tolerations;
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
-pub use plugins::EnabledPlugins;
+pub use permissions::{Access, Permissions};
+pub use plugins::{EnabledPlugins, PluginParts};

@@ -6,11 +6,13 @@ use trireme_actors::ActorSystem;
 use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
-    chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    limit_ranger::LimitRanger, namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces,
-    object_lookup::ObjectLookup, persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority,
+    certificate_subject_restriction::CertificateSubjectRestriction, chain::Chain, default_classes::DefaultClass,
+    default_toleration_seconds::DefaultTolerationSeconds, limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
+    permissions::Permissions, persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority,
     resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
-    storage_object_in_use_protection::StorageObjectInUseProtection, taint_nodes_by_condition::TaintNodesByCondition,
+    signers::SignerPermission, storage_object_in_use_protection::StorageObjectInUseProtection,
+    taint_nodes_by_condition::TaintNodesByCondition,
 };
 
 /// How a plugin that is there comes about.
@@ -79,10 +81,18 @@ const ALL: &[Plugin] = &[
     there("RuntimeClass", |parts| {
         Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
     }),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
-    absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
+    there("CertificateApproval", |parts| {
+        Arc::new(SignerPermission::to_approve(parts.permissions.clone()))
+    }),
+    there("CertificateSigning", |parts| {
+        Arc::new(SignerPermission::to_sign(parts.permissions.clone()))
+    }),
+    there("ClusterTrustBundleAttest", |parts| {
+        Arc::new(SignerPermission::to_attest(parts.permissions.clone()))
+    }),
+    there("CertificateSubjectRestriction", |_| {
+        Arc::new(CertificateSubjectRestriction)
+    }),
     there("DefaultIngressClass", |parts| {
         Arc::new(DefaultClass::of_ingresses(
             parts.objects("networking.k8s.io", "ingressclasses"),
@@ -106,10 +116,16 @@ const ALL: &[Plugin] = &[
 ];
 
 /// The parts that plugins are made of.
-struct PluginParts<'p> {
-    surface: &'p PublishedSurface,
-    namespaces: &'p Namespaces,
-    system: &'p ActorSystem,
+#[derive(Clone, Copy)]
+pub struct PluginParts<'p> {
+    /// The resources that they look up.
+    pub surface: &'p PublishedSurface,
+    /// The namespaces, looked up in one way by all.
+    pub namespaces: &'p Namespaces,
+    /// Runs their tasks.
+    pub system: &'p ActorSystem,
+    /// Answers for the authorizers.
+    pub permissions: &'p Arc<dyn Permissions>,
 }
 
 impl PluginParts<'_> {
@@ -149,22 +165,11 @@ impl EnabledPlugins {
     }
 
     /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
-    pub fn chain(
-        &self,
-        surface: &PublishedSurface,
-        namespaces: &Namespaces,
-        system: &ActorSystem,
-        checks: Vec<Arc<dyn Admission>>,
-    ) -> Chain {
-        let parts = PluginParts {
-            surface,
-            namespaces,
-            system,
-        };
+    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> Chain {
         let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
         let mut plugins: Vec<_> = enabled
             .filter_map(|plugin| plugin.make)
-            .map(|make| make(&parts))
+            .map(|make| make(parts))
             .collect();
         plugins.extend(checks);
         Chain::new(plugins)
