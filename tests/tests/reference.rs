@@ -86,7 +86,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 783;
+const RECORDED: usize = 812;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
@@ -113,12 +113,15 @@ const WITH_PLUGINS: &[&str] = &[
     "admission/defaulttolerationseconds",
     "admission/limitranger",
     "admission/namespacelifecycle",
+    "admission/order",
     "admission/persistentvolumeclaimresize",
+    "admission/podsecurity",
     "admission/priority",
     "admission/resourcequota",
     "admission/runtimeclass",
     "admission/serviceaccount",
     "admission/storageobjectinuseprotection",
+    "admission/subresources",
     "admission/taintnodesbycondition",
     "auth/impersonation",
     "auth/rbac",

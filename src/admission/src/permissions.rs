@@ -5,7 +5,7 @@ use trireme_registry::request::UserInfo;
 
 /// An access to objects that a plugin asks about.
 #[derive(Debug, Clone, Copy)]
-pub struct Access<'a> {
+pub struct PermissionRequest<'a> {
     /// The user.
     pub user: &'a UserInfo,
     /// `update`, `sign`, …
@@ -27,5 +27,5 @@ pub struct Access<'a> {
 /// Says what users may do. Made from the authorizers by the composition root: admission knows no room that has any.
 pub trait Permissions: Send + Sync + 'static {
     /// Reports whether the access is allowed; what cannot be found out is not.
-    fn allow<'a>(&'a self, access: Access<'a>) -> BoxFuture<'a, bool>;
+    fn allow<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, bool>;
 }

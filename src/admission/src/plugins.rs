@@ -9,8 +9,8 @@ use crate::{
     certificate_subject_restriction::CertificateSubjectRestriction, chain::Chain, default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds, limit_ranger::LimitRanger,
     namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    permissions::Permissions, persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority,
-    resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
+    permissions::Permissions, persistent_volume_claim_resize::PersistentVolumeClaimResize, pod_security::PodSecurity,
+    priority::Priority, resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
     signers::SignerPermission, storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
 };
@@ -55,7 +55,13 @@ const ALL: &[Plugin] = &[
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     absent("AlwaysPullImages"),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
+    there("PodSecurity", |parts| {
+        Arc::new(PodSecurity::new(
+            parts.namespaces.clone(),
+            parts.objects("", "pods"),
+            parts.system.clock().clone(),
+        ))
+    }),
     absent("PodNodeSelector"),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
@@ -187,12 +193,12 @@ mod tests {
 
     #[test]
     fn plugins_are_named_as_in_kube_apiserver() {
-        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "PodSecurity"]).is_ok());
+        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "AlwaysPullImages"]).is_ok());
         let error = |enable: &[&'static str], disable: &[&'static str]| {
             EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
         };
         assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
-        assert_eq!(error(&["PodSecurity"], &[]), "PodSecurity is not there yet");
+        assert_eq!(error(&["EventRateLimit"], &[]), "EventRateLimit is not there yet");
         assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
     }
 }

@@ -10,7 +10,7 @@ use trireme_registry::{Admission, Attributes, Operation, WriteRequest, request::
 
 use crate::{
     attributes::forbidden,
-    permissions::{Access, Permissions},
+    permissions::{PermissionRequest, Permissions},
 };
 
 const GROUP: &str = "certificates.k8s.io";
@@ -96,7 +96,7 @@ impl SignerPermission {
 
     /// Allowed by the signer's name, or by all names of its domain.
     async fn is_allowed(&self, user: &UserInfo, signer: &str) -> bool {
-        let access = |name| Access {
+        let access = |name| PermissionRequest {
             user,
             verb: self.signed.verb,
             group: GROUP,

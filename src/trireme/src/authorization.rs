@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{Access, Permissions};
+use trireme_admission::{PermissionRequest, Permissions};
 use trireme_auth::{
     AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
     BoxFuture, Decision, EscalationCheck, RbacAuthorizer,
@@ -58,8 +58,8 @@ impl Authorization {
 struct ChainPermissions(Arc<AuthorizerChain>);
 
 impl Permissions for ChainPermissions {
-    fn allow<'a>(&'a self, access: Access<'a>) -> BoxFuture<'a, bool> {
-        let Access {
+    fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+        let PermissionRequest {
             user,
             verb,
             group,
@@ -68,7 +68,7 @@ impl Permissions for ChainPermissions {
             subresource,
             namespace,
             name,
-        } = access;
+        } = request;
         let wanted = AuthorizationRequest::Resource {
             group,
             version,

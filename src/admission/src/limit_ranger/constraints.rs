@@ -10,13 +10,13 @@ use trireme_machinery::{
 const MAX_MILLI_VALUE: i64 = i64::MAX / 1000;
 
 /// The bounds of one item of a range.
-pub(super) struct Bounds {
+pub(super) struct LimitBounds {
     min: ResourceList,
     max: ResourceList,
     ratio: ResourceList,
 }
 
-impl Bounds {
+impl LimitBounds {
     pub(super) fn of(limit: &Value) -> Self {
         Self {
             min: resource_list(limit.get("min")),
@@ -27,14 +27,14 @@ impl Bounds {
 }
 
 /// The amounts that are held against bounds.
-pub(super) struct Subject {
+pub(super) struct Demand {
     pub(super) requests: ResourceList,
     pub(super) limits: ResourceList,
 }
 
-impl Subject {
+impl Demand {
     /// Holds requests and limits against all bounds.
-    pub(super) fn check(&self, limit_type: &str, bounds: &Bounds, errors: &mut Vec<String>) {
+    pub(super) fn check(&self, limit_type: &str, bounds: &LimitBounds, errors: &mut Vec<String>) {
         let min = bounds.min.iter();
         errors.extend(min.filter_map(|(name, bound)| self.min_constraint(limit_type, name, *bound)));
         let max = bounds.max.iter();
@@ -44,7 +44,7 @@ impl Subject {
     }
 
     /// Holds requests alone against the least and the most.
-    pub(super) fn check_requests(&self, limit_type: &str, bounds: &Bounds, errors: &mut Vec<String>) {
+    pub(super) fn check_requests(&self, limit_type: &str, bounds: &LimitBounds, errors: &mut Vec<String>) {
         let min = bounds.min.iter();
         errors.extend(min.filter_map(|(name, bound)| self.min_constraint(limit_type, name, *bound)));
         let max = bounds.max.iter();
@@ -126,12 +126,12 @@ mod tests {
     use super::*;
 
     fn errors(limit: Value, requests: Value, limits: Value) -> Vec<String> {
-        let subject = Subject {
+        let demand = Demand {
             requests: resource_list(Some(&requests)),
             limits: resource_list(Some(&limits)),
         };
         let mut errors = Vec::new();
-        subject.check("Container", &Bounds::of(&limit), &mut errors);
+        demand.check("Container", &LimitBounds::of(&limit), &mut errors);
         errors
     }
 

@@ -15,7 +15,7 @@ use trireme_machinery::{
 };
 use trireme_registry::{Admission, Attributes, Operation, WriteRequest};
 
-use self::constraints::{Bounds, Subject};
+use self::constraints::{Demand, LimitBounds};
 use crate::{
     attributes::{forbidden, is_terminating},
     object_lookup::ObjectLookup,
@@ -86,15 +86,15 @@ fn limit_type(limit: &Value) -> &str {
 }
 
 fn check_containers(limit: &Value, pod: &Value, errors: &mut Vec<String>) {
-    let bounds = Bounds::of(limit);
+    let bounds = LimitBounds::of(limit);
     for field in ["containers", "initContainers"] {
         let containers = pod.get("spec").and_then(|spec| spec.get(field)?.as_array());
         for container in containers.into_iter().flatten() {
-            let subject = Subject {
+            let demand = Demand {
                 requests: listed(container, ListName::Requests),
                 limits: listed(container, ListName::Limits),
             };
-            subject.check("Container", &bounds, errors);
+            demand.check("Container", &bounds, errors);
         }
     }
 }
@@ -108,19 +108,19 @@ fn check_pod(limit: &Value, pod: &Value, errors: &mut Vec<String>) {
         sum.extend(own.filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")));
         sum
     };
-    let subject = Subject {
+    let demand = Demand {
         requests: together(ListName::Requests),
         limits: together(ListName::Limits),
     };
-    subject.check("Pod", &Bounds::of(limit), errors);
+    demand.check("Pod", &LimitBounds::of(limit), errors);
 }
 
 fn check_claim(limit: &Value, claim: &Value, errors: &mut Vec<String>) {
-    let subject = Subject {
+    let demand = Demand {
         requests: resource_list(claim.pointer("/spec/resources/requests")),
         limits: ResourceList::new(),
     };
-    subject.check_requests("PersistentVolumeClaim", &Bounds::of(limit), errors);
+    demand.check_requests("PersistentVolumeClaim", &LimitBounds::of(limit), errors);
 }
 
 impl Admission for LimitRanger {

@@ -52,7 +52,7 @@ pub(super) struct Batches {
 }
 
 /// The end of a batch: its namespace and the quotas that it wrote.
-type Done = (String, Vec<Arc<Item>>);
+type BatchEnd = (String, Vec<Arc<Item>>);
 
 impl Batches {
     pub(super) fn new(store: QuotaStore) -> Self {
@@ -66,7 +66,7 @@ impl Batches {
 
     /// Runs until nobody can send any more.
     pub(super) async fn run(mut self, mut queue: mpsc::Receiver<Waiter>) {
-        let mut running: FuturesUnordered<BoxFuture<'static, Done>> = FuturesUnordered::new();
+        let mut running: FuturesUnordered<BoxFuture<'static, BatchEnd>> = FuturesUnordered::new();
         loop {
             let namespace = tokio::select! {
                 waiter = queue.recv() => match waiter {
@@ -85,7 +85,7 @@ impl Batches {
         namespace
     }
 
-    fn finish(&mut self, (namespace, written): Done) -> String {
+    fn finish(&mut self, (namespace, written): BatchEnd) -> String {
         self.in_progress.remove(&namespace);
         if self.written.len() >= REMEMBERED {
             self.written.clear();
@@ -99,13 +99,13 @@ impl Batches {
     }
 
     /// The batch of all that wait in a namespace, unless one is under way there.
-    fn start(&mut self, namespace: String) -> Option<BoxFuture<'static, Done>> {
+    fn start(&mut self, namespace: String) -> Option<BoxFuture<'static, BatchEnd>> {
         if self.in_progress.contains(&namespace) {
             return None;
         }
         let waiters = self.waiting.remove(&namespace)?;
         self.in_progress.insert(namespace.clone());
-        let batch = Batch {
+        let batch = QuotaBatch {
             store: self.store.clone(),
             namespace: namespace.clone(),
             remembered: self.written.remove(&namespace).unwrap_or_default(),
@@ -118,14 +118,14 @@ impl Batches {
 }
 
 /// The charges of one namespace at one moment.
-struct Batch {
+struct QuotaBatch {
     store: QuotaStore,
     namespace: String,
     remembered: Vec<Arc<Item>>,
     written: Vec<Arc<Item>>,
 }
 
-impl Batch {
+impl QuotaBatch {
     async fn run(mut self, waiters: Vec<Waiter>) -> Vec<Arc<Item>> {
         match self.quotas().await {
             Ok(quotas) => self.charge(quotas, waiters).await,
