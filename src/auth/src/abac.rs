@@ -153,6 +153,7 @@ impl RuleResolver for AbacPolicies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authorizer::RequestSelectors;
 
     fn policies(specs: &[&str]) -> AbacPolicies {
         let line = |spec: &&str| format!(r#"{{"apiVersion":"{VERSION}","kind":"Policy","spec":{{{spec}}}}}"#);
@@ -169,7 +170,7 @@ mod tests {
         policies
             .0
             .iter()
-            .any(|policy| policy.allows(&Attributes { user, verb, wanted }))
+            .any(|policy| policy.allows(&Attributes { user, verb, wanted, selectors: RequestSelectors::default() }))
     }
 
     fn pods(namespace: &str) -> AuthorizationRequest<'_> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, RbacAuthorizer};
+use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, NodeAuthorizer, RbacAuthorizer};
 use trireme_registry::{PublishedSurface, Readiness};
 
 use crate::settings::{ModeName, Settings};
@@ -15,6 +15,7 @@ pub(crate) struct Authorization {
     /// All of them in their order.
     pub(crate) chain: Arc<AuthorizerChain>,
     rbac: RbacAuthorizer,
+    node: Option<NodeAuthorizer>,
 }
 
 impl Authorization {
@@ -22,16 +23,20 @@ impl Authorization {
     pub(crate) fn start(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> Self {
         // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
         let rbac = RbacAuthorizer::start(system, served);
+        let node = settings.authorization.contains(&ModeName::Node);
+        let node = node.then(|| NodeAuthorizer::start(system, served));
         let modes = settings.authorization.iter().filter_map(|mode| match mode {
             ModeName::AlwaysAllow => Some(AuthorizationMode::of(AlwaysAllow)),
             ModeName::AlwaysDeny => Some(AuthorizationMode::of(AlwaysDeny)),
             ModeName::Rbac => Some(AuthorizationMode::of(rbac.clone())),
+            ModeName::Node => node.clone().map(AuthorizationMode::of),
             // The settings are refused that name it without policies.
             ModeName::Abac => settings.abac.clone().map(AuthorizationMode::shared),
         });
         Self {
             chain: Arc::new(AuthorizerChain::new(modes.collect())),
             rbac,
+            node,
         }
     }
 
@@ -41,7 +46,7 @@ impl Authorization {
     }
 
     /// The views that readiness waits for.
-    pub(crate) fn views(&self) -> [Arc<dyn Readiness>; 1] {
-        [self.rbac.view()]
+    pub(crate) fn views(&self) -> impl Iterator<Item = Arc<dyn Readiness>> {
+        std::iter::once(self.rbac.view()).chain(self.node.as_ref().map(NodeAuthorizer::view))
     }
 }
