@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use trireme_actors::Clock;
+use trireme_actors::ActorSystem;
 use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
-    chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
+    certificate_subject_restriction::CertificateSubjectRestriction, chain::Chain, default_classes::DefaultClass,
+    default_toleration_seconds::DefaultTolerationSeconds, limit_ranger::LimitRanger,
     namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
-    service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
+    permissions::Permissions, persistent_volume_claim_resize::PersistentVolumeClaimResize, pod_security::PodSecurity,
+    priority::Priority, resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
+    signers::SignerPermission, storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
 };
 
@@ -40,18 +42,26 @@ const ALL: &[Plugin] = &[
     }),
     absent("NamespaceExists"),
     absent("LimitPodHardAntiAffinityTopology"),
-    absent("LimitRanger"),
+    there("LimitRanger", |parts| {
+        Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
+    }),
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
-            parts.clock.clone(),
+            parts.system.clock().clone(),
         ))
     }),
     absent("NodeRestriction"),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     absent("AlwaysPullImages"),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
+    there("PodSecurity", |parts| {
+        Arc::new(PodSecurity::new(
+            parts.namespaces.clone(),
+            parts.objects("", "pods"),
+            parts.system.clock().clone(),
+        ))
+    }),
     absent("PodNodeSelector"),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
@@ -77,10 +87,18 @@ const ALL: &[Plugin] = &[
     there("RuntimeClass", |parts| {
         Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
     }),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
-    absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
+    there("CertificateApproval", |parts| {
+        Arc::new(SignerPermission::to_approve(parts.permissions.clone()))
+    }),
+    there("CertificateSigning", |parts| {
+        Arc::new(SignerPermission::to_sign(parts.permissions.clone()))
+    }),
+    there("ClusterTrustBundleAttest", |parts| {
+        Arc::new(SignerPermission::to_attest(parts.permissions.clone()))
+    }),
+    there("CertificateSubjectRestriction", |_| {
+        Arc::new(CertificateSubjectRestriction)
+    }),
     there("DefaultIngressClass", |parts| {
         Arc::new(DefaultClass::of_ingresses(
             parts.objects("networking.k8s.io", "ingressclasses"),
@@ -96,15 +114,24 @@ const ALL: &[Plugin] = &[
     absent("MutatingAdmissionWebhook"),
     absent("ValidatingAdmissionPolicy"),
     absent("ValidatingAdmissionWebhook"),
-    absent("ResourceQuota"),
+    there("ResourceQuota", |parts| {
+        let quotas = parts.surface.resource("", "v1", "resourcequotas");
+        Arc::new(ResourceQuota::start(parts.system, quotas))
+    }),
     absent("AlwaysDeny"),
 ];
 
 /// The parts that plugins are made of.
-struct PluginParts<'p> {
-    surface: &'p PublishedSurface,
-    namespaces: &'p Namespaces,
-    clock: &'p Clock,
+#[derive(Clone, Copy)]
+pub struct PluginParts<'p> {
+    /// The resources that they look up.
+    pub surface: &'p PublishedSurface,
+    /// The namespaces, looked up in one way by all.
+    pub namespaces: &'p Namespaces,
+    /// Runs their tasks.
+    pub system: &'p ActorSystem,
+    /// Answers for the authorizers.
+    pub permissions: &'p Arc<dyn Permissions>,
 }
 
 impl PluginParts<'_> {
@@ -144,22 +171,11 @@ impl EnabledPlugins {
     }
 
     /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
-    pub fn chain(
-        &self,
-        surface: &PublishedSurface,
-        namespaces: &Namespaces,
-        clock: &Clock,
-        checks: Vec<Arc<dyn Admission>>,
-    ) -> Chain {
-        let parts = PluginParts {
-            surface,
-            namespaces,
-            clock,
-        };
+    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> Chain {
         let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
         let mut plugins: Vec<_> = enabled
             .filter_map(|plugin| plugin.make)
-            .map(|make| make(&parts))
+            .map(|make| make(parts))
             .collect();
         plugins.extend(checks);
         Chain::new(plugins)
@@ -177,12 +193,12 @@ mod tests {
 
     #[test]
     fn plugins_are_named_as_in_kube_apiserver() {
-        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "PodSecurity"]).is_ok());
+        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "AlwaysPullImages"]).is_ok());
         let error = |enable: &[&'static str], disable: &[&'static str]| {
             EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
         };
         assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
-        assert_eq!(error(&["PodSecurity"], &[]), "PodSecurity is not there yet");
+        assert_eq!(error(&["EventRateLimit"], &[]), "EventRateLimit is not there yet");
         assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
     }
 }

@@ -167,10 +167,14 @@ mod tests {
             groups: vec![group.to_owned()],
             ..UserInfo::default()
         };
-        policies
-            .0
-            .iter()
-            .any(|policy| policy.allows(&Attributes { user, verb, wanted, selectors: RequestSelectors::default() }))
+        policies.0.iter().any(|policy| {
+            policy.allows(&Attributes {
+                user,
+                verb,
+                wanted,
+                selectors: RequestSelectors::default(),
+            })
+        })
     }
 
     fn pods(namespace: &str) -> AuthorizationRequest<'_> {

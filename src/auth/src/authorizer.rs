@@ -144,7 +144,12 @@ mod tests {
             ..UserInfo::default()
         };
         let user = &user;
-        let attributes = Attributes { user, verb, wanted, selectors: RequestSelectors::default() };
+        let attributes = Attributes {
+            user,
+            verb,
+            wanted,
+            selectors: RequestSelectors::default(),
+        };
         assert_eq!(forbidden(&attributes, why).message, message);
     }
 

@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, NodeAuthorizer, RbacAuthorizer};
+use trireme_admission::{PermissionRequest, Permissions};
+use trireme_auth::{
+    AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
+    BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer, RequestSelectors,
+};
 use trireme_registry::{PublishedSurface, Readiness};
 
 use crate::settings::{ModeName, Settings};
@@ -45,8 +49,46 @@ impl Authorization {
         EscalationCheck::new(self.rbac.clone(), self.chain.clone(), system.clock().clone())
     }
 
+    /// The authorizers as admission plugins ask them.
+    pub(crate) fn permissions(&self) -> Arc<dyn Permissions> {
+        Arc::new(ChainPermissions(Arc::clone(&self.chain)))
+    }
+
     /// The views that readiness waits for.
     pub(crate) fn views(&self) -> impl Iterator<Item = Arc<dyn Readiness>> {
         std::iter::once(self.rbac.view()).chain(self.node.as_ref().map(NodeAuthorizer::view))
+    }
+}
+
+struct ChainPermissions(Arc<AuthorizerChain>);
+
+impl Permissions for ChainPermissions {
+    fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+        let PermissionRequest {
+            user,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } = request;
+        let wanted = AuthorizationRequest::Resource {
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        };
+        let selectors = RequestSelectors::default();
+        let decided = self.0.authorize(Attributes {
+            user,
+            verb,
+            wanted,
+            selectors,
+        });
+        Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
     }
 }

@@ -130,7 +130,9 @@ impl NodeGraph {
     }
 
     fn forget_node(&mut self, object: (Vertex, Arc<str>), node: &Arc<str>) {
-        let Some(nodes) = self.nodes.get_mut(&object) else { return };
+        let Some(nodes) = self.nodes.get_mut(&object) else {
+            return;
+        };
         match nodes.get_mut(node) {
             Some(count) if *count > 1 => *count -= 1,
             _ => {

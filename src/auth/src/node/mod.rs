@@ -59,7 +59,9 @@ impl Authorizer for NodeAuthorizer {
                 let user = quote(&attributes.user.name);
                 no(format!("unknown node for user {user}"))
             }
-            Some(node) => NodeRequest::of(node, &attributes).map_or_else(|| no(""), |asked| asked.decide(&self.graph.load())),
+            Some(node) => {
+                NodeRequest::of(node, &attributes).map_or_else(|| no(""), |asked| asked.decide(&self.graph.load()))
+            }
         };
         Box::pin(std::future::ready(decision))
     }
@@ -144,10 +146,7 @@ impl<'a> NodeRequest<'a> {
             ("", "nodes") => self.own_node(),
             ("", "pods") => self.pod(graph),
             ("certificates.k8s.io", "podcertificaterequests") => no(""),
-            _ => allow_if(
-                rules::allow(self.verb, self.group, self.resource, self.subresource),
-                "",
-            ),
+            _ => allow_if(rules::allow(self.verb, self.group, self.resource, self.subresource), ""),
         }
     }
 
@@ -163,7 +162,10 @@ impl<'a> NodeRequest<'a> {
         if graph.has_path(self.node, vertex, self.namespace, self.name) {
             return allow();
         }
-        no(format!("no relationship found between node '{}' and this object", self.node))
+        no(format!(
+            "no relationship found between node '{}' and this object",
+            self.node
+        ))
     }
 
     /// `authorizeGet`

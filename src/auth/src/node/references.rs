@@ -11,15 +11,7 @@ use super::graph::{Edge, Vertex, key};
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// The volume sources of a pod whose secret is at `secretRef`.
-const WITH_SECRET_REF: [&str; 7] = [
-    "cephfs",
-    "cinder",
-    "flexVolume",
-    "rbd",
-    "scaleIO",
-    "iscsi",
-    "storageos",
-];
+const WITH_SECRET_REF: [&str; 7] = ["cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos"];
 
 fn at<'v>(value: &'v Value, path: &[&str]) -> &'v Value {
     path.iter().fold(value, |value, field| &value[*field])

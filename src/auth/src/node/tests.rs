@@ -126,7 +126,14 @@ fn a_pod_gives_its_node_what_it_refers_to_until_it_is_gone() {
     cluster.check(&[], &granted);
     cluster.put("pods", &pod("p", "a", spec.clone()));
     cluster.put("pods", &pod("q", "a", spec.clone()));
-    cluster.check(&granted, &["get secrets m/pull", "get secrets n/other", "get resourceclaims.resource.k8s.io n/t"]);
+    cluster.check(
+        &granted,
+        &[
+            "get secrets m/pull",
+            "get secrets n/other",
+            "get resourceclaims.resource.k8s.io n/t",
+        ],
+    );
     cluster.remove("pods", "n/q");
     cluster.check(&granted, &["get pods n/q"]);
 
@@ -162,7 +169,14 @@ fn a_volume_and_its_secrets_follow_the_claim() {
     let granted = ["get persistentvolumes v", "get secrets n/stage"];
     cluster.put("persistentvolumes", &volume(json!({"namespace": "n", "name": "c"})));
     cluster.check(&[], &granted);
-    cluster.put("pods", &pod("p", "a", json!({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]})));
+    cluster.put(
+        "pods",
+        &pod(
+            "p",
+            "a",
+            json!({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}),
+        ),
+    );
     cluster.check(&granted, &["get secrets n/controller", "list persistentvolumes"]);
     cluster.put("persistentvolumes", &volume(json!({"namespace": "n", "name": "d"})));
     cluster.check(&[], &granted);
@@ -210,15 +224,27 @@ fn objects_that_name_a_node_are_its_own() {
 fn refusals_say_why() {
     let cluster = Cluster::default();
     let check = |asked: &str, why: &str| assert_eq!(cluster.ask(asked), Err(why.to_owned()), "{asked}");
-    check("get secrets n/s", "no relationship found between node 'a' and this object");
+    check(
+        "get secrets n/s",
+        "no relationship found between node 'a' and this object",
+    );
     check("list secrets n/", "No Object name found");
     check("list secrets s", "can only read namespaced object of this type");
     check("delete secrets n/s", "can only read resources of this type");
-    check("list persistentvolumes", "can only get individual resources of this type");
+    check(
+        "list persistentvolumes",
+        "can only get individual resources of this type",
+    );
     check("get nodes b", "node 'a' cannot read 'b', only its own Node object");
-    check("watch nodes", "node 'a' cannot read all nodes, only its own Node object");
+    check(
+        "watch nodes",
+        "node 'a' cannot read all nodes, only its own Node object",
+    );
     check("delete nodes a", "");
-    check("list pods", "can only list/watch pods with spec.nodeName field selector");
+    check(
+        "list pods",
+        "can only list/watch pods with spec.nodeName field selector",
+    );
     check(
         "list pods ?spec.nodeName!=a",
         "can only list/watch pods with spec.nodeName field selector",
@@ -229,7 +255,12 @@ fn refusals_say_why() {
     check("get services/status n/s", "");
     check("get podcertificaterequests.certificates.k8s.io n/r", "");
     cluster.check(
-        &["list pods ?spec.nodeName=a", "get nodes a", "list services", "patch events.events.k8s.io n/e"],
+        &[
+            "list pods ?spec.nodeName=a",
+            "get nodes a",
+            "list services",
+            "patch events.events.k8s.io n/e",
+        ],
         &["list events n/"],
     );
 }

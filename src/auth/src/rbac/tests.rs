@@ -29,7 +29,15 @@ impl Policy {
 
     fn decide(&self, user: &UserInfo, verb: &str, wanted: AuthorizationRequest<'_>) -> Decision {
         let selectors = RequestSelectors::default();
-        RbacAuthorizer::decide_by(&self.0.value(), &Attributes { user, verb, wanted, selectors })
+        RbacAuthorizer::decide_by(
+            &self.0.value(),
+            &Attributes {
+                user,
+                verb,
+                wanted,
+                selectors,
+            },
+        )
     }
 }
 

@@ -38,7 +38,9 @@ fn requirements(selector: &Value) -> impl Iterator<Item = &Value> {
 
 fn field_selector(selector: &Value) -> Option<FieldSelector> {
     match text(selector, "rawSelector") {
-        "" => Some(FieldSelector::new(requirements(selector).filter_map(field_term).collect())),
+        "" => Some(FieldSelector::new(
+            requirements(selector).filter_map(field_term).collect(),
+        )),
         raw => FieldSelector::parse(raw).ok(),
     }
 }
