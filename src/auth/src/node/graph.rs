@@ -40,7 +40,7 @@ pub(super) enum Vertex {
 
 /// A step of the graph. Keys are `namespace/name`, or `name` at the cluster scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Edge {
+pub(super) enum GraphEdge {
     /// A pod of the node needs the object, or the object is the node's.
     OfNode {
         vertex: Vertex,
@@ -96,29 +96,29 @@ impl NodeGraph {
         claim.is_some_and(|claim| self.leads_to(node, Vertex::PersistentVolumeClaim, claim.clone()))
     }
 
-    fn add(&mut self, edge: &Edge) {
+    fn add(&mut self, edge: &GraphEdge) {
         match edge {
-            Edge::OfNode { vertex, key, node } => {
+            GraphEdge::OfNode { vertex, key, node } => {
                 let nodes = self.nodes.entry((*vertex, key.clone())).or_default();
                 *nodes.entry(node.clone()).or_default() += 1;
             }
-            Edge::VolumeOfClaim { volume, claim } => {
+            GraphEdge::VolumeOfClaim { volume, claim } => {
                 self.claims.insert(volume.clone(), claim.clone());
             }
-            Edge::SecretOfVolume { secret, volume } => {
+            GraphEdge::SecretOfVolume { secret, volume } => {
                 let volumes = self.volumes_of_secret.entry(secret.clone()).or_default();
                 volumes.insert(volume.clone());
             }
         }
     }
 
-    fn forget(&mut self, edge: &Edge) {
+    fn forget(&mut self, edge: &GraphEdge) {
         match edge {
-            Edge::OfNode { vertex, key, node } => self.forget_node((*vertex, key.clone()), node),
-            Edge::VolumeOfClaim { volume, .. } => {
+            GraphEdge::OfNode { vertex, key, node } => self.forget_node((*vertex, key.clone()), node),
+            GraphEdge::VolumeOfClaim { volume, .. } => {
                 self.claims.remove(volume);
             }
-            Edge::SecretOfVolume { secret, volume } => {
+            GraphEdge::SecretOfVolume { secret, volume } => {
                 if let Some(volumes) = self.volumes_of_secret.get_mut(secret) {
                     volumes.remove(volume);
                     if volumes.is_empty() {
@@ -150,7 +150,7 @@ impl NodeGraph {
 pub(super) struct GraphFold {
     graph: NodeGraph,
     /// The edges that each object has brought.
-    edges: StdHashMap<(usize, ItemKey), Vec<Edge>>,
+    edges: StdHashMap<(usize, ItemKey), Vec<GraphEdge>>,
 }
 
 impl GraphFold {

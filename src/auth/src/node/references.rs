@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::graph::{Edge, Vertex, key};
+use super::graph::{GraphEdge, Vertex, key};
 
 /// A kubelet makes such pods itself: they must not give its node any rights.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -26,13 +26,13 @@ fn items<'v>(value: &'v Value, path: &[&str]) -> impl Iterator<Item = &'v Value>
 }
 
 /// The edges of a pod; none before it is bound to a node.
-pub(super) fn of_pod(pod: &Value) -> Vec<Edge> {
+pub(super) fn of_pod(pod: &Value) -> Vec<GraphEdge> {
     let node: Arc<str> = text(pod, &["spec", "nodeName"]).into();
     if node.is_empty() {
         return Vec::new();
     }
     let namespace = text(pod, &["metadata", "namespace"]);
-    let edge = |vertex, name: &str| Edge::OfNode {
+    let edge = |vertex, name: &str| GraphEdge::OfNode {
         vertex,
         key: key(namespace, name),
         node: node.clone(),
@@ -117,21 +117,21 @@ fn resource_claim<'v>(pod: &'v Value, claim: &'v Value) -> &'v str {
 }
 
 /// The edges of a volume; none before it is bound to a claim.
-pub(super) fn of_volume(volume: &Value) -> Vec<Edge> {
+pub(super) fn of_volume(volume: &Value) -> Vec<GraphEdge> {
     let spec = &volume["spec"];
     let claim = &spec["claimRef"];
     if !claim.is_object() {
         return Vec::new();
     }
     let name: Arc<str> = text(volume, &["metadata", "name"]).into();
-    let of_claim = Edge::VolumeOfClaim {
+    let of_claim = GraphEdge::VolumeOfClaim {
         volume: name.clone(),
         claim: key(text(claim, &["namespace"]), text(claim, &["name"])),
     };
     let secrets = secrets_of(spec, text(claim, &["namespace"]));
     let secrets = secrets.filter(|(_, secret)| !secret.is_empty());
     std::iter::once(of_claim)
-        .chain(secrets.map(|(namespace, secret)| Edge::SecretOfVolume {
+        .chain(secrets.map(|(namespace, secret)| GraphEdge::SecretOfVolume {
             secret: key(namespace, secret),
             volume: name.clone(),
         }))
@@ -161,9 +161,9 @@ fn secrets_of<'v>(spec: &'v Value, of_claim: &'v str) -> impl Iterator<Item = (&
 }
 
 /// The edge of an object that names its node; none without one.
-pub(super) fn of_node(vertex: Vertex, object: &Value) -> Vec<Edge> {
+pub(super) fn of_node(vertex: Vertex, object: &Value) -> Vec<GraphEdge> {
     let node = text(object, &["spec", "nodeName"]);
-    let edge = || Edge::OfNode {
+    let edge = || GraphEdge::OfNode {
         vertex,
         key: text(object, &["metadata", "name"]).into(),
         node: node.into(),
