@@ -24,7 +24,7 @@ use crate::{
     permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
     pod_node_selector::PodNodeSelector,
-    pod_resize::PodResize,
+    pod_resize::ResizeOnNode,
     pod_security::PodSecurity,
     pod_toleration_restriction::PodTolerationRestriction,
     pod_topology_labels::PodTopologyLabels,
@@ -181,11 +181,11 @@ const ALL: &[Plugin] = &[
     }),
     gated("PodGroupWorkloadExists"),
     there("NodeDeclaredFeatureValidator", |parts| {
-        Arc::new(PodResize::by_declared_features(parts.objects("", "nodes")))
+        Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
     }),
     gated("JobValidation"),
     there("PodResizeValidator", |parts| {
-        Arc::new(PodResize::within_capacity(parts.objects("", "nodes")))
+        Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
     absent("MutatingAdmissionPolicy"),
     absent("MutatingAdmissionWebhook"),

@@ -19,7 +19,7 @@ const OS: &str = "kubernetes.io/os";
 type CheckNode = fn(&Attributes, old: &Value, new: &Value, node: &Value) -> Result<(), ApiError>;
 
 /// One of the two plugins.
-pub(crate) struct PodResize {
+pub(crate) struct ResizeOnNode {
     nodes: ObjectLookup,
     /// Reports whether the node has to be known at all.
     concerns: fn(old: &Value, new: &Value) -> bool,
@@ -28,7 +28,7 @@ pub(crate) struct PodResize {
     also_updates: bool,
 }
 
-impl PodResize {
+impl ResizeOnNode {
     /// `PodResizeValidator`
     pub(crate) fn within_capacity(nodes: ObjectLookup) -> Self {
         Self {
@@ -154,7 +154,7 @@ fn check_features(attributes: &Attributes, old: &Value, new: &Value, node: &Valu
     Err(forbidden(attributes, why))
 }
 
-impl Admission for PodResize {
+impl Admission for ResizeOnNode {
     fn handles(&self, request: &WriteRequest) -> bool {
         let part = request.subresource.name();
         request.operation == Operation::Update
