@@ -2,7 +2,7 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. The table in `plugins.rs` has all plugins of kube-apiserver, those that are not there yet too.
 
 mod always_admit;
 mod always_pull_images;
