@@ -86,7 +86,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 841;
+const RECORDED: usize = 877;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
@@ -129,6 +129,9 @@ const WITH_PLUGINS: &[&str] = &[
     "auth/rbac",
     "auth/reviews",
 ];
+
+/// Recorded files of nodes that are restricted; the first are the scenarios of `auth/node` once more.
+const WITH_NODE_RESTRICTION: &[&str] = &["admission/nodeauthorizer-noderestriction", "admission/noderestriction"];
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
@@ -179,6 +182,16 @@ fn admission_plugins_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn restricted_nodes_are_answered_as_by_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_NODE_RESTRICTION),
+        &[ALL_PLUGINS, NODE_AND_RBAC, "--enable-admission-plugins=NodeRestriction"],
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
@@ -197,6 +210,7 @@ fn the_readme_says_how_much_is_replayed() {
     let replayed: usize = IN_SCOPE
         .iter()
         .chain(WITH_PLUGINS)
+        .chain(WITH_NODE_RESTRICTION)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

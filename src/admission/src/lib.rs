@@ -14,6 +14,7 @@ mod doubts;
 mod limit_ranger;
 mod namespace_lifecycle;
 mod namespaces;
+mod node_restriction;
 mod object_lookup;
 mod permissions;
 mod persistent_volume_claim_resize;

@@ -6,12 +6,24 @@ use trireme_actors::ActorSystem;
 use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
-    certificate_subject_restriction::CertificateSubjectRestriction, chain::Chain, default_classes::DefaultClass,
-    default_toleration_seconds::DefaultTolerationSeconds, limit_ranger::LimitRanger,
-    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    permissions::Permissions, persistent_volume_claim_resize::PersistentVolumeClaimResize, pod_security::PodSecurity,
-    priority::Priority, resource_quota::ResourceQuota, runtime_class::RuntimeClass, service_account::ServiceAccount,
-    signers::SignerPermission, storage_object_in_use_protection::StorageObjectInUseProtection,
+    certificate_subject_restriction::CertificateSubjectRestriction,
+    chain::Chain,
+    default_classes::DefaultClass,
+    default_toleration_seconds::DefaultTolerationSeconds,
+    limit_ranger::LimitRanger,
+    namespace_lifecycle::NamespaceLifecycle,
+    namespaces::Namespaces,
+    node_restriction::{NodeRestriction, RestrictedObjects},
+    object_lookup::ObjectLookup,
+    permissions::Permissions,
+    persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    pod_security::PodSecurity,
+    priority::Priority,
+    resource_quota::ResourceQuota,
+    runtime_class::RuntimeClass,
+    service_account::ServiceAccount,
+    signers::SignerPermission,
+    storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
 };
 
@@ -23,17 +35,35 @@ struct Plugin {
     name: &'static str,
     /// `None` if this server does not have it yet.
     make: Option<Make>,
+    /// True if it runs only when it is named.
+    is_optional: bool,
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
-    Plugin { name, make: Some(make) }
+    Plugin {
+        name,
+        make: Some(make),
+        is_optional: false,
+    }
+}
+
+const fn optional(name: &'static str, make: Make) -> Plugin {
+    Plugin {
+        name,
+        make: Some(make),
+        is_optional: true,
+    }
 }
 
 const fn absent(name: &'static str) -> Plugin {
-    Plugin { name, make: None }
+    Plugin {
+        name,
+        make: None,
+        is_optional: false,
+    }
 }
 
-/// `AllOrderedPlugins`. Those that are there are on by default, as upstream.
+/// `AllOrderedPlugins`. Those that are there are on by default but for the optional ones, as upstream.
 const ALL: &[Plugin] = &[
     absent("AlwaysAdmit"),
     absent("NamespaceAutoProvision"),
@@ -51,7 +81,16 @@ const ALL: &[Plugin] = &[
             parts.system.clock().clone(),
         ))
     }),
-    absent("NodeRestriction"),
+    optional("NodeRestriction", |parts| {
+        let objects = RestrictedObjects {
+            pods: parts.objects("", "pods"),
+            nodes: parts.objects("", "nodes"),
+            claims: parts.objects("", "persistentvolumeclaims"),
+            volumes: parts.objects("", "persistentvolumes"),
+            drivers: parts.objects("storage.k8s.io", "csidrivers"),
+        };
+        Arc::new(NodeRestriction::new(objects, Arc::clone(parts.permissions)))
+    }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     absent("AlwaysPullImages"),
     absent("ImagePolicyWebhook"),
@@ -140,10 +179,11 @@ impl PluginParts<'_> {
     }
 }
 
-/// The plugins that run: those that are there, but for those that were switched off.
+/// The plugins that run: those that are there, but for those that were switched off and the optional ones that were not named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnabledPlugins {
     disabled: BTreeSet<String>,
+    named: BTreeSet<String>,
 }
 
 impl EnabledPlugins {
@@ -159,7 +199,8 @@ impl EnabledPlugins {
         for name in &disabled {
             find(name)?;
         }
-        for name in enable {
+        let named: BTreeSet<String> = enable.into_iter().map(str::to_owned).collect();
+        for name in &named {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
@@ -167,12 +208,16 @@ impl EnabledPlugins {
                 return Err(format!("{name} is not there yet"));
             }
         }
-        Ok(Self { disabled })
+        Ok(Self { disabled, named })
     }
 
     /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
     pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> Chain {
-        let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
+        let is_on = |plugin: &&Plugin| {
+            let is_named = !plugin.is_optional || self.named.contains(plugin.name);
+            is_named && !self.disabled.contains(plugin.name)
+        };
+        let enabled = ALL.iter().filter(is_on);
         let mut plugins: Vec<_> = enabled
             .filter_map(|plugin| plugin.make)
             .map(|make| make(parts))
