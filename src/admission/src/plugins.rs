@@ -6,18 +6,29 @@ use trireme_actors::ActorSystem;
 use trireme_registry::{Admission, PublishedSurface};
 
 use crate::{
+    always_admit::AlwaysAdmit,
+    always_pull_images::AlwaysPullImages,
     certificate_subject_restriction::CertificateSubjectRestriction,
     chain::Chain,
     default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds,
+    deny_service_external_ips::DenyServiceExternalIps,
+    extended_resource_toleration::ExtendedResourceToleration,
+    limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
     limit_ranger::LimitRanger,
+    namespace_exists::{NamespaceAutoProvision, NamespaceExists},
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
     node_restriction::{NodeRestriction, RestrictedObjects},
     object_lookup::ObjectLookup,
+    owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
     permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    pod_node_selector::PodNodeSelector,
+    pod_resize::ResizeOnNode,
     pod_security::PodSecurity,
+    pod_toleration_restriction::PodTolerationRestriction,
+    pod_topology_labels::PodTopologyLabels,
     priority::Priority,
     resource_quota::ResourceQuota,
     runtime_class::RuntimeClass,
@@ -33,45 +44,67 @@ type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
 /// A plugin of kube-apiserver.
 struct Plugin {
     name: &'static str,
-    /// `None` if this server does not have it yet.
-    make: Option<Make>,
-    /// True if it runs only when it is named.
-    is_optional: bool,
+    make: Made,
+    /// It runs unless it is switched off; the others run if they are switched on.
+    by_default: bool,
+}
+
+/// What there is of a plugin.
+enum Made {
+    There(Make),
+    /// It does nothing while a feature gate is off that this server does not have.
+    Gated,
+    NotYet,
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
     Plugin {
         name,
-        make: Some(make),
-        is_optional: false,
+        make: Made::There(make),
+        by_default: true,
     }
 }
 
 const fn optional(name: &'static str, make: Make) -> Plugin {
     Plugin {
         name,
-        make: Some(make),
-        is_optional: true,
+        make: Made::There(make),
+        by_default: false,
+    }
+}
+
+const fn gated(name: &'static str) -> Plugin {
+    Plugin {
+        name,
+        make: Made::Gated,
+        by_default: true,
     }
 }
 
 const fn absent(name: &'static str) -> Plugin {
     Plugin {
         name,
-        make: None,
-        is_optional: false,
+        make: Made::NotYet,
+        by_default: false,
     }
 }
 
-/// `AllOrderedPlugins`. Those that are there are on by default but for the optional ones, as upstream.
+/// `AllOrderedPlugins`.
 const ALL: &[Plugin] = &[
-    absent("AlwaysAdmit"),
-    absent("NamespaceAutoProvision"),
+    optional("AlwaysAdmit", |_| Arc::new(AlwaysAdmit)),
+    optional("NamespaceAutoProvision", |parts| {
+        let resource = parts.surface.resource("", "v1", "namespaces");
+        Arc::new(NamespaceAutoProvision::new(parts.namespaces.clone(), resource))
+    }),
     there("NamespaceLifecycle", |parts| {
         Arc::new(NamespaceLifecycle::new(parts.namespaces.clone()))
     }),
-    absent("NamespaceExists"),
-    absent("LimitPodHardAntiAffinityTopology"),
+    optional("NamespaceExists", |parts| {
+        Arc::new(NamespaceExists::new(parts.namespaces.clone()))
+    }),
+    optional("LimitPodHardAntiAffinityTopology", |_| {
+        Arc::new(LimitPodHardAntiAffinityTopology)
+    }),
     there("LimitRanger", |parts| {
         Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
     }),
@@ -92,7 +125,7 @@ const ALL: &[Plugin] = &[
         Arc::new(NodeRestriction::new(objects, Arc::clone(parts.permissions)))
     }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    absent("AlwaysPullImages"),
+    optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
     there("PodSecurity", |parts| {
         Arc::new(PodSecurity::new(
@@ -101,14 +134,18 @@ const ALL: &[Plugin] = &[
             parts.system.clock().clone(),
         ))
     }),
-    absent("PodNodeSelector"),
+    optional("PodNodeSelector", |parts| {
+        Arc::new(PodNodeSelector::new(parts.namespaces.clone()))
+    }),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
     }),
     there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
-    absent("PodTolerationRestriction"),
+    optional("PodTolerationRestriction", |parts| {
+        Arc::new(PodTolerationRestriction::new(parts.namespaces.clone()))
+    }),
     absent("EventRateLimit"),
-    absent("ExtendedResourceToleration"),
+    optional("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
     there("DefaultStorageClass", |parts| {
         Arc::new(DefaultClass::of_claims(
             parts.objects("storage.k8s.io", "storageclasses"),
@@ -117,8 +154,13 @@ const ALL: &[Plugin] = &[
     there("StorageObjectInUseProtection", |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    absent("PodGroupProtection"),
-    absent("OwnerReferencesPermissionEnforcement"),
+    gated("PodGroupProtection"),
+    optional("OwnerReferencesPermissionEnforcement", |parts| {
+        Arc::new(OwnerReferencesPermissionEnforcement::new(
+            parts.permissions.clone(),
+            parts.surface.clone(),
+        ))
+    }),
     there("PersistentVolumeClaimResize", |parts| {
         let classes = parts.objects("storage.k8s.io", "storageclasses");
         Arc::new(PersistentVolumeClaimResize::new(classes))
@@ -143,12 +185,18 @@ const ALL: &[Plugin] = &[
             parts.objects("networking.k8s.io", "ingressclasses"),
         ))
     }),
-    absent("DenyServiceExternalIPs"),
-    absent("PodTopologyLabels"),
-    absent("PodGroupWorkloadExists"),
-    absent("NodeDeclaredFeatureValidator"),
-    absent("JobValidation"),
-    absent("PodResizeValidator"),
+    optional("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIps)),
+    there("PodTopologyLabels", |parts| {
+        Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
+    }),
+    gated("PodGroupWorkloadExists"),
+    there("NodeDeclaredFeatureValidator", |parts| {
+        Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
+    }),
+    gated("JobValidation"),
+    there("PodResizeValidator", |parts| {
+        Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
+    }),
     absent("MutatingAdmissionPolicy"),
     absent("MutatingAdmissionWebhook"),
     absent("ValidatingAdmissionPolicy"),
@@ -179,11 +227,11 @@ impl PluginParts<'_> {
     }
 }
 
-/// The plugins that run: those that are there, but for those that were switched off and the optional ones that were not named.
+/// The plugins that run: the default ones, but for those that were switched off, and those that were switched on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnabledPlugins {
+    enabled: BTreeSet<String>,
     disabled: BTreeSet<String>,
-    named: BTreeSet<String>,
 }
 
 impl EnabledPlugins {
@@ -199,31 +247,36 @@ impl EnabledPlugins {
         for name in &disabled {
             find(name)?;
         }
-        let named: BTreeSet<String> = enable.into_iter().map(str::to_owned).collect();
-        for name in &named {
+        let enabled: BTreeSet<String> = enable.into_iter().map(str::to_owned).collect();
+        for name in &enabled {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
-            if find(name)?.make.is_none() {
+            if matches!(find(name)?.make, Made::NotYet) {
                 return Err(format!("{name} is not there yet"));
             }
         }
-        Ok(Self { disabled, named })
+        Ok(Self { enabled, disabled })
     }
 
     /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
     pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> Chain {
-        let is_on = |plugin: &&Plugin| {
-            let is_named = !plugin.is_optional || self.named.contains(plugin.name);
-            is_named && !self.disabled.contains(plugin.name)
-        };
-        let enabled = ALL.iter().filter(is_on);
-        let mut plugins: Vec<_> = enabled
-            .filter_map(|plugin| plugin.make)
-            .map(|make| make(parts))
-            .collect();
+        let enabled = ALL.iter().filter(|plugin| self.has(plugin));
+        let makes = enabled.filter_map(|plugin| match plugin.make {
+            Made::There(make) => Some(make),
+            Made::Gated | Made::NotYet => None,
+        });
+        let mut plugins: Vec<_> = makes.map(|make| make(parts)).collect();
         plugins.extend(checks);
         Chain::new(plugins)
+    }
+
+    fn has(&self, plugin: &Plugin) -> bool {
+        if plugin.by_default {
+            !self.disabled.contains(plugin.name)
+        } else {
+            self.enabled.contains(plugin.name)
+        }
     }
 }
 
@@ -235,6 +288,21 @@ fn find(name: &str) -> Result<&'static Plugin, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn optional_plugins_run_if_they_are_switched_on() {
+        let on = |plugins: &EnabledPlugins| -> Vec<&str> {
+            ALL.iter()
+                .filter(|plugin| plugins.has(plugin))
+                .map(|plugin| plugin.name)
+                .collect()
+        };
+        let default = on(&EnabledPlugins::default());
+        assert!(default.contains(&"LimitRanger") && default.contains(&"ResourceQuota"));
+        assert!(!default.contains(&"AlwaysPullImages"));
+        let chosen = EnabledPlugins::new(["AlwaysPullImages"], ["LimitRanger"]).expect("both are there");
+        assert!(on(&chosen).contains(&"AlwaysPullImages") && !on(&chosen).contains(&"LimitRanger"));
+    }
 
     #[test]
     fn plugins_are_named_as_in_kube_apiserver() {
