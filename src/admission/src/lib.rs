@@ -20,6 +20,7 @@ mod limit_ranger;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;
+mod node_restriction;
 mod object_lookup;
 mod owner_references_permission_enforcement;
 mod permissions;
