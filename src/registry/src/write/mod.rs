@@ -31,6 +31,7 @@ pub(crate) mod patch;
 mod prepare;
 mod rule;
 mod scale;
+mod scale_managers;
 mod stages;
 #[cfg(test)]
 mod tests;
