@@ -11,7 +11,6 @@ use rustix::time::{ClockId, clock_gettime};
 mod input;
 mod world;
 
-pub mod applies;
 pub mod cel;
 pub mod credentials;
 pub mod json;
@@ -46,8 +45,7 @@ fn time_on_core() -> Duration {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
-    ("applies", applies::check),
+pub const TARGETS: [Target; 11] = [
     ("cel", cel::check),
     ("credentials", credentials::check),
     ("json", json::check),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Normalizer {
     namespace: String,
+    keeps_managers: bool,
 }
 
 // Compiled once: in a debug build that takes far longer than the requests.
@@ -56,9 +57,10 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 impl Normalizer {
-    /// For a scenario that ran in `namespace`.
-    pub(super) fn new(namespace: &str) -> Self {
+    /// For a scenario that ran in `namespace`, with or without its `managedFields`.
+    pub(super) fn new(namespace: &str, keeps_managers: bool) -> Self {
         Self {
+            keeps_managers,
             namespace: namespace.to_owned(),
         }
     }
@@ -72,6 +74,7 @@ impl Normalizer {
         match value {
             Value::Object(fields) => fields
                 .iter()
+                .filter(|(key, _)| self.keeps_managers || *key != "managedFields")
                 .map(|(key, field)| (self.name(key), self.value(field, Some(key))))
                 .collect::<Map<_, _>>()
                 .into(),
@@ -146,6 +149,6 @@ mod tests {
             "rows": [{"cells": ["a", "<age>", 3]}],
             "message": "too old resource version: <rv>, at <time>",
         });
-        assert_eq!(Normalizer::new("ref-1").apply(&answer), expected);
+        assert_eq!(Normalizer::new("ref-1", true).apply(&answer), expected);
     }
 }
