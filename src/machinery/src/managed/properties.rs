@@ -9,7 +9,7 @@ use super::{tests::One, *};
 
 /// An object by its parts, so that it can be split.
 #[derive(Debug, Clone, Default)]
-struct Parts {
+struct SplitThing {
     ports: BTreeMap<(u8, &'static str), Option<u8>>,
     tags: Vec<&'static str>,
     args: Option<Vec<u8>>,
@@ -18,7 +18,7 @@ struct Parts {
     count: Option<u8>,
 }
 
-impl Parts {
+impl SplitThing {
     fn value(&self) -> Value {
         let mut fields = Map::new();
         let port = |((port, protocol), name): (&(u8, &str), &Option<u8>)| {
@@ -77,7 +77,7 @@ impl Parts {
     }
 }
 
-fn parts() -> impl Strategy<Value = Parts> {
+fn parts() -> impl Strategy<Value = SplitThing> {
     let port = (1_u8..4, prop_oneof![Just("TCP"), Just("UDP")]);
     let key = prop_oneof![Just("a"), Just("b"), Just("c")];
     (
@@ -88,7 +88,7 @@ fn parts() -> impl Strategy<Value = Parts> {
         option::of(0_u8..3),
         option::of(0_u8..3),
     )
-        .prop_map(|(ports, tags, args, data, selector, count)| Parts {
+        .prop_map(|(ports, tags, args, data, selector, count)| SplitThing {
             ports,
             tags,
             args,
