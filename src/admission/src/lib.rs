@@ -2,7 +2,7 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
 mod attributes;
 mod chain;
@@ -10,6 +10,7 @@ mod default_classes;
 mod default_toleration_seconds;
 mod device_admin_access;
 mod doubts;
+mod matching;
 mod namespace_lifecycle;
 mod namespaces;
 mod object_lookup;
@@ -21,8 +22,9 @@ mod service_account;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
+mod webhooks;
 
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
-pub use plugins::EnabledPlugins;
+pub use plugins::{EnabledPlugins, PluginParts};

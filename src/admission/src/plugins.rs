@@ -2,33 +2,64 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use trireme_actors::Clock;
-use trireme_registry::{Admission, PublishedSurface};
+use trireme_actors::ActorSystem;
+use trireme_http::client::Client;
+use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
-    chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
-    service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
+    chain::Chain,
+    default_classes::DefaultClass,
+    default_toleration_seconds::DefaultTolerationSeconds,
+    namespace_lifecycle::NamespaceLifecycle,
+    namespaces::Namespaces,
+    object_lookup::ObjectLookup,
+    persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    priority::Priority,
+    runtime_class::RuntimeClass,
+    service_account::ServiceAccount,
+    storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
+    webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
 };
 
-/// How a plugin that is there comes about.
+/// Makes a plugin that is there.
 type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
+/// Makes a plugin that follows objects, and gives its view as well.
+type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readiness>);
 
 /// A plugin of kube-apiserver.
 struct Plugin {
     name: &'static str,
-    /// `None` if this server does not have it yet.
-    make: Option<Make>,
+    origin: PluginOrigin,
+}
+
+#[derive(Clone, Copy)]
+enum PluginOrigin {
+    /// This server does not have it yet.
+    Absent,
+    Made(Make),
+    Following(MakeFollowing),
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
-    Plugin { name, make: Some(make) }
+    Plugin {
+        name,
+        origin: PluginOrigin::Made(make),
+    }
+}
+
+const fn following(name: &'static str, make: MakeFollowing) -> Plugin {
+    Plugin {
+        name,
+        origin: PluginOrigin::Following(make),
+    }
 }
 
 const fn absent(name: &'static str) -> Plugin {
-    Plugin { name, make: None }
+    Plugin {
+        name,
+        origin: PluginOrigin::Absent,
+    }
 }
 
 /// `AllOrderedPlugins`. Those that are there are on by default, as upstream.
@@ -44,7 +75,7 @@ const ALL: &[Plugin] = &[
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
-            parts.clock.clone(),
+            parts.system.clock().clone(),
         ))
     }),
     absent("NodeRestriction"),
@@ -93,23 +124,52 @@ const ALL: &[Plugin] = &[
     absent("JobValidation"),
     absent("PodResizeValidator"),
     absent("MutatingAdmissionPolicy"),
-    absent("MutatingAdmissionWebhook"),
+    following("MutatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("mutatingwebhookconfigurations");
+        let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     absent("ValidatingAdmissionPolicy"),
-    absent("ValidatingAdmissionWebhook"),
+    following("ValidatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("validatingwebhookconfigurations");
+        let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     absent("ResourceQuota"),
     absent("AlwaysDeny"),
 ];
 
 /// The parts that plugins are made of.
-struct PluginParts<'p> {
-    surface: &'p PublishedSurface,
-    namespaces: &'p Namespaces,
-    clock: &'p Clock,
+#[derive(Clone, Copy)]
+pub struct PluginParts<'p> {
+    /// The resources that they look up.
+    pub surface: &'p PublishedSurface,
+    /// The namespaces, looked up in one way by all.
+    pub namespaces: &'p Namespaces,
+    /// Runs their tasks.
+    pub system: &'p ActorSystem,
+    /// Calls webhooks.
+    pub client: &'p Client,
 }
 
 impl PluginParts<'_> {
     fn objects(&self, group: &'static str, plural: &'static str) -> ObjectLookup {
         ObjectLookup::new(self.surface.resource(group, "v1", plural))
+    }
+
+    fn configurations(&self, plural: &'static str) -> ResourceLookup {
+        self.surface.resource("admissionregistration.k8s.io", "v1", plural)
+    }
+
+    fn webhooks(&self) -> WebhookParts {
+        WebhookParts {
+            client: self.client.clone(),
+            clock: self.system.clock().clone(),
+            namespaces: self.namespaces.clone(),
+            services: self.objects("", "services"),
+        }
     }
 }
 
@@ -136,33 +196,31 @@ impl EnabledPlugins {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
-            if find(name)?.make.is_none() {
+            if matches!(find(name)?.origin, PluginOrigin::Absent) {
                 return Err(format!("{name} is not there yet"));
             }
         }
         Ok(Self { disabled })
     }
 
-    /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
-    pub fn chain(
-        &self,
-        surface: &PublishedSurface,
-        namespaces: &Namespaces,
-        clock: &Clock,
-        checks: Vec<Arc<dyn Admission>>,
-    ) -> Chain {
-        let parts = PluginParts {
-            surface,
-            namespaces,
-            clock,
-        };
+    /// Makes the plugins in their order, and gives the views that readiness waits for as well. Other checks that are no
+    /// plugins of kube-apiserver come after them.
+    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
         let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
-        let mut plugins: Vec<_> = enabled
-            .filter_map(|plugin| plugin.make)
-            .map(|make| make(&parts))
-            .collect();
+        let (mut plugins, mut views) = (Vec::new(), Vec::new());
+        for plugin in enabled {
+            match plugin.origin {
+                PluginOrigin::Absent => {}
+                PluginOrigin::Made(make) => plugins.push(make(parts)),
+                PluginOrigin::Following(make) => {
+                    let (plugin, view) = make(parts);
+                    plugins.push(plugin);
+                    views.push(view);
+                }
+            }
+        }
         plugins.extend(checks);
-        Chain::new(plugins)
+        (Chain::new(plugins), views)
     }
 }
 

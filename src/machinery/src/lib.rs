@@ -23,7 +23,7 @@ pub mod selector;
 pub mod time;
 pub mod yaml;
 
-pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
+pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use serde_json::Value;
 
