@@ -5,20 +5,26 @@
 //! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
 mod attributes;
+mod certificate_subject_restriction;
 mod chain;
 mod default_classes;
 mod default_toleration_seconds;
 mod device_admin_access;
 mod doubts;
+mod limit_ranger;
 mod matching;
 mod namespace_lifecycle;
 mod namespaces;
 mod object_lookup;
+mod permissions;
 mod persistent_volume_claim_resize;
 mod plugins;
+mod pod_security;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
+mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
@@ -27,4 +33,5 @@ mod webhooks;
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
+pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};

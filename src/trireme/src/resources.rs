@@ -78,6 +78,7 @@ pub(crate) async fn start(
         namespaces: &namespaces,
         system,
         client: &client("admission-webhooks"),
+        permissions: &authorization.permissions(),
     };
     let (admission, views) = settings.admission.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");
