@@ -11,12 +11,12 @@ use trireme_machinery::{
 };
 use trireme_registry::{Attributes, Operation, WriteRequest};
 
-pub(crate) use self::rule::ResourceRule;
+pub(crate) use self::rule::OperationRule;
 use crate::namespaces::Namespaces;
 
 /// The requests that a configuration is for.
 pub(crate) struct MatchCriteria {
-    rules: Vec<ResourceRule>,
+    rules: Vec<OperationRule>,
     matches_equivalents: bool,
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
@@ -40,7 +40,7 @@ impl MatchCriteria {
         };
         let items = fields.get(rules).and_then(Value::as_array).into_iter().flatten();
         Self {
-            rules: items.map(ResourceRule::read).collect(),
+            rules: items.map(OperationRule::read).collect(),
             matches_equivalents: fields.get("matchPolicy").and_then(Value::as_str) != Some("Exact"),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
