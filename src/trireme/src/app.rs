@@ -109,7 +109,8 @@ impl App {
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
-        let views = Views::of(own.into_iter().chain(served.authorization.views()));
+        let views = own.into_iter().chain(served.authorization.views());
+        let views = Views::of(views.chain(served.views.iter().cloned()));
         let replicas = Observed::start(
             &system,
             Facts {
