@@ -14,17 +14,7 @@ use super::{
 /// The queues of a level, and what waits in them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QueuesDump {
-    pub(crate) queues: Vec<(QueueState, Vec<WaitingShown>)>,
-}
-
-/// A request that waits.
-#[derive(Debug, Clone)]
-pub(crate) struct WaitingShown(WaitingRequest);
-
-impl WaitingShown {
-    pub(crate) fn of(request: &WaitingRequest) -> Self {
-        Self(request.clone())
-    }
+    pub(crate) queues: Vec<(QueueState, Vec<WaitingRequest>)>,
 }
 
 /// A table of what the levels are at.
@@ -34,8 +24,10 @@ pub enum FlowDump {
     PriorityLevels,
     /// `dump_queues`
     Queues,
-    /// `dump_requests`: those that wait, as those that are worked on are in no queue.
+    /// `dump_requests`: those that wait; those that are worked on are in no queue.
     Requests,
+    /// `dump_requests?includeRequestDetails`: the same with who asks for what.
+    RequestDetails,
 }
 
 impl FlowDump {
@@ -53,6 +45,11 @@ impl FlowDump {
                 "PriorityLevelName, FlowSchemaName, QueueIndex, RequestIndexInQueue, FlowDistingsher, ArriveTime, InitialSeats, \
                  FinalSeats, AdditionalLatency, StartTime\n"
             }
+            Self::RequestDetails => {
+                "PriorityLevelName, FlowSchemaName, QueueIndex, RequestIndexInQueue, FlowDistingsher, ArriveTime, InitialSeats, \
+                 FinalSeats, AdditionalLatency, StartTime, UserName, Verb, APIPath, Namespace, Name, APIVersion, Resource, \
+                 SubResource\n"
+            }
         }
     }
 }
@@ -68,7 +65,8 @@ impl FlowDump {
             let _ = match self {
                 Self::PriorityLevels => level_line(&mut text, level, &queues),
                 Self::Queues => queue_lines(&mut text, level, &queues),
-                Self::Requests => request_lines(&mut text, level, &queues),
+                Self::Requests => request_lines(&mut text, level, &queues, false),
+                Self::RequestDetails => request_lines(&mut text, level, &queues, true),
             };
         }
         text
@@ -113,10 +111,10 @@ fn queue_lines(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Re
     Ok(())
 }
 
-fn request_lines(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Result {
+fn request_lines(text: &mut String, level: &Level, queues: &QueuesDump, has_details: bool) -> fmt::Result {
     for (queue, waiting) in &queues.queues {
-        for (place, WaitingShown(request)) in waiting.iter().enumerate() {
-            writeln!(
+        for (place, request) in waiting.iter().enumerate() {
+            write!(
                 text,
                 "{}, {}, {}, {place}, {}, {}, {}, 0, 0s, -",
                 level.name,
@@ -126,6 +124,10 @@ fn request_lines(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::
                 request.arrived.to_micro_string(),
                 request.seats
             )?;
+            if has_details {
+                write!(text, ", {}", request.details)?;
+            }
+            text.push('\n');
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
 use super::{
     config::QueueShape,
-    dump::{QueuesDump, WaitingShown},
+    dump::QueuesDump,
     messages::{Dump, Enqueue, Freed, Reshape, Turned, WaitingRequest},
     queues::FairQueues,
     seats::LevelSeats,
@@ -126,7 +126,7 @@ impl Receive<Dump> for LevelActor {
     fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, _: &mut Turn<'_, Self>) {
         let active = self.queues.iter().flat_map(FairQueues::active);
         let queues = active.map(|(state, waiting)| {
-            let waiting = waiting.map(|asked| WaitingShown::of(&asked.request));
+            let waiting = waiting.map(|asked| asked.request.clone());
             (state, waiting.collect())
         });
         reply.send(QueuesDump {

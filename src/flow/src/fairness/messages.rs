@@ -16,6 +16,8 @@ pub(crate) struct WaitingRequest {
     pub(crate) arrived: Time,
     /// Its seats.
     pub(crate) seats: u32,
+    /// The columns of the dump with details: user, verb, path, namespace, name, version, resource, subresource.
+    pub(crate) details: String,
 }
 
 /// Waits for seats where none were free a moment ago.

@@ -135,11 +135,18 @@ impl PriorityAndFairness {
         }
     }
 
-    /// Takes seats in the flow's level, and waits for them in its queue until `deadline` if the level has queues.
+    /// Takes seats in the flow's level, and waits for them in its queue until `deadline` if the level has queues. `describe` says who
+    /// asks for what, for the dumps; it is called only if the request waits.
     ///
     /// # Errors
     /// [`Full`] if there are none in time.
-    pub async fn acquire(&self, flow: &Flow, seats: u32, deadline: Instant) -> Result<Seat, Full> {
+    pub async fn acquire(
+        &self,
+        flow: &Flow,
+        seats: u32,
+        deadline: Instant,
+        describe: impl FnOnce() -> String,
+    ) -> Result<Seat, Full> {
         let route = flow.route().ok_or(Full)?;
         let level = &route.level;
         if level.is_exempt {
@@ -150,10 +157,17 @@ impl PriorityAndFairness {
             route.meters.dispatched(Duration::ZERO);
             return Ok(held.into());
         }
-        self.wait(flow, route, seats, deadline).await
+        self.wait(flow, route, seats, deadline, describe()).await
     }
 
-    async fn wait(&self, flow: &Flow, route: &Route, seats: u32, deadline: Instant) -> Result<Seat, Full> {
+    async fn wait(
+        &self,
+        flow: &Flow,
+        route: &Route,
+        seats: u32,
+        deadline: Instant,
+        details: String,
+    ) -> Result<Seat, Full> {
         let (level, arrived) = (&route.level, self.clock.now());
         let message = Enqueue {
             flow: route.schema.flow_hash(&flow.distinguisher),
@@ -162,6 +176,7 @@ impl PriorityAndFairness {
                 distinguisher: flow.distinguisher.clone(),
                 arrived: since_epoch(self.clock.wall()),
                 seats,
+                details,
             },
         };
         let waits = level.counters.wait(route.schema.name());

@@ -88,7 +88,7 @@ async fn started(kit: &TestKit, config: FlowConfig) -> PriorityAndFairness {
 
 async fn ask(fairness: &PriorityAndFairness, user: &str, within: Duration, now: Instant) -> Result<Seat, Full> {
     let flow = fairness.classify(&request(user, &[], LIST_PODS));
-    fairness.acquire(&flow, 1, now + within).await
+    fairness.acquire(&flow, 1, now + within, String::new).await
 }
 
 #[test]
