@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{DeviceAdminAccess, Namespaces};
+use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
@@ -70,9 +70,13 @@ pub(crate) async fn start(
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];
-    let admission = settings
-        .admission
-        .chain(&published, &namespaces, system.clock(), checks);
+    let parts = PluginParts {
+        surface: &published,
+        namespaces: &namespaces,
+        system,
+        permissions: &authorization.permissions(),
+    };
+    let admission = settings.admission.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));
