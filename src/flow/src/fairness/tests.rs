@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use trireme_actors::{
+    Clock,
     testkit::{TestKit, assert_topology_happened, eventually, run},
     topology::Topology,
 };
@@ -247,7 +248,7 @@ fn who_waits_too_long_is_refused_and_takes_no_seat_later() {
 
 #[test]
 fn a_flood_of_one_flow_does_not_hold_up_another() {
-    let now = Instant::now();
+    let now = Clock::system().now();
     let shape = QueueShape {
         queues: 64,
         hand_size: 6,
@@ -280,7 +281,7 @@ fn a_flood_of_one_flow_does_not_hold_up_another() {
 
 #[test]
 fn a_hand_has_different_queues_and_reaches_all() {
-    let now = Instant::now();
+    let now = Clock::system().now();
     let shape = QueueShape {
         queues: 8,
         hand_size: 8,
