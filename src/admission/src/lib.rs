@@ -2,7 +2,7 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
 mod always_admit;
 mod always_pull_images;
@@ -17,6 +17,7 @@ mod doubts;
 mod extended_resource_toleration;
 mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
+mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;
@@ -39,6 +40,7 @@ mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
+mod webhooks;
 
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;

@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use trireme_actors::ActorSystem;
-use trireme_registry::{Admission, PublishedSurface};
+use trireme_http::client::Client;
+use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
     always_admit::AlwaysAdmit,
@@ -36,10 +37,13 @@ use crate::{
     signers::SignerPermission,
     storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
+    webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
 };
 
 /// How a plugin that is there comes about.
 type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
+/// Makes a plugin that follows objects, and gives its view as well.
+type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readiness>);
 
 /// A plugin of kube-apiserver.
 struct Plugin {
@@ -52,6 +56,7 @@ struct Plugin {
 /// What there is of a plugin.
 enum Made {
     There(Make),
+    Following(MakeFollowing),
     /// It does nothing while a feature gate is off that this server does not have.
     Gated,
     NotYet,
@@ -61,6 +66,14 @@ const fn there(name: &'static str, make: Make) -> Plugin {
     Plugin {
         name,
         make: Made::There(make),
+        by_default: true,
+    }
+}
+
+const fn following(name: &'static str, make: MakeFollowing) -> Plugin {
+    Plugin {
+        name,
+        make: Made::Following(make),
         by_default: true,
     }
 }
@@ -198,9 +211,19 @@ const ALL: &[Plugin] = &[
         Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
     absent("MutatingAdmissionPolicy"),
-    absent("MutatingAdmissionWebhook"),
+    following("MutatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("mutatingwebhookconfigurations");
+        let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     absent("ValidatingAdmissionPolicy"),
-    absent("ValidatingAdmissionWebhook"),
+    following("ValidatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("validatingwebhookconfigurations");
+        let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     there("ResourceQuota", |parts| {
         let quotas = parts.surface.resource("", "v1", "resourcequotas");
         Arc::new(ResourceQuota::start(parts.system, quotas))
@@ -217,6 +240,8 @@ pub struct PluginParts<'p> {
     pub namespaces: &'p Namespaces,
     /// Runs their tasks.
     pub system: &'p ActorSystem,
+    /// Calls webhooks.
+    pub client: &'p Client,
     /// Answers for the authorizers.
     pub permissions: &'p Arc<dyn Permissions>,
 }
@@ -224,6 +249,19 @@ pub struct PluginParts<'p> {
 impl PluginParts<'_> {
     fn objects(&self, group: &'static str, plural: &'static str) -> ObjectLookup {
         ObjectLookup::new(self.surface.resource(group, "v1", plural))
+    }
+
+    fn configurations(&self, plural: &'static str) -> ResourceLookup {
+        self.surface.resource("admissionregistration.k8s.io", "v1", plural)
+    }
+
+    fn webhooks(&self) -> WebhookParts {
+        WebhookParts {
+            client: self.client.clone(),
+            clock: self.system.clock().clone(),
+            namespaces: self.namespaces.clone(),
+            services: self.objects("", "services"),
+        }
     }
 }
 
@@ -259,16 +297,23 @@ impl EnabledPlugins {
         Ok(Self { enabled, disabled })
     }
 
-    /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
-    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> Chain {
-        let enabled = ALL.iter().filter(|plugin| self.has(plugin));
-        let makes = enabled.filter_map(|plugin| match plugin.make {
-            Made::There(make) => Some(make),
-            Made::Gated | Made::NotYet => None,
-        });
-        let mut plugins: Vec<_> = makes.map(|make| make(parts)).collect();
+    /// Makes the plugins in their order, and gives the views that readiness waits for as well. Other checks that are no
+    /// plugins of kube-apiserver come after them.
+    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
+        let (mut plugins, mut views) = (Vec::new(), Vec::new());
+        for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
+            match plugin.make {
+                Made::Gated | Made::NotYet => {}
+                Made::There(make) => plugins.push(make(parts)),
+                Made::Following(make) => {
+                    let (plugin, view) = make(parts);
+                    plugins.push(plugin);
+                    views.push(view);
+                }
+            }
+        }
         plugins.extend(checks);
-        Chain::new(plugins)
+        (Chain::new(plugins), views)
     }
 
     fn has(&self, plugin: &Plugin) -> bool {

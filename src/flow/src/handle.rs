@@ -54,10 +54,10 @@ pub enum Limiter {
 /// The right to be worked on; given back on drop.
 #[must_use]
 pub struct Seat {
-    _held: Held,
+    _held: HeldSeat,
 }
 
-enum Held {
+enum HeldSeat {
     Level { _seat: LevelSeat },
     Class { _seat: ClassSeat },
 }
@@ -65,7 +65,7 @@ enum Held {
 impl From<LevelSeat> for Seat {
     fn from(seat: LevelSeat) -> Self {
         Self {
-            _held: Held::Level { _seat: seat },
+            _held: HeldSeat::Level { _seat: seat },
         }
     }
 }
@@ -73,7 +73,7 @@ impl From<LevelSeat> for Seat {
 impl From<ClassSeat> for Seat {
     fn from(seat: ClassSeat) -> Self {
         Self {
-            _held: Held::Class { _seat: seat },
+            _held: HeldSeat::Class { _seat: seat },
         }
     }
 }

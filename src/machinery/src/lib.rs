@@ -22,9 +22,10 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod time;
+pub mod webhook_address;
 pub mod yaml;
 
-pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
+pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use serde_json::Value;
 

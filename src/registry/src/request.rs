@@ -72,6 +72,17 @@ pub enum FieldValidation {
     Strict,
 }
 
+impl FieldValidation {
+    /// As options name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Warn => "Warn",
+            Self::Strict => "Strict",
+        }
+    }
+}
+
 /// The part that all requests for a resource have.
 #[derive(Debug, Clone, Default)]
 pub struct Target {
@@ -135,6 +146,10 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// `fieldManager`, or what the user agent yields.
     pub field_manager: String,
+    /// True if the client gave `fieldManager` itself.
+    pub names_manager: bool,
+    /// True if the client gave `fieldValidation` itself.
+    pub names_validation: bool,
     /// `fieldValidation`
     pub field_validation: FieldValidation,
     /// `force` of an apply; `None` for all other writes.

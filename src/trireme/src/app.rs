@@ -111,7 +111,8 @@ impl App {
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
         let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
-        let views = Views::of(own.into_iter().chain(served.authorization.views()).chain(view));
+        let views = own.into_iter().chain(served.authorization.views());
+        let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
             Facts {

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::config::{Distinguisher, FlowSchema, PathRule, ResourceRule, Rule, Subject};
+use super::config::{Distinguisher, FlowPathRule, FlowResourceRule, FlowRule, FlowRuleSubject, FlowSchema};
 
 const ALL: &str = "*";
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
@@ -61,7 +61,7 @@ impl FlowSchema {
     }
 }
 
-impl Rule {
+impl FlowRule {
     fn matches(&self, request: &FlowRequest<'_>) -> bool {
         let asks_for = || match request.subject {
             FlowSubject::Resource { .. } => self.resource_rules.iter().any(|rule| rule.matches(request)),
@@ -74,7 +74,7 @@ impl Rule {
     }
 }
 
-impl Subject {
+impl FlowRuleSubject {
     fn is(&self, request: &FlowRequest<'_>) -> bool {
         if let Some(user) = &self.user {
             return is(&user.name, request.user);
@@ -92,7 +92,7 @@ impl Subject {
     }
 }
 
-impl ResourceRule {
+impl FlowResourceRule {
     fn matches(&self, request: &FlowRequest<'_>) -> bool {
         let FlowSubject::Resource {
             group,
@@ -118,7 +118,7 @@ impl ResourceRule {
     }
 }
 
-impl PathRule {
+impl FlowPathRule {
     fn matches(&self, verb: &str, path: &str) -> bool {
         contains(&self.verbs, verb) && self.paths.iter().any(|pattern| is_path(pattern, path))
     }

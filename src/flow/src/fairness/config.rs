@@ -64,7 +64,7 @@ fn read<T: for<'de> Deserialize<'de>>(object: &Value) -> Option<T> {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ObjectMeta {
+pub(crate) struct FlowObjectMeta {
     pub(crate) name: String,
     pub(crate) uid: String,
 }
@@ -73,7 +73,7 @@ pub(crate) struct ObjectMeta {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FlowSchema {
-    pub(crate) metadata: ObjectMeta,
+    pub(crate) metadata: FlowObjectMeta,
     pub(crate) spec: FlowSchemaSpec,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct FlowSchemaSpec {
     pub(crate) priority_level_configuration: LevelReference,
     matching_precedence: i64,
     pub(crate) distinguisher_method: Option<DistinguisherMethod>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) rules: Vec<FlowRule>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -108,15 +108,15 @@ pub(crate) enum Distinguisher {
 /// Subjects and what they ask for. Lists may be `null` in stored objects.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Rule {
-    pub(crate) subjects: Vec<Subject>,
-    pub(crate) resource_rules: Vec<ResourceRule>,
-    pub(crate) non_resource_rules: Vec<PathRule>,
+pub(crate) struct FlowRule {
+    pub(crate) subjects: Vec<FlowRuleSubject>,
+    pub(crate) resource_rules: Vec<FlowResourceRule>,
+    pub(crate) non_resource_rules: Vec<FlowPathRule>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Subject {
+pub(crate) struct FlowRuleSubject {
     pub(crate) user: Option<Named>,
     pub(crate) group: Option<Named>,
     pub(crate) service_account: Option<ServiceAccountSubject>,
@@ -137,7 +137,7 @@ pub(crate) struct ServiceAccountSubject {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ResourceRule {
+pub(crate) struct FlowResourceRule {
     pub(crate) verbs: Vec<String>,
     pub(crate) api_groups: Vec<String>,
     pub(crate) resources: Vec<String>,
@@ -147,7 +147,7 @@ pub(crate) struct ResourceRule {
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct PathRule {
+pub(crate) struct FlowPathRule {
     pub(crate) verbs: Vec<String>,
     #[serde(rename = "nonResourceURLs")]
     pub(crate) paths: Vec<String>,
@@ -157,7 +157,7 @@ pub(crate) struct PathRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct PriorityLevel {
-    pub(crate) metadata: ObjectMeta,
+    pub(crate) metadata: FlowObjectMeta,
     pub(crate) spec: PriorityLevelSpec,
 }
 

@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 const SMOOTHING: u64 = 977;
 
 /// A level as requests see it.
-pub(crate) struct Level {
+pub(crate) struct FlowLevel {
     pub(crate) name: Arc<str>,
     pub(crate) uid: Arc<str>,
     /// True if it holds nobody up.
@@ -38,10 +38,10 @@ pub(crate) struct Level {
 }
 
 /// A schema and the level that it sends requests to.
-pub(crate) struct Route {
+pub(crate) struct FlowRoute {
     pub(crate) schema: Arc<FlowSchema>,
     pub(crate) uid: Arc<str>,
-    pub(crate) level: Arc<Level>,
+    pub(crate) level: Arc<FlowLevel>,
     pub(crate) meters: RouteMeters,
 }
 
@@ -49,14 +49,14 @@ pub(crate) struct Route {
 #[derive(Default)]
 pub(crate) struct LevelTable {
     /// In the order of matching. The last one matches everything.
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<FlowRoute>,
     /// By name, with those that are about to go.
-    pub(crate) levels: Vec<Arc<Level>>,
+    pub(crate) levels: Vec<Arc<FlowLevel>>,
 }
 
 /// A level as the controller keeps it.
-struct Kept {
-    level: Arc<Level>,
+struct KeptLevel {
+    level: Arc<FlowLevel>,
     spec: PriorityLevelSpec,
     owned: Owned<LevelActor>,
     limits: SeatLimits,
@@ -69,7 +69,7 @@ pub(crate) struct FlowController {
     system: ActorSystem,
     server_seats: u32,
     published: Arc<ArcSwap<LevelTable>>,
-    kept: BTreeMap<Arc<str>, Kept>,
+    kept: BTreeMap<Arc<str>, KeptLevel>,
 }
 
 impl FlowController {
@@ -135,13 +135,13 @@ impl FlowController {
         Ok(())
     }
 
-    fn start_level(&self, name: &Arc<str>, spec: &PriorityLevelSpec) -> Result<Kept, LimiterError> {
+    fn start_level(&self, name: &Arc<str>, spec: &PriorityLevelSpec) -> Result<KeptLevel, LimiterError> {
         let seats = LevelSeats::new(name, 0, self.system.clock().clone());
         let (shared, shape) = (Arc::clone(&seats), spec.queuing());
         let owned = self
             .system
             .spawn(&**name, move || LevelActor::new(Arc::clone(&shared), shape))?;
-        let level = Level {
+        let level = FlowLevel {
             name: Arc::clone(name),
             uid: "".into(),
             is_exempt: spec.limited.is_none(),
@@ -151,7 +151,7 @@ impl FlowController {
             actor: owned.for_caller(Caller::Outside)?,
             counters: Arc::new(LevelCounters::new(name)),
         };
-        Ok(Kept {
+        Ok(KeptLevel {
             level: Arc::new(level),
             spec: spec.clone(),
             owned,
@@ -162,8 +162,8 @@ impl FlowController {
     }
 
     fn rebalance(&mut self) {
-        let limited = |kept: &&mut Kept| !kept.level.is_exempt && !kept.level.is_quiescing;
-        let mut limited: Vec<&mut Kept> = self.kept.values_mut().filter(limited).collect();
+        let limited = |kept: &&mut KeptLevel| !kept.level.is_exempt && !kept.level.is_quiescing;
+        let mut limited: Vec<&mut KeptLevel> = self.kept.values_mut().filter(limited).collect();
         let demands: Vec<SeatDemand> = limited.iter_mut().map(|kept| kept.demand()).collect();
         let limits = borrowed_limits(self.server_seats, &demands);
         for (kept, limit) in limited.into_iter().zip(limits) {
@@ -174,7 +174,7 @@ impl FlowController {
 
     /// Stops the levels that are in no configuration and serve nobody any more.
     fn stop_idle(&mut self) {
-        let is_done = |kept: &Kept| kept.level.is_quiescing && kept.level.seats.is_idle();
+        let is_done = |kept: &KeptLevel| kept.level.is_quiescing && kept.level.seats.is_idle();
         let done: Vec<Arc<str>> = self
             .kept
             .iter()
@@ -193,7 +193,7 @@ impl FlowController {
     fn publish(&self, schemas: &[Arc<FlowSchema>]) {
         let route = |schema: &Arc<FlowSchema>| {
             let kept = self.kept.get(schema.spec.priority_level_configuration.name.as_str())?;
-            (!kept.level.is_quiescing).then(|| Route {
+            (!kept.level.is_quiescing).then(|| FlowRoute {
                 schema: Arc::clone(schema),
                 uid: schema.metadata.uid.as_str().into(),
                 level: Arc::clone(&kept.level),
@@ -207,14 +207,14 @@ impl FlowController {
     }
 }
 
-impl Kept {
+impl KeptLevel {
     /// Takes in a configuration.
     fn set(&mut self, uid: &str, spec: &PriorityLevelSpec, limits: SeatLimits) {
         if self.spec.queuing() != spec.queuing() {
             self.reshape(spec);
         }
         self.spec = spec.clone();
-        self.level = Arc::new(Level {
+        self.level = Arc::new(FlowLevel {
             uid: uid.into(),
             is_exempt: spec.limited.is_none(),
             has_queues: spec.queuing().is_some(),
@@ -228,7 +228,7 @@ impl Kept {
     }
 
     fn quiesce(&mut self) {
-        self.level = Arc::new(Level {
+        self.level = Arc::new(FlowLevel {
             is_quiescing: true,
             ..self.level.share()
         });
@@ -259,7 +259,7 @@ impl Kept {
     }
 }
 
-impl Level {
+impl FlowLevel {
     /// Another view of the same level.
     fn share(&self) -> Self {
         Self {

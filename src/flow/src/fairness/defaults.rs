@@ -19,7 +19,7 @@ pub struct BootstrapObject {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct BootstrapRow {
     kind: String,
     name: String,
     spec: Value,
@@ -28,13 +28,13 @@ struct Row {
 /// All of them: levels first, then schemas by precedence.
 pub fn bootstrap_objects() -> &'static [BootstrapObject] {
     static OBJECTS: LazyLock<Vec<BootstrapObject>> = LazyLock::new(|| {
-        let rows: Vec<Row> = serde_json::from_str(TEXT).expect("a test reads the file");
-        rows.into_iter().map(Row::object).collect()
+        let rows: Vec<BootstrapRow> = serde_json::from_str(TEXT).expect("a test reads the file");
+        rows.into_iter().map(BootstrapRow::object).collect()
     });
     &OBJECTS
 }
 
-impl Row {
+impl BootstrapRow {
     fn object(self) -> BootstrapObject {
         BootstrapObject {
             is_mandatory: [EXEMPT, CATCH_ALL].contains(&self.name.as_str()),

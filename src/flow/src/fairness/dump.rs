@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    controller::{Level, LevelTable},
+    controller::{FlowLevel, LevelTable},
     messages::{Dump, WaitingRequest},
     queues::QueueState,
 };
@@ -73,7 +73,7 @@ impl FlowDump {
     }
 }
 
-fn level_line(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Result {
+fn level_line(text: &mut String, level: &FlowLevel, queues: &QueuesDump) -> fmt::Result {
     let counters = &level.counters;
     let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
     writeln!(
@@ -92,7 +92,7 @@ fn level_line(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Res
     )
 }
 
-fn queue_lines(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Result {
+fn queue_lines(text: &mut String, level: &FlowLevel, queues: &QueuesDump) -> fmt::Result {
     for (queue, _) in &queues.queues {
         writeln!(
             text,
@@ -111,7 +111,7 @@ fn queue_lines(text: &mut String, level: &Level, queues: &QueuesDump) -> fmt::Re
     Ok(())
 }
 
-fn request_lines(text: &mut String, level: &Level, queues: &QueuesDump, has_details: bool) -> fmt::Result {
+fn request_lines(text: &mut String, level: &FlowLevel, queues: &QueuesDump, has_details: bool) -> fmt::Result {
     for (queue, waiting) in &queues.queues {
         for (place, request) in waiting.iter().enumerate() {
             write!(

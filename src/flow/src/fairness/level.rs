@@ -13,7 +13,7 @@ use super::{
 };
 
 /// A request in a queue.
-struct Asked {
+struct QueuedRequest {
     request: WaitingRequest,
     reply: Reply<Turned>,
 }
@@ -22,7 +22,7 @@ struct Asked {
 pub(crate) struct LevelActor {
     seats: Arc<LevelSeats>,
     shape: Option<QueueShape>,
-    queues: Option<FairQueues<Asked>>,
+    queues: Option<FairQueues<QueuedRequest>>,
     /// True while a task waits for seats to be given back.
     is_listening: bool,
 }
@@ -89,7 +89,7 @@ impl Receive<Enqueue> for LevelActor {
         };
         // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
         self.seats.wait(width);
-        queues.enqueue(place, width, Asked { request, reply });
+        queues.enqueue(place, width, QueuedRequest { request, reply });
         self.dispatch(turn);
     }
 }
@@ -108,7 +108,7 @@ impl Receive<Reshape> for LevelActor {
         match (shape, &mut self.queues) {
             (Some(shape), Some(queues)) => queues.reshape(shape),
             (None, Some(queues)) => {
-                let refused: Vec<Asked> = queues.drain().collect();
+                let refused: Vec<QueuedRequest> = queues.drain().collect();
                 self.seats.leave(refused.len());
                 for asked in refused {
                     asked.reply.send(Turned::Refused);

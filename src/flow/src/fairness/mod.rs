@@ -48,7 +48,7 @@ pub use self::{
     dump::FlowDump,
 };
 use self::{
-    controller::{FlowController, LevelTable, Route},
+    controller::{FlowController, FlowRoute, LevelTable},
     counters::RefusalReason,
     messages::{Enqueue, Turned, WaitingRequest},
 };
@@ -70,7 +70,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    fn route(&self) -> Option<&Route> {
+    fn route(&self) -> Option<&FlowRoute> {
         self.table.routes.get(self.route)
     }
 
@@ -163,7 +163,7 @@ impl PriorityAndFairness {
     async fn wait(
         &self,
         flow: &Flow,
-        route: &Route,
+        route: &FlowRoute,
         seats: u32,
         deadline: Instant,
         details: String,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::{self, BoxFuture};
 use serde_json::{Value, json};
 use trireme_machinery::{
-    ApiError, GroupKind, GroupVersion,
+    ApiError, GroupKind, GroupVersion, GroupVersionKind,
     field::{Error, Path},
     schema::{self, TypeTable},
     selector::compile_label_selector,
@@ -27,7 +27,7 @@ use crate::{
     versions,
 };
 
-const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
+pub(super) const SCALE_TYPE: &str = "io.k8s.api.autoscaling.v1.Scale";
 
 /// The type of a scale, for patches.
 pub(super) fn patched(types: &Arc<TypeTable>) -> Result<PatchedType, ApiError> {
@@ -38,8 +38,13 @@ pub(super) fn patched(types: &Arc<TypeTable>) -> Result<PatchedType, ApiError> {
         types: types.clone(),
         type_id,
         schema: None,
-        kind: GroupVersion::new("autoscaling", "v1").with_kind("Scale"),
+        kind: kind(),
     })
+}
+
+/// The kind of scales.
+pub(super) fn kind() -> GroupVersionKind {
+    GroupVersion::new("autoscaling", "v1").with_kind("Scale")
 }
 
 /// The scale of an object.
