@@ -220,18 +220,30 @@ fn run_step(
     differences
 }
 
-/// Repeats a step that says so until the answer has the code that it waits for.
+/// Repeats a step that says so until the answer has the code that it waits for, and until no definition is being installed:
+/// kube-apiserver serves a custom resource once it is established, this server a moment earlier.
 fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
+    let Some(wanted) = step["until"].as_u64() else {
+        return send_step(client, step, variables);
+    };
     let patience = Duration::from_secs_f64(step["retry"].as_f64().unwrap_or_default());
     let begun = Instant::now();
     loop {
         let answer = send_step(client, step, variables)?;
-        if step["until"].as_u64().is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
+        let is_settled = u64::from(answer.code) == wanted && !is_installing(client)?;
+        if is_settled || begun.elapsed() >= patience {
             return Ok(answer);
         }
         // Part of the recording: it was asked again and again.
         std::thread::sleep(ASKED_AGAIN_AFTER);
     }
+}
+
+fn is_installing(client: &Client) -> std::io::Result<bool> {
+    let definitions = client
+        .with_token(ADMIN_TOKEN)
+        .get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")?;
+    Ok(definitions.text().contains("\"reason\":\"Installing\""))
 }
 
 fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
