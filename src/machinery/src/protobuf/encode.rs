@@ -4,7 +4,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::{MAX_DEPTH, PREFIX, writer::WireWriter};
+use super::{MAX_DEPTH, PREFIX, message::is_wrapped, writer::WireWriter};
 use crate::{
     Object, json,
     schema::{Field, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
@@ -124,7 +124,9 @@ impl StructEncoder<'_> {
         let value = value.filter(|value| !value.is_null());
         let invalid = || EncodeError::InvalidValue(field.name.clone());
         match (&field.shape, value) {
-            (Shape::List { item, .. }, Some(value)) => self.items(tag, field, item, value, writer, self.depth + 1),
+            (Shape::List { item, .. }, Some(value)) if !is_wrapped(self.owner, field) => {
+                self.items(tag, field, item, value, writer, self.depth + 1)
+            }
             (Shape::Map { value: shape, .. }, Some(value)) => {
                 let entries = value.as_object().ok_or_else(invalid)?;
                 self.entries(tag, field, shape, entries, writer, self.depth + 1)
