@@ -17,15 +17,24 @@ impl Chain {
     pub fn new(plugins: Vec<Arc<dyn Admission>>) -> Self {
         Self { plugins }
     }
+
+    async fn mutate_once(&self, attributes: &mut Attributes) -> Result<(), ApiError> {
+        for plugin in &self.plugins {
+            if plugin.handles(attributes) {
+                plugin.mutate(attributes).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Admission for Chain {
     fn mutate<'a>(&'a self, attributes: &'a mut Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
         async move {
-            for plugin in &self.plugins {
-                if plugin.handles(attributes) {
-                    plugin.mutate(attributes).await?;
-                }
+            self.mutate_once(attributes).await?;
+            // All plugins are asked again: what webhooks add may need the defaults of the others.
+            if attributes.reinvocation().begin_again() {
+                self.mutate_once(attributes).await?;
             }
             Ok(())
         }

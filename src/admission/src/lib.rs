@@ -2,27 +2,48 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. Webhooks, CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
 
+mod always_admit;
+mod always_pull_images;
 mod attributes;
+mod certificate_subject_restriction;
 mod chain;
 mod default_classes;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
 mod device_admin_access;
 mod doubts;
+mod extended_resource_toleration;
+mod limit_pod_hard_anti_affinity_topology;
+mod limit_ranger;
+mod matching;
+mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;
+mod node_restriction;
 mod object_lookup;
+mod owner_references_permission_enforcement;
+mod permissions;
 mod persistent_volume_claim_resize;
 mod plugins;
+mod pod_node_selector;
+mod pod_resize;
+mod pod_security;
+mod pod_toleration_restriction;
+mod pod_topology_labels;
 mod priority;
+mod resource_quota;
 mod runtime_class;
 mod service_account;
+mod signers;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tolerations;
+mod webhooks;
 
 pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
-pub use plugins::EnabledPlugins;
+pub use permissions::{PermissionRequest, Permissions};
+pub use plugins::{EnabledPlugins, PluginParts};

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    Item, ResourceLookup,
+    Item, ResourceLookup, item,
     request::{Freshness, GetRequest, Target},
 };
 
@@ -73,6 +74,14 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
+    /// The whole object.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub(crate) fn object(&self) -> Result<Value, ApiError> {
+        item::parse(&self.item)
+    }
+
     /// The value of a label.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.item.label(key)

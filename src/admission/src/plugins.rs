@@ -2,64 +2,163 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use trireme_actors::Clock;
-use trireme_registry::{Admission, PublishedSurface};
+use trireme_actors::ActorSystem;
+use trireme_http::client::Client;
+use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
-    chain::Chain, default_classes::DefaultClass, default_toleration_seconds::DefaultTolerationSeconds,
-    namespace_lifecycle::NamespaceLifecycle, namespaces::Namespaces, object_lookup::ObjectLookup,
-    persistent_volume_claim_resize::PersistentVolumeClaimResize, priority::Priority, runtime_class::RuntimeClass,
-    service_account::ServiceAccount, storage_object_in_use_protection::StorageObjectInUseProtection,
+    always_admit::AlwaysAdmit,
+    always_pull_images::AlwaysPullImages,
+    certificate_subject_restriction::CertificateSubjectRestriction,
+    chain::Chain,
+    default_classes::DefaultClass,
+    default_toleration_seconds::DefaultTolerationSeconds,
+    deny_service_external_ips::DenyServiceExternalIps,
+    extended_resource_toleration::ExtendedResourceToleration,
+    limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
+    limit_ranger::LimitRanger,
+    namespace_exists::{NamespaceAutoProvision, NamespaceExists},
+    namespace_lifecycle::NamespaceLifecycle,
+    namespaces::Namespaces,
+    node_restriction::{NodeRestriction, RestrictedObjects},
+    object_lookup::ObjectLookup,
+    owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
+    permissions::Permissions,
+    persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    pod_node_selector::PodNodeSelector,
+    pod_resize::ResizeOnNode,
+    pod_security::PodSecurity,
+    pod_toleration_restriction::PodTolerationRestriction,
+    pod_topology_labels::PodTopologyLabels,
+    priority::Priority,
+    resource_quota::ResourceQuota,
+    runtime_class::RuntimeClass,
+    service_account::ServiceAccount,
+    signers::SignerPermission,
+    storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
+    webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
 };
 
 /// How a plugin that is there comes about.
 type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
+/// Makes a plugin that follows objects, and gives its view as well.
+type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readiness>);
 
 /// A plugin of kube-apiserver.
 struct Plugin {
     name: &'static str,
-    /// `None` if this server does not have it yet.
-    make: Option<Make>,
+    make: Made,
+    /// It runs unless it is switched off; the others run if they are switched on.
+    by_default: bool,
+}
+
+/// What there is of a plugin.
+enum Made {
+    There(Make),
+    Following(MakeFollowing),
+    /// It does nothing while a feature gate is off that this server does not have.
+    Gated,
+    NotYet,
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
-    Plugin { name, make: Some(make) }
+    Plugin {
+        name,
+        make: Made::There(make),
+        by_default: true,
+    }
+}
+
+const fn following(name: &'static str, make: MakeFollowing) -> Plugin {
+    Plugin {
+        name,
+        make: Made::Following(make),
+        by_default: true,
+    }
+}
+
+const fn optional(name: &'static str, make: Make) -> Plugin {
+    Plugin {
+        name,
+        make: Made::There(make),
+        by_default: false,
+    }
+}
+
+const fn gated(name: &'static str) -> Plugin {
+    Plugin {
+        name,
+        make: Made::Gated,
+        by_default: true,
+    }
 }
 
 const fn absent(name: &'static str) -> Plugin {
-    Plugin { name, make: None }
+    Plugin {
+        name,
+        make: Made::NotYet,
+        by_default: false,
+    }
 }
 
-/// `AllOrderedPlugins`. Those that are there are on by default, as upstream.
+/// `AllOrderedPlugins`.
 const ALL: &[Plugin] = &[
-    absent("AlwaysAdmit"),
-    absent("NamespaceAutoProvision"),
+    optional("AlwaysAdmit", |_| Arc::new(AlwaysAdmit)),
+    optional("NamespaceAutoProvision", |parts| {
+        let resource = parts.surface.resource("", "v1", "namespaces");
+        Arc::new(NamespaceAutoProvision::new(parts.namespaces.clone(), resource))
+    }),
     there("NamespaceLifecycle", |parts| {
         Arc::new(NamespaceLifecycle::new(parts.namespaces.clone()))
     }),
-    absent("NamespaceExists"),
-    absent("LimitPodHardAntiAffinityTopology"),
-    absent("LimitRanger"),
+    optional("NamespaceExists", |parts| {
+        Arc::new(NamespaceExists::new(parts.namespaces.clone()))
+    }),
+    optional("LimitPodHardAntiAffinityTopology", |_| {
+        Arc::new(LimitPodHardAntiAffinityTopology)
+    }),
+    there("LimitRanger", |parts| {
+        Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
+    }),
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
-            parts.clock.clone(),
+            parts.system.clock().clone(),
         ))
     }),
-    absent("NodeRestriction"),
+    optional("NodeRestriction", |parts| {
+        let objects = RestrictedObjects {
+            pods: parts.objects("", "pods"),
+            nodes: parts.objects("", "nodes"),
+            claims: parts.objects("", "persistentvolumeclaims"),
+            volumes: parts.objects("", "persistentvolumes"),
+            drivers: parts.objects("storage.k8s.io", "csidrivers"),
+        };
+        Arc::new(NodeRestriction::new(objects, Arc::clone(parts.permissions)))
+    }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    absent("AlwaysPullImages"),
+    optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
-    absent("PodNodeSelector"),
+    there("PodSecurity", |parts| {
+        Arc::new(PodSecurity::new(
+            parts.namespaces.clone(),
+            parts.objects("", "pods"),
+            parts.system.clock().clone(),
+        ))
+    }),
+    optional("PodNodeSelector", |parts| {
+        Arc::new(PodNodeSelector::new(parts.namespaces.clone()))
+    }),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
     }),
     there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
-    absent("PodTolerationRestriction"),
+    optional("PodTolerationRestriction", |parts| {
+        Arc::new(PodTolerationRestriction::new(parts.namespaces.clone()))
+    }),
     absent("EventRateLimit"),
-    absent("ExtendedResourceToleration"),
+    optional("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
     there("DefaultStorageClass", |parts| {
         Arc::new(DefaultClass::of_claims(
             parts.objects("storage.k8s.io", "storageclasses"),
@@ -68,8 +167,13 @@ const ALL: &[Plugin] = &[
     there("StorageObjectInUseProtection", |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    absent("PodGroupProtection"),
-    absent("OwnerReferencesPermissionEnforcement"),
+    gated("PodGroupProtection"),
+    optional("OwnerReferencesPermissionEnforcement", |parts| {
+        Arc::new(OwnerReferencesPermissionEnforcement::new(
+            parts.permissions.clone(),
+            parts.surface.clone(),
+        ))
+    }),
     there("PersistentVolumeClaimResize", |parts| {
         let classes = parts.objects("storage.k8s.io", "storageclasses");
         Arc::new(PersistentVolumeClaimResize::new(classes))
@@ -77,45 +181,94 @@ const ALL: &[Plugin] = &[
     there("RuntimeClass", |parts| {
         Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
     }),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
-    absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
+    there("CertificateApproval", |parts| {
+        Arc::new(SignerPermission::to_approve(parts.permissions.clone()))
+    }),
+    there("CertificateSigning", |parts| {
+        Arc::new(SignerPermission::to_sign(parts.permissions.clone()))
+    }),
+    there("ClusterTrustBundleAttest", |parts| {
+        Arc::new(SignerPermission::to_attest(parts.permissions.clone()))
+    }),
+    there("CertificateSubjectRestriction", |_| {
+        Arc::new(CertificateSubjectRestriction)
+    }),
     there("DefaultIngressClass", |parts| {
         Arc::new(DefaultClass::of_ingresses(
             parts.objects("networking.k8s.io", "ingressclasses"),
         ))
     }),
-    absent("DenyServiceExternalIPs"),
-    absent("PodTopologyLabels"),
-    absent("PodGroupWorkloadExists"),
-    absent("NodeDeclaredFeatureValidator"),
-    absent("JobValidation"),
-    absent("PodResizeValidator"),
+    optional("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIps)),
+    there("PodTopologyLabels", |parts| {
+        Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
+    }),
+    gated("PodGroupWorkloadExists"),
+    there("NodeDeclaredFeatureValidator", |parts| {
+        Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
+    }),
+    gated("JobValidation"),
+    there("PodResizeValidator", |parts| {
+        Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
+    }),
     absent("MutatingAdmissionPolicy"),
-    absent("MutatingAdmissionWebhook"),
+    following("MutatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("mutatingwebhookconfigurations");
+        let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     absent("ValidatingAdmissionPolicy"),
-    absent("ValidatingAdmissionWebhook"),
-    absent("ResourceQuota"),
+    following("ValidatingAdmissionWebhook", |parts| {
+        let source = parts.configurations("validatingwebhookconfigurations");
+        let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
+    there("ResourceQuota", |parts| {
+        let quotas = parts.surface.resource("", "v1", "resourcequotas");
+        Arc::new(ResourceQuota::start(parts.system, quotas))
+    }),
     absent("AlwaysDeny"),
 ];
 
 /// The parts that plugins are made of.
-struct PluginParts<'p> {
-    surface: &'p PublishedSurface,
-    namespaces: &'p Namespaces,
-    clock: &'p Clock,
+#[derive(Clone, Copy)]
+pub struct PluginParts<'p> {
+    /// The resources that they look up.
+    pub surface: &'p PublishedSurface,
+    /// The namespaces, looked up in one way by all.
+    pub namespaces: &'p Namespaces,
+    /// Runs their tasks.
+    pub system: &'p ActorSystem,
+    /// Calls webhooks.
+    pub client: &'p Client,
+    /// Answers for the authorizers.
+    pub permissions: &'p Arc<dyn Permissions>,
 }
 
 impl PluginParts<'_> {
     fn objects(&self, group: &'static str, plural: &'static str) -> ObjectLookup {
         ObjectLookup::new(self.surface.resource(group, "v1", plural))
     }
+
+    fn configurations(&self, plural: &'static str) -> ResourceLookup {
+        self.surface.resource("admissionregistration.k8s.io", "v1", plural)
+    }
+
+    fn webhooks(&self) -> WebhookParts {
+        WebhookParts {
+            client: self.client.clone(),
+            clock: self.system.clock().clone(),
+            namespaces: self.namespaces.clone(),
+            services: self.objects("", "services"),
+        }
+    }
 }
 
-/// The plugins that run: those that are there, but for those that were switched off.
+/// The plugins that run: the default ones, but for those that were switched off, and those that were switched on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnabledPlugins {
+    enabled: BTreeSet<String>,
     disabled: BTreeSet<String>,
 }
 
@@ -132,37 +285,43 @@ impl EnabledPlugins {
         for name in &disabled {
             find(name)?;
         }
-        for name in enable {
+        let enabled: BTreeSet<String> = enable.into_iter().map(str::to_owned).collect();
+        for name in &enabled {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
-            if find(name)?.make.is_none() {
+            if matches!(find(name)?.make, Made::NotYet) {
                 return Err(format!("{name} is not there yet"));
             }
         }
-        Ok(Self { disabled })
+        Ok(Self { enabled, disabled })
     }
 
-    /// Makes the plugins in their order. Other checks that are no plugins of kube-apiserver come after them.
-    pub fn chain(
-        &self,
-        surface: &PublishedSurface,
-        namespaces: &Namespaces,
-        clock: &Clock,
-        checks: Vec<Arc<dyn Admission>>,
-    ) -> Chain {
-        let parts = PluginParts {
-            surface,
-            namespaces,
-            clock,
-        };
-        let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
-        let mut plugins: Vec<_> = enabled
-            .filter_map(|plugin| plugin.make)
-            .map(|make| make(&parts))
-            .collect();
+    /// Makes the plugins in their order, and gives the views that readiness waits for as well. Other checks that are no
+    /// plugins of kube-apiserver come after them.
+    pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
+        let (mut plugins, mut views) = (Vec::new(), Vec::new());
+        for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
+            match plugin.make {
+                Made::Gated | Made::NotYet => {}
+                Made::There(make) => plugins.push(make(parts)),
+                Made::Following(make) => {
+                    let (plugin, view) = make(parts);
+                    plugins.push(plugin);
+                    views.push(view);
+                }
+            }
+        }
         plugins.extend(checks);
-        Chain::new(plugins)
+        (Chain::new(plugins), views)
+    }
+
+    fn has(&self, plugin: &Plugin) -> bool {
+        if plugin.by_default {
+            !self.disabled.contains(plugin.name)
+        } else {
+            self.enabled.contains(plugin.name)
+        }
     }
 }
 
@@ -176,13 +335,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn optional_plugins_run_if_they_are_switched_on() {
+        let on = |plugins: &EnabledPlugins| -> Vec<&str> {
+            ALL.iter()
+                .filter(|plugin| plugins.has(plugin))
+                .map(|plugin| plugin.name)
+                .collect()
+        };
+        let default = on(&EnabledPlugins::default());
+        assert!(default.contains(&"LimitRanger") && default.contains(&"ResourceQuota"));
+        assert!(!default.contains(&"AlwaysPullImages"));
+        let chosen = EnabledPlugins::new(["AlwaysPullImages"], ["LimitRanger"]).expect("both are there");
+        assert!(on(&chosen).contains(&"AlwaysPullImages") && !on(&chosen).contains(&"LimitRanger"));
+    }
+
+    #[test]
     fn plugins_are_named_as_in_kube_apiserver() {
-        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "PodSecurity"]).is_ok());
+        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "AlwaysPullImages"]).is_ok());
         let error = |enable: &[&'static str], disable: &[&'static str]| {
             EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
         };
         assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
-        assert_eq!(error(&["PodSecurity"], &[]), "PodSecurity is not there yet");
+        assert_eq!(error(&["EventRateLimit"], &[]), "EventRateLimit is not there yet");
         assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
     }
 }

@@ -7,10 +7,12 @@
 mod abac;
 mod authenticator;
 mod authorizer;
+mod bootstrap_token;
 mod certificate;
 mod impersonation;
 mod issuer_documents;
 mod modes;
+mod node;
 mod rbac;
 mod rules;
 mod service_account;
@@ -24,11 +26,13 @@ mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
-pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
+pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
+pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};
 pub use modes::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain};
+pub use node::NodeAuthorizer;
 pub use rbac::{EscalationCheck, RbacAuthorizer};
 pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};

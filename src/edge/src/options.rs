@@ -75,6 +75,8 @@ pub(crate) fn read(query: &Query, user_agent: Option<&str>, write: Write) -> Res
     Ok(WriteOptions {
         dry_run: !dry_run.is_empty(),
         field_manager,
+        names_manager: !manager.is_empty(),
+        names_validation: !validation.is_empty(),
         field_validation,
         creation_refusal: None,
         force: matches!(write, Write::Apply).then(|| matches!(query.get("force"), Some("true" | "1"))),

@@ -21,7 +21,11 @@ pub(crate) type Answered = Result<HttpResponse, ApiError>;
 
 /// The answer, be it the wanted one or an error in the form that the client asks for.
 pub(crate) fn finish(exchange: &Exchange, answered: Answered) -> HttpResponse {
-    answered.unwrap_or_else(|error| status::response(&error, exchange.error_style()))
+    answered.unwrap_or_else(|error| {
+        let response = status::response(&error, exchange.error_style());
+        error.warnings.into_iter().for_each(|text| exchange.warn(text));
+        response
+    })
 }
 
 /// An answer with a value in it.

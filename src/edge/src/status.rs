@@ -71,13 +71,28 @@ pub(crate) fn object(error: &ApiError) -> Value {
         "metadata": metadata,
         "status": "Failure",
         "message": error.message,
-        "reason": reason_text(error.reason),
-        "code": code(error.reason).as_u16(),
+        "code": code_of(error).as_u16(),
     });
-    if let (Some(details), Some(fields)) = (error.details_json(), status.as_object_mut()) {
-        fields.insert("details".into(), details);
+    let reason = match &error.webhook_status {
+        Some(given) => &given.reason,
+        None => reason_text(error.reason),
+    };
+    if let Some(fields) = status.as_object_mut() {
+        if !reason.is_empty() {
+            fields.insert("reason".into(), reason.into());
+        }
+        if let Some(details) = error.details_json() {
+            fields.insert("details".into(), details);
+        }
     }
     status
+}
+
+/// The status code of an error: that of its reason, or the one that a webhook gave.
+fn code_of(error: &ApiError) -> StatusCode {
+    let given = error.webhook_status.as_ref();
+    let given = given.and_then(|status| StatusCode::from_u16(status.code).ok());
+    given.unwrap_or_else(|| code(error.reason))
 }
 
 /// The form of errors for a client.
@@ -101,7 +116,7 @@ impl ErrorStyle {
 /// The answer to a failed request.
 pub(crate) fn response(error: &ApiError, style: ErrorStyle) -> HttpResponse {
     let body = body(&object(error), style);
-    let mut response = HttpResponse::build(code(error.reason));
+    let mut response = HttpResponse::build(code_of(error));
     response.insert_header((header::CONTENT_TYPE, style.format.media_type()));
     if let Some(seconds) = error
         .details

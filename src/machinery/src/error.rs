@@ -94,6 +94,19 @@ pub struct ApiError {
     pub details: Option<Box<ErrorDetails>>,
     /// `Status.metadata.continue`: where an expired list may be resumed.
     pub continue_token: Option<String>,
+    /// `Status.code` and `Status.reason` of an admission webhook that has its own.
+    pub webhook_status: Option<Box<WebhookStatus>>,
+    /// `Warning` texts for the client, beside the error.
+    pub warnings: Vec<String>,
+}
+
+/// Code and reason as a webhook gave them: any number, any text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebhookStatus {
+    /// `Status.code`, which is the code of the answer, too.
+    pub code: u16,
+    /// `Status.reason`; empty if there is none.
+    pub reason: String,
 }
 
 impl fmt::Display for ApiError {
@@ -121,6 +134,8 @@ impl ApiError {
             message: message.into(),
             details: None,
             continue_token: None,
+            webhook_status: None,
+            warnings: Vec::new(),
         }
     }
 

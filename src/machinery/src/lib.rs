@@ -15,15 +15,17 @@ pub mod managed;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod pod_resources;
 pub mod policy_rule;
 pub mod protobuf;
 pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod time;
+pub mod webhook_address;
 pub mod yaml;
 
-pub use error::{ApiError, ErrorDetails, Reason, StatusCause};
+pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
 pub use gvk::{GroupKind, GroupResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use serde_json::Value;
 

@@ -12,6 +12,7 @@ use trireme_machinery::{ApiError, GroupVersionKind, GroupVersionResource};
 
 use crate::{
     definition::ResourceDefinition,
+    reinvocation::{PluginRounds, Reinvocation},
     request::{DeleteOptions, Subresource, Target, WriteContext, WriteOptions},
 };
 
@@ -81,6 +82,7 @@ pub struct Attributes {
     /// The object in the stored version, as it is; none on create.
     pub old_object: Option<Arc<Value>>,
     record: Mutex<WriteRecord>,
+    reinvocation: Reinvocation,
 }
 
 impl Attributes {
@@ -92,6 +94,7 @@ impl Attributes {
             object,
             old_object,
             record: Mutex::default(),
+            reinvocation: Reinvocation::default(),
         }
     }
 
@@ -115,6 +118,22 @@ impl Attributes {
     /// Takes the notes.
     pub fn take_record(&mut self) -> WriteRecord {
         std::mem::take(self.record.get_mut().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An error with the warnings so far: the client gets those of a refused write, too.
+    pub(crate) fn with_warnings(&self, mut error: ApiError) -> ApiError {
+        self.noting(|record| error.warnings.clone_from(&record.warnings));
+        error
+    }
+
+    /// The rounds of mutating admission.
+    pub const fn reinvocation(&mut self) -> &mut Reinvocation {
+        &mut self.reinvocation
+    }
+
+    /// The rounds of a plugin, and the object as it is.
+    pub fn rounds_of(&mut self, plugin: &'static str) -> (&mut PluginRounds, Option<&Value>) {
+        (self.reinvocation.of(plugin), self.object.as_ref())
     }
 
     /// The request behind it.

@@ -30,6 +30,14 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+impl UserInfo {
+    /// The node that this is the user of: empty if his name does not say which one, `None` for others.
+    pub fn node_name(&self) -> Option<&str> {
+        let node = self.name.strip_prefix("system:node:")?;
+        self.groups.iter().any(|group| group == "system:nodes").then_some(node)
+    }
+}
+
 /// The user in whose name the server itself acts.
 pub fn own_user() -> UserInfo {
     UserInfo {
@@ -62,6 +70,17 @@ pub enum FieldValidation {
     Warn,
     /// Refused.
     Strict,
+}
+
+impl FieldValidation {
+    /// As options name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ignore => "Ignore",
+            Self::Warn => "Warn",
+            Self::Strict => "Strict",
+        }
+    }
 }
 
 /// The part that all requests for a resource have.
@@ -127,6 +146,10 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// `fieldManager`, or what the user agent yields.
     pub field_manager: String,
+    /// True if the client gave `fieldManager` itself.
+    pub names_manager: bool,
+    /// True if the client gave `fieldValidation` itself.
+    pub names_validation: bool,
     /// `fieldValidation`
     pub field_validation: FieldValidation,
     /// `force` of an apply; `None` for all other writes.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, Authorizer, BearerTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenError,
-    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
+    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
-use trireme_flow::{Limiter, Limits};
+use trireme_flow::Limiter;
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_machinery::GroupResource;
@@ -43,6 +43,8 @@ pub(crate) struct Watched {
     pub(crate) namespaces: FirstObjects,
     /// True if it has the roles and bindings.
     pub(crate) bootstrap_roles: FirstObjects,
+    /// The limiter of requests.
+    pub(crate) limiter: Limiter,
     /// The values that are derived from resources.
     pub(crate) views: Views,
     /// True if the end has begun.
@@ -76,16 +78,13 @@ pub(crate) async fn start(
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
         advertised_address: Some(reached_at.to_string()),
+        anonymous: settings.anonymous_auth,
         watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
         goaway_chance: settings.limits.goaway_chance,
         ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
-    };
-    let limits = Limits {
-        read_only: settings.limits.requests_inflight.unwrap_or(usize::MAX),
-        mutating: settings.limits.mutating_requests_inflight.unwrap_or(usize::MAX),
     };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
@@ -118,7 +117,7 @@ pub(crate) async fn start(
         authenticator: Arc::new(Union::new(ways)),
         authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
-        limiter: Limiter::start(system, limits)?,
+        limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
         metrics,
@@ -173,7 +172,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// The authenticators of tokens: those of the settings' file and those of service accounts.
+/// The authenticators of tokens: those of the settings' file, those of service accounts and those of new nodes.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -193,6 +192,14 @@ fn tokens(
         ways.push(Arc::new(Tokens { file, audiences }));
     }
     ways.push(Arc::new(keys.authenticator(director, system.clock().clone())?));
+    if settings.bootstrap_token_auth {
+        let (secrets, audiences) = (Arc::new(director.clone()), keys.audiences().to_vec());
+        ways.push(Arc::new(BootstrapTokens::new(
+            secrets,
+            audiences,
+            system.clock().clone(),
+        )));
+    }
     Ok(Arc::new(TokenUnion::new(ways)))
 }
 
@@ -219,6 +226,7 @@ fn health(watched: Watched) -> Health {
         store,
         namespaces,
         bootstrap_roles,
+        limiter: _,
         views,
         lifecycle,
         replicas,

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{DeviceAdminAccess, Namespaces};
+use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
-use trireme_http::client::{Client, ClientSettings};
+use trireme_http::client::{BreakerSettings, Client, ClientSettings};
 use trireme_kinds::{Settings as KindSettings, TokenIssuer};
 use trireme_machinery::{ApiError, GroupResource};
 use trireme_registry::{
-    Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Registries, RegistryHandle,
-    Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
+    Admission, AnnouncedDefinitions, DirectorError, DirectorHandle, PublishedSurface, Readiness, Registries,
+    RegistryHandle, Resource, ResourceDefinition, ResourceLookup, StoreWatcherOptions, VirtualResource,
     allocate::{AddressAllocator, AddressRange, PortAllocator, PortRange},
 };
 use trireme_storage::Storage;
@@ -50,6 +50,8 @@ pub(crate) struct Served {
     pub(crate) ports: PortAllocator,
     /// Who says what users may do.
     pub(crate) authorization: Authorization,
+    /// The views of admission plugins, which readiness waits for.
+    pub(crate) views: Vec<Arc<dyn Readiness>>,
     /// The resources that users define.
     pub(crate) extensions: Extensions,
 }
@@ -70,9 +72,15 @@ pub(crate) async fn start(
         // The last one: it judges what is going to be stored.
         Arc::new(authorization.escalation_check(system)),
     ];
-    let admission = settings
-        .admission
-        .chain(&published, &namespaces, system.clock(), checks);
+    let client = |label| Client::new(label, client_settings(), system.clock().clone(), system.tasks().clone());
+    let parts = PluginParts {
+        surface: &published,
+        namespaces: &namespaces,
+        system,
+        client: &client("admission-webhooks"),
+        permissions: &authorization.permissions(),
+    };
+    let (admission, views) = settings.admission.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");
     let kind_settings = kind_settings(system, store, settings, tokens, endpoints)?;
     let resources = defined(trireme_kinds::resources(&kind_settings));
@@ -96,12 +104,7 @@ pub(crate) async fn start(
     let extension_settings = ExtensionSettings {
         storage_root: settings.store.prefix.clone(),
         scale: scale.ok_or(ResourcesError::NotServed("scales"))?,
-        client: Client::new(
-            "conversion-webhooks",
-            ClientSettings::default(),
-            system.clock().clone(),
-            system.tasks().clone(),
-        ),
+        client: client("conversion-webhooks"),
         services: registry(&director, "", "services")?,
         announcement: settings.may_have_other_replicas().then_some((announced, instance)),
     };
@@ -113,7 +116,20 @@ pub(crate) async fn start(
         addresses: kind_settings.addresses,
         ports: kind_settings.ports,
         authorization,
+        views,
     })
+}
+
+/// Webhooks may take 30 seconds: what they take beyond most of that is slow.
+fn client_settings() -> ClientSettings {
+    let breaker = BreakerSettings {
+        slow_call: std::time::Duration::from_secs(25),
+        ..BreakerSettings::default()
+    };
+    ClientSettings {
+        breaker: Some(breaker),
+        ..ClientSettings::default()
+    }
 }
 
 /// The built-in resources, with the behaviour that rooms of their own bring.

@@ -62,6 +62,8 @@ pub struct Call {
     pub tls: Option<Arc<Tls>>,
     /// The protocols that may be spoken. Upgrades want HTTP/1.1.
     pub protocols: Protocols,
+    /// Keeps calls apart that go to the same endpoint: those of another partition have other connections and another breaker.
+    pub partition: Option<Arc<str>>,
     /// The request; its URI is a path with a query.
     pub request: Request<Body>,
     /// The time that everything may take, up to the end of the body.
@@ -79,6 +81,7 @@ impl Call {
             endpoint,
             tls: None,
             protocols: Protocols::Any,
+            partition: None,
             request,
             timeout: None,
             head_timeout: None,
@@ -95,7 +98,8 @@ impl fmt::Debug for Call {
     }
 }
 
-/// The client. Clones share connections and breakers; they are kept apart by scheme, host, port, TLS settings and protocol.
+/// The client. Clones share connections and breakers; they are kept apart by scheme, host, port, TLS settings, protocol and
+/// partition.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -112,6 +116,7 @@ struct Key {
     endpoint: Endpoint,
     tls: Option<[u8; 32]>,
     protocols: Protocols,
+    partition: Option<Arc<str>>,
 }
 
 impl Client {
@@ -197,6 +202,7 @@ impl Client {
             endpoint: call.endpoint.clone(),
             tls: call.tls.as_ref().map(|tls| tls.fingerprint()),
             protocols: call.protocols,
+            partition: call.partition.clone(),
         };
         let make = || {
             let connection = ConnectionSettings {

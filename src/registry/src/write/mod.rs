@@ -24,6 +24,7 @@ pub(crate) mod decode;
 mod delete;
 mod delete_collection;
 mod finalizers;
+mod in_kind;
 mod managed;
 pub(crate) mod metadata;
 pub(crate) mod object;
@@ -31,6 +32,7 @@ pub(crate) mod patch;
 mod prepare;
 mod rule;
 mod scale;
+mod scale_managers;
 mod stages;
 #[cfg(test)]
 mod tests;
@@ -106,7 +108,7 @@ impl Writer {
             definition: Arc::clone(&self.info),
             operation,
             subresource,
-            kind: self.info.kind_in(version),
+            kind: in_kind::kind_of(&self.info, subresource, &version.group_version),
             resource: version.group_version.with_resource(&self.info.resource.resource),
             context: WriteContext {
                 user: target.user.clone(),

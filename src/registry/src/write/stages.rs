@@ -71,9 +71,9 @@ impl Writer {
     /// Mutating admission alone: for writes without an object, or with a body that is not stored.
     pub(super) async fn admit_mutating(&self, write: &mut Attributes) -> Result<(), ApiError> {
         let request = Arc::clone(write.request());
-        self.in_time(&request, self.admission.mutate(write)).await?;
+        let admitted = self.in_time(&request, self.admission.mutate(write)).await;
         request.target.trace.pass(TraceStep::Mutated);
-        Ok(())
+        admitted.map_err(|error| write.with_warnings(error))
     }
 
     /// Stages *prepare*, *validate* and *validating admission* of an object that mutating admission is done with; gives
@@ -108,9 +108,9 @@ impl Writer {
 
     /// Stage *validating admission*.
     pub(super) async fn admit_validating(&self, write: &Attributes) -> Result<(), ApiError> {
-        self.in_time(write, self.admission.validate(write)).await?;
+        let admitted = self.in_time(write, self.admission.validate(write)).await;
         write.target.trace.pass(TraceStep::Validated);
-        Ok(())
+        admitted.map_err(|error| write.with_warnings(error))
     }
 
     /// Waits for admission, but not beyond the deadline of the request: nothing has been written yet.

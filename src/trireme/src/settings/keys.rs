@@ -66,7 +66,9 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
-    "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, RBAC";
+    "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
+    "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
+    "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC";
     "authorization-policy-file" FILE None, "Policies for the mode ABAC, one JSON object of abac.authorization.kubernetes.io/v1beta1 a line";
     "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";
     "service-account-signing-key-file" FILE None, "Key that signs service-account tokens, the same for all replicas: PEM, RSA or ECDSA P-256 in PKCS#8; absent: one made in the data directory";
@@ -83,6 +85,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
+    "enable-priority-and-fairness" BOOL Some("true"), "Divide what is served at a time by flow schemas and priority levels; as many requests as the next two flags say together";
     "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
     "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
     "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";

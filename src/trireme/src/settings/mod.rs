@@ -79,6 +79,10 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// True if requests without credentials are admitted as those of `system:anonymous`.
+    pub(crate) anonymous_auth: bool,
+    /// True if Secrets may keep tokens of new nodes.
+    pub(crate) bootstrap_token_auth: bool,
     /// Who says what users may do, in the order in which they are asked.
     pub(crate) authorization: Vec<ModeName>,
     /// The policies of the mode ABAC.
@@ -216,6 +220,8 @@ pub(crate) struct Limits {
     pub(crate) request_timeout: Duration,
     /// The least duration of a watch.
     pub(crate) min_request_timeout: Duration,
+    /// True if requests are classified by flow schemas and priority levels.
+    pub(crate) has_priority_and_fairness: bool,
     /// Reads served at a time; `None` for no limit.
     pub(crate) requests_inflight: Option<usize>,
     /// Writes served at a time; `None` for no limit.

@@ -64,6 +64,11 @@ impl JsonPatch {
         })
     }
 
+    /// Reports whether it does nothing.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// Applies all operations in turn. The first that fails refuses the patch.
     pub fn apply(&self, document: Value) -> Result<Value, PatchError> {
         let mut patched = apply::PatchedDocument::new(document);

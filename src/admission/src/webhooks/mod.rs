@@ -1,0 +1,75 @@
+//! `MutatingAdmissionWebhook` and `ValidatingAdmissionWebhook`: servers that are asked about writes
+//! (`k8s.io/apiserver/pkg/admission/plugin/webhook`).
+//!
+//! ```text
+//!  configurations ──view──► Webhook {criteria, address, TLS}       compiled once per change
+//!  write ─► rules, selectors ─► object in the kind that was matched ─► review ─► call ─► verdict ─► failure policy
+//! ```
+//! Mutating webhooks are asked one after the other and see what those before them did; validating ones are asked at the
+//! same time. Each webhook has connections and a breaker of its own: a call that the breaker refuses is a failed call, with
+//! which the failure policy does what it does with any other.
+
+mod asking;
+mod call;
+mod conditions;
+mod configuration;
+mod metrics;
+mod mutating;
+mod review;
+mod validating;
+mod verdict;
+
+pub(crate) use self::{mutating::MutatingWebhooks, validating::ValidatingWebhooks};
+
+use std::sync::Arc;
+
+use trireme_actors::{ActorSystem, Clock};
+use trireme_http::client::Client;
+use trireme_registry::{Entries, Readiness, ResourceLookup, View, WriteRequest, compile_entries, item};
+
+use self::configuration::{Configuration, WebhookKind};
+use crate::{matching, namespaces::Namespaces, object_lookup::ObjectLookup};
+
+/// The parts that both plugins are made of.
+#[derive(Clone)]
+pub(crate) struct WebhookParts {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) services: ObjectLookup,
+}
+
+/// The configured webhooks of one kind, and what calling them takes.
+struct Hooks {
+    configurations: View<Entries<Configuration>>,
+    parts: WebhookParts,
+}
+
+impl Hooks {
+    fn start(system: &ActorSystem, kind: WebhookKind, source: ResourceLookup, parts: WebhookParts) -> Self {
+        let fold = || {
+            compile_entries(|found| {
+                let object = item::parse(found).ok()?;
+                Some(Configuration::read(&object))
+            })
+        };
+        Self {
+            configurations: View::start_when_served(system, kind.view(), vec![source], fold),
+            parts,
+        }
+    }
+
+    /// Reports whether a webhook may have to be asked, whatever the object.
+    fn may_match(&self, request: &WriteRequest) -> bool {
+        let configurations = self.configurations.load();
+        let mut all = configurations
+            .value
+            .iter()
+            .flat_map(|(_, configuration)| &configuration.webhooks);
+        !matching::is_exempt(request) && all.any(|webhook| webhook.criteria.may_match(request))
+    }
+
+    fn readiness(&self) -> Arc<dyn Readiness> {
+        Arc::new(self.configurations.clone())
+    }
+}

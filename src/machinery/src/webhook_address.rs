@@ -1,0 +1,125 @@
+//! The address of a webhook, as a `clientConfig` has it: a URL, or a service.
+
+use serde_json::Value;
+
+/// The address of a webhook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebhookAddress {
+    /// A server that the configuration names.
+    Url {
+        /// Scheme, host and port.
+        origin: String,
+        /// The path.
+        path: String,
+    },
+    /// A service of the cluster.
+    Service {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The port of the service.
+        port: u16,
+        /// The path.
+        path: String,
+    },
+}
+
+impl WebhookAddress {
+    /// Reads a `clientConfig`.
+    ///
+    /// # Errors
+    /// If it is none: the text of the failed call.
+    pub fn read(config: &Value) -> Result<Self, String> {
+        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(service) = config.get("service").filter(|service| !service.is_null()) {
+            let port = service.get("port").and_then(Value::as_u64).unwrap_or(443);
+            return Ok(Self::Service {
+                namespace: text(service, "namespace"),
+                name: text(service, "name"),
+                port: u16::try_from(port).map_err(|error| error.to_string())?,
+                path: text(service, "path"),
+            });
+        }
+        let url = text(config, "url");
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err("webhook configuration must have either service or URL".to_owned());
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        Ok(Self::Url {
+            origin: format!("{scheme}://{host}"),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Scheme, host and port; a service goes by its name.
+    pub fn origin(&self) -> String {
+        match self {
+            Self::Url { origin, .. } => origin.clone(),
+            Self::Service {
+                namespace, name, port, ..
+            } => format!("https://{name}.{namespace}.svc:{port}"),
+        }
+    }
+
+    /// The path, with a slash in front.
+    pub fn path(&self) -> String {
+        let (Self::Url { path, .. } | Self::Service { path, .. }) = self;
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        format!("{slash}{path}")
+    }
+}
+
+/// The host and port behind the port of a service, which is `name`: kube-apiserver goes to the address of the service, and
+/// not to its endpoints, unless it is told otherwise (`ResolveCluster` of `k8s.io/apiserver/pkg/util/proxy`).
+///
+/// # Errors
+/// If there is no way there.
+pub fn resolve_cluster(service: &Value, name: &str, port: u16) -> Result<String, String> {
+    let text = |pointer: &str| service.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let address = text("/spec/clusterIP");
+    match text("/spec/type") {
+        "ExternalName" => return Ok(text("/spec/externalName").to_owned()),
+        "ClusterIP" if address == "None" => return Err("cannot route to service with ClusterIP \"None\"".to_owned()),
+        "ClusterIP" | "LoadBalancer" | "NodePort" => {}
+        other => return Err(format!("unsupported service type \"{other}\"")),
+    }
+    let ports = service.pointer("/spec/ports").and_then(Value::as_array);
+    let mut ports = ports.into_iter().flatten();
+    if ports.any(|known| known.get("port").and_then(Value::as_u64) == Some(port.into())) {
+        Ok(address.to_owned())
+    } else {
+        Err(format!("no service port {port} found for service \"{name}\""))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_address_has_an_origin_and_a_path() {
+        let read = |config: Value| {
+            let address = WebhookAddress::read(&config).expect("an address");
+            format!("{} {}", address.origin(), address.path())
+        };
+        assert_eq!(read(json!({"url": "https://a:8443/x/y"})), "https://a:8443 /x/y");
+        assert_eq!(read(json!({"url": "https://a"})), "https://a /");
+        let service = json!({"service": {"namespace": "n", "name": "s", "path": "p"}});
+        assert_eq!(read(service), "https://s.n.svc:443 /p");
+        assert!(WebhookAddress::read(&json!({})).is_err());
+    }
+
+    #[test]
+    fn a_service_leads_to_its_address_if_it_has_the_port() {
+        let service = |kind: &str, address: &str| json!({"spec": {"type": kind, "clusterIP": address, "externalName": "e.example", "ports": [{"port": 443}]}});
+        let resolve = |kind: &str, address: &str, port| resolve_cluster(&service(kind, address), "s", port);
+        assert_eq!(resolve("ClusterIP", "10.0.0.9", 443), Ok("10.0.0.9".to_owned()));
+        assert_eq!(resolve("ExternalName", "", 8443), Ok("e.example".to_owned()));
+        let missing = resolve("NodePort", "10.0.0.9", 80).expect_err("no such port");
+        assert_eq!(missing, "no service port 80 found for service \"s\"");
+        assert!(resolve("ClusterIP", "None", 443).is_err());
+    }
+}

@@ -1,0 +1,125 @@
+//! The objects of a write in the kinds that others see them in: webhooks and policies ask for a version of their own, and see
+//! a scale where one is written.
+
+use serde_json::Value;
+use trireme_machinery::{ApiError, GroupVersion, GroupVersionKind, schema};
+
+use super::scale;
+use crate::{
+    admission::WriteRequest,
+    definition::{ResourceDefinition, ServedVersion},
+    request::Subresource,
+    versions,
+};
+
+/// The kind of what is written in a version of the resource.
+pub(super) fn kind_of(
+    definition: &ResourceDefinition,
+    subresource: Subresource,
+    version: &GroupVersion,
+) -> GroupVersionKind {
+    let own = || version.with_kind(&definition.kind);
+    match subresource {
+        Subresource::Scale => scale::kind(),
+        Subresource::Update(name) | Subresource::Create(name) => {
+            definition.subresource(name).map_or_else(own, |subresource| {
+                let version = subresource.group_version.as_ref().unwrap_or(version);
+                version.with_kind(&subresource.kind)
+            })
+        }
+        Subresource::None | Subresource::Status | Subresource::Finalize => own(),
+    }
+}
+
+impl WriteRequest {
+    /// The kind of what is written, in a version of the resource.
+    pub fn kind_in(&self, version: &GroupVersion) -> GroupVersionKind {
+        if *version == self.resource.group_version() {
+            self.kind.clone()
+        } else {
+            kind_of(&self.definition, self.subresource, version)
+        }
+    }
+
+    /// An object of this write, which is in the stored version, in [`kind_in`](Self::kind_in).
+    ///
+    /// # Errors
+    /// If it cannot be converted.
+    pub async fn object_in(&self, version: &GroupVersion, object: &Value) -> Result<Value, ApiError> {
+        if !self.has_versions() {
+            return Ok(object.clone());
+        }
+        if let (Subresource::Scale, Some(paths)) = (self.subresource, &self.definition.scale) {
+            return Ok(scale::of(&self.definition, paths, object));
+        }
+        let mut object = object.clone();
+        versions::to_served_version(&self.definition, self.served(version)?, &mut object).await?;
+        Ok(object)
+    }
+
+    /// Holds what somebody has made of an object of [`kind_in`](Self::kind_in) against its schema and fills in the
+    /// defaults; fields that the schema does not have are dropped.
+    ///
+    /// # Errors
+    /// 500 with the text of the decoder.
+    pub fn decode_in(&self, version: &GroupVersion, changed: Value) -> Result<Value, ApiError> {
+        let types = &self.definition.types;
+        let own_type = match self.subresource {
+            Subresource::Scale => types.find(scale::SCALE_TYPE),
+            Subresource::Create(name) => {
+                let subresource = self.definition.subresource(name);
+                subresource
+                    .and_then(|subresource| subresource.type_name.as_deref())
+                    .and_then(|name| types.find(name))
+            }
+            _ => None,
+        };
+        let served = self.served(version)?;
+        let own_schema = served.schema.as_ref().filter(|_| own_type.is_none());
+        let type_id = own_type.unwrap_or(served.type_id);
+        let decoded = match own_schema {
+            Some(schema) => schema.decode(changed),
+            None => schema::decode(types, type_id, changed),
+        };
+        let mut object = decoded.map_err(ApiError::internal)?.value;
+        match own_schema {
+            Some(schema) => schema.apply_defaults(&mut object),
+            None => schema::apply_defaults(types, type_id, &mut object),
+        }
+        let kind = self.kind_in(version);
+        object["apiVersion"] = kind.group_version().to_string().into();
+        object["kind"] = Value::from(&*kind.kind);
+        Ok(object)
+    }
+
+    /// Brings a changed object of [`kind_in`](Self::kind_in) back into the stored version; `stored` is what it was before.
+    ///
+    /// # Errors
+    /// If it cannot be converted.
+    pub async fn object_from(&self, version: &GroupVersion, changed: Value, stored: &Value) -> Result<Value, ApiError> {
+        if !self.has_versions() {
+            return Ok(changed);
+        }
+        if let (Subresource::Scale, Some(paths)) = (self.subresource, &self.definition.scale) {
+            let mut object = stored.clone();
+            let replicas = changed.pointer("/spec/replicas").cloned().unwrap_or_else(|| 0.into());
+            schema::set_path(&mut object, &paths.spec_replicas, replicas);
+            return Ok(object);
+        }
+        let mut object = changed;
+        versions::to_stored_version(&self.definition, self.served(version)?, &mut object).await?;
+        self.definition.strategy.default(&mut object);
+        Ok(object)
+    }
+
+    /// Bodies of a subresource of their own kind have one version, whatever that of the resource.
+    const fn has_versions(&self) -> bool {
+        !matches!(self.subresource, Subresource::Create(_))
+    }
+
+    fn served(&self, version: &GroupVersion) -> Result<&ServedVersion, ApiError> {
+        let mut versions = self.definition.versions.iter();
+        let served = versions.find(|served| served.group_version == *version);
+        served.ok_or_else(|| ApiError::internal(format!("{version} is not served")))
+    }
+}
