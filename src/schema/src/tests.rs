@@ -1,3 +1,5 @@
+mod protobuf;
+
 use std::collections::BTreeSet;
 
 use trireme_machinery::schema::{Field, ListType, Presence, Shape, TypeDef};

@@ -82,7 +82,7 @@ impl MessageReader<'_> {
                 let known = fields_of(object, name);
                 self.message(*ty, entry.bytes(name)?, known, depth + 1)
             }
-            Shape::List { item, .. } => {
+            Shape::List { item, .. } if !is_wrapped(place.owner, place.field) => {
                 let slot = object.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new()));
                 match slot {
                     Value::Array(items) => self.items(place, item, entry, items, depth + 1),
@@ -211,6 +211,11 @@ fn leaf_value(shape: &Shape, entry: &WireEntry<'_>, name: &str) -> Result<Value,
         Shape::IntOrString => leaves::int_or_string(entry.bytes(name)?, name)?,
         other => integer(other, entry.varint(name)?),
     })
+}
+
+/// Returns true for the one list whose Go type is a message of its own, `{items=1}` (`v1.Verbs`).
+pub(super) fn is_wrapped(owner: &TypeDef, field: &Field) -> bool {
+    field.name == "verbs" && owner.short_name() == "APIResource"
 }
 
 /// The object under `name`, which is made if need be.

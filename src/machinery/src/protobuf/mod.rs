@@ -1,17 +1,20 @@
-//! Protobuf as Kubernetes' clients send it: an envelope that names the kind, and in it the object.
+//! Protobuf as Kubernetes' clients send and read it: an envelope that names the kind, and in it the object.
 //!
 //! [`envelope`] opens a body, [`decode`] reads the object by its type's tags and gives the tree that JSON would have
 //! given; [`crate::schema::decode`] then checks and normalises it like any other. Unknown tags are skipped, as there is
-//! no telling what they are. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
+//! no telling what they are. [`encode`] goes the other way. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
 //! input panics or makes more than a small multiple of its own size.
 
 mod any;
+mod encode;
 mod leaves;
 mod message;
 #[cfg(test)]
 mod tests;
 mod wire;
+mod writer;
 
+pub use encode::{EncodeError, encode, encode_enveloped};
 use serde_json::Value;
 
 use crate::{
