@@ -2,7 +2,7 @@
 //!
 //! [`envelope`] opens a body, [`decode`] reads the object by its type's tags and gives the tree that JSON would have
 //! given; [`crate::schema::decode`] then checks and normalises it like any other. Unknown tags are skipped, as there is
-//! no telling what they are. [`encode`] goes the other way. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
+//! no telling what they are. [`encode()`] goes the other way. Lengths are held against the input and nesting against [`MAX_DEPTH`], so no
 //! input panics or makes more than a small multiple of its own size.
 
 mod any;
