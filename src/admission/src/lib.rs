@@ -2,8 +2,9 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. Some plugins are not there yet: the table in `plugins.rs` has them all.
 
+mod admission_request;
 mod attributes;
 mod chain;
 mod default_classes;
@@ -16,6 +17,7 @@ mod namespaces;
 mod object_lookup;
 mod persistent_volume_claim_resize;
 mod plugins;
+mod policies;
 mod priority;
 mod runtime_class;
 mod service_account;
@@ -28,3 +30,5 @@ pub use chain::Chain;
 pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
 pub use plugins::{EnabledPlugins, PluginParts};
+pub use policies::PolicyAuthorizer;
+pub use trireme_cel::{Check, CheckObject, Decision};

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use trireme_actors::Clock;
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    Item, ResourceLookup,
+    Item, ResourceLookup, item,
     request::{Freshness, GetRequest, Target},
 };
 
@@ -34,6 +35,14 @@ impl Namespaces {
     pub(crate) fn doubt(&self, name: &str) {
         let mut doubts = self.doubts.lock().unwrap_or_else(PoisonError::into_inner);
         doubts.add(name, self.clock.now());
+    }
+
+    /// The namespace itself, found as by [`find`](Self::find).
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub(crate) async fn object(&self, name: &str) -> Result<Value, ApiError> {
+        item::parse(&self.find(name).await?.item)
     }
 
     /// The namespace as the watch cache has it, or if it is not there yet or [in doubt](Self::doubt), as it is now.

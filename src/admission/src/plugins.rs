@@ -14,6 +14,7 @@ use crate::{
     namespaces::Namespaces,
     object_lookup::ObjectLookup,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    policies::{PolicyAuthorizer, PolicyParts, ValidatingPolicies},
     priority::Priority,
     runtime_class::RuntimeClass,
     service_account::ServiceAccount,
@@ -130,7 +131,11 @@ const ALL: &[Plugin] = &[
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    absent("ValidatingAdmissionPolicy"),
+    following("ValidatingAdmissionPolicy", |parts| {
+        let plugin = ValidatingPolicies::new(parts.policies());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     following("ValidatingAdmissionWebhook", |parts| {
         let source = parts.configurations("validatingwebhookconfigurations");
         let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
@@ -152,6 +157,8 @@ pub struct PluginParts<'p> {
     pub system: &'p ActorSystem,
     /// Calls webhooks.
     pub client: &'p Client,
+    /// Answers expressions of policies.
+    pub authorizer: &'p Arc<dyn PolicyAuthorizer>,
 }
 
 impl PluginParts<'_> {
@@ -161,6 +168,15 @@ impl PluginParts<'_> {
 
     fn configurations(&self, plural: &'static str) -> ResourceLookup {
         self.surface.resource("admissionregistration.k8s.io", "v1", plural)
+    }
+
+    fn policies(&self) -> PolicyParts {
+        PolicyParts {
+            system: self.system.clone(),
+            surface: self.surface.clone(),
+            namespaces: self.namespaces.clone(),
+            authorizer: Arc::clone(self.authorizer),
+        }
     }
 
     fn webhooks(&self) -> WebhookParts {

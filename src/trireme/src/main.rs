@@ -18,6 +18,7 @@ mod profiling;
 mod rebalance;
 mod reload;
 mod replicas;
+mod policy_authorizer;
 mod resources;
 mod settings;
 mod spans;

@@ -114,7 +114,7 @@ impl Webhook {
             configuration: configuration.to_owned(),
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{index}"),
-            criteria: MatchCriteria::read(fields, "rules"),
+            criteria: MatchCriteria::of_webhook(fields),
             fails_open: text("failurePolicy") == Some("Ignore"),
             reinvokes: text("reinvocationPolicy") == Some("IfNeeded"),
             side_effects: text("sideEffects").map(str::to_owned),

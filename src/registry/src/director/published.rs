@@ -32,6 +32,11 @@ impl PublishedSurface {
         }
     }
 
+    /// The newest surface; none until the server has started.
+    pub fn load(&self) -> Option<Arc<ApiSurface>> {
+        self.0.surface.load_full()
+    }
+
     pub(super) fn store(&self, surface: Arc<ApiSurface>) {
         self.0.surface.store(Some(surface));
         self.0.changes.send_modify(|count| *count += 1);
