@@ -86,7 +86,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 728;
+const RECORDED: usize = 812;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
@@ -105,15 +105,23 @@ fn files(in_scope: &[&str]) -> Vec<String> {
 
 /// Recorded files of admission plugins, with all of them on.
 const WITH_PLUGINS: &[&str] = &[
+    "admission/certificateapproval",
+    "admission/certificatesigning",
+    "admission/certificatesubjectrestriction",
     "admission/defaultingressclass",
     "admission/defaultstorageclass",
     "admission/defaulttolerationseconds",
+    "admission/limitranger",
     "admission/namespacelifecycle",
+    "admission/order",
     "admission/persistentvolumeclaimresize",
+    "admission/podsecurity",
     "admission/priority",
+    "admission/resourcequota",
     "admission/runtimeclass",
     "admission/serviceaccount",
     "admission/storageobjectinuseprotection",
+    "admission/subresources",
     "admission/taintnodesbycondition",
     "auth/impersonation",
     "auth/rbac",

@@ -14,8 +14,13 @@ pub(crate) fn is_write_of(request: &WriteRequest, group: &str, resource: &str, o
         && operations.contains(&request.operation)
 }
 
-/// Refuses the write as `admission.NewForbidden` does: an object without a name goes by its `generateName`.
+/// Refuses the write as `admission.NewForbidden` does.
 pub(crate) fn forbidden(attributes: &Attributes, why: impl fmt::Display) -> ApiError {
+    ApiError::forbidden(&attributes.resource.group_resource(), name_in_refusals(attributes), why)
+}
+
+/// The name of an object, or its `generateName` if it has none yet.
+pub(crate) fn name_in_refusals(attributes: &Attributes) -> &str {
     let metadata = |field: &str| {
         let object = attributes.object.as_ref()?;
         object
@@ -26,7 +31,7 @@ pub(crate) fn forbidden(attributes: &Attributes, why: impl fmt::Display) -> ApiE
     };
     let name = Some(attributes.name.as_str()).filter(|name| !name.is_empty());
     let name = name.or_else(|| metadata("name")).or_else(|| metadata("generateName"));
-    ApiError::forbidden(&attributes.resource.group_resource(), name.unwrap_or_default(), why)
+    name.unwrap_or_default()
 }
 
 /// The texts of a list of references to objects by `name`.
@@ -34,6 +39,11 @@ pub(crate) fn names<'v>(object: &'v Value, pointer: &str) -> Vec<&'v str> {
     let list = object.pointer(pointer).and_then(Value::as_array);
     let items = list.into_iter().flatten();
     items.filter_map(|item| item.get("name")?.as_str()).collect()
+}
+
+/// Reports whether an object is being deleted.
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 /// The value of an annotation.

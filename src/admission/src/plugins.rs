@@ -7,17 +7,23 @@ use trireme_http::client::Client;
 use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
+    certificate_subject_restriction::CertificateSubjectRestriction,
     chain::Chain,
     default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds,
+    limit_ranger::LimitRanger,
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
     object_lookup::ObjectLookup,
+    permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
-    policies::{PolicyAuthorizer, PolicyParts, ValidatingPolicies},
+    policies::{PolicyParts, ValidatingPolicies},
+    pod_security::PodSecurity,
     priority::Priority,
+    resource_quota::ResourceQuota,
     runtime_class::RuntimeClass,
     service_account::ServiceAccount,
+    signers::SignerPermission,
     storage_object_in_use_protection::StorageObjectInUseProtection,
     taint_nodes_by_condition::TaintNodesByCondition,
     webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
@@ -72,7 +78,9 @@ const ALL: &[Plugin] = &[
     }),
     absent("NamespaceExists"),
     absent("LimitPodHardAntiAffinityTopology"),
-    absent("LimitRanger"),
+    there("LimitRanger", |parts| {
+        Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
+    }),
     there("ServiceAccount", |parts| {
         Arc::new(ServiceAccount::new(
             parts.objects("", "serviceaccounts"),
@@ -83,7 +91,13 @@ const ALL: &[Plugin] = &[
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     absent("AlwaysPullImages"),
     absent("ImagePolicyWebhook"),
-    absent("PodSecurity"),
+    there("PodSecurity", |parts| {
+        Arc::new(PodSecurity::new(
+            parts.namespaces.clone(),
+            parts.objects("", "pods"),
+            parts.system.clock().clone(),
+        ))
+    }),
     absent("PodNodeSelector"),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
@@ -109,10 +123,18 @@ const ALL: &[Plugin] = &[
     there("RuntimeClass", |parts| {
         Arc::new(RuntimeClass::new(parts.objects("node.k8s.io", "runtimeclasses")))
     }),
-    absent("CertificateApproval"),
-    absent("CertificateSigning"),
-    absent("ClusterTrustBundleAttest"),
-    absent("CertificateSubjectRestriction"),
+    there("CertificateApproval", |parts| {
+        Arc::new(SignerPermission::to_approve(parts.permissions.clone()))
+    }),
+    there("CertificateSigning", |parts| {
+        Arc::new(SignerPermission::to_sign(parts.permissions.clone()))
+    }),
+    there("ClusterTrustBundleAttest", |parts| {
+        Arc::new(SignerPermission::to_attest(parts.permissions.clone()))
+    }),
+    there("CertificateSubjectRestriction", |_| {
+        Arc::new(CertificateSubjectRestriction)
+    }),
     there("DefaultIngressClass", |parts| {
         Arc::new(DefaultClass::of_ingresses(
             parts.objects("networking.k8s.io", "ingressclasses"),
@@ -142,7 +164,10 @@ const ALL: &[Plugin] = &[
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    absent("ResourceQuota"),
+    there("ResourceQuota", |parts| {
+        let quotas = parts.surface.resource("", "v1", "resourcequotas");
+        Arc::new(ResourceQuota::start(parts.system, quotas))
+    }),
     absent("AlwaysDeny"),
 ];
 
@@ -157,8 +182,8 @@ pub struct PluginParts<'p> {
     pub system: &'p ActorSystem,
     /// Calls webhooks.
     pub client: &'p Client,
-    /// Answers expressions of policies.
-    pub authorizer: &'p Arc<dyn PolicyAuthorizer>,
+    /// Answers for the authorizers.
+    pub permissions: &'p Arc<dyn Permissions>,
 }
 
 impl PluginParts<'_> {
@@ -175,7 +200,7 @@ impl PluginParts<'_> {
             system: self.system.clone(),
             surface: self.surface.clone(),
             namespaces: self.namespaces.clone(),
-            authorizer: Arc::clone(self.authorizer),
+            permissions: Arc::clone(self.permissions),
         }
     }
 
@@ -251,12 +276,12 @@ mod tests {
 
     #[test]
     fn plugins_are_named_as_in_kube_apiserver() {
-        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "PodSecurity"]).is_ok());
+        assert!(EnabledPlugins::new(["Priority"], ["ServiceAccount", "AlwaysPullImages"]).is_ok());
         let error = |enable: &[&'static str], disable: &[&'static str]| {
             EnabledPlugins::new(enable.iter().copied(), disable.iter().copied()).unwrap_err()
         };
         assert_eq!(error(&[], &["Nonsense"]), "Nonsense is no admission plugin");
-        assert_eq!(error(&["PodSecurity"], &[]), "PodSecurity is not there yet");
+        assert_eq!(error(&["EventRateLimit"], &[]), "EventRateLimit is not there yet");
         assert_eq!(error(&["Priority"], &["Priority"]), "Priority is in both lists");
     }
 }

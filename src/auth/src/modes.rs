@@ -98,7 +98,7 @@ impl RuleResolver for AuthorizerChain {
                 listed.is_incomplete |= rules.is_incomplete;
                 errors.extend(rules.error);
             }
-            listed.error = crate::rules::aggregate(&errors);
+            listed.error = trireme_machinery::go_text::aggregate_errors(&errors);
             listed
         })
     }

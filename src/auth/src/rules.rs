@@ -42,21 +42,6 @@ pub struct Rules {
     pub error: Option<String>,
 }
 
-/// Several errors as Go's aggregate shows them: each text once.
-pub(crate) fn aggregate(errors: &[String]) -> Option<String> {
-    let mut texts: Vec<&str> = Vec::new();
-    for error in errors {
-        if !texts.contains(&error.as_str()) {
-            texts.push(error);
-        }
-    }
-    match texts.as_slice() {
-        [] => None,
-        [one] => Some((*one).to_owned()),
-        several => Some(format!("[{}]", several.join(", "))),
-    }
-}
-
 /// Lists what a user may do.
 pub trait RuleResolver: Send + Sync + 'static {
     /// Lists it, as far as it concerns a namespace or no object in any.

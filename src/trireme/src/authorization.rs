@@ -4,7 +4,11 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_auth::{AlwaysAllow, AlwaysDeny, AuthorizationMode, AuthorizerChain, EscalationCheck, RbacAuthorizer};
+use trireme_admission::{PermissionRequest, Permissions};
+use trireme_auth::{
+    AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
+    BoxFuture, Decision, EscalationCheck, RbacAuthorizer,
+};
 use trireme_registry::{PublishedSurface, Readiness};
 
 use crate::settings::{ModeName, Settings};
@@ -40,8 +44,40 @@ impl Authorization {
         EscalationCheck::new(self.rbac.clone(), self.chain.clone(), system.clock().clone())
     }
 
+    /// The authorizers as admission plugins ask them.
+    pub(crate) fn permissions(&self) -> Arc<dyn Permissions> {
+        Arc::new(ChainPermissions(Arc::clone(&self.chain)))
+    }
+
     /// The views that readiness waits for.
     pub(crate) fn views(&self) -> [Arc<dyn Readiness>; 1] {
         [self.rbac.view()]
+    }
+}
+
+struct ChainPermissions(Arc<AuthorizerChain>);
+
+impl Permissions for ChainPermissions {
+    fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+        let PermissionRequest {
+            user,
+            verb,
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } = request;
+        let wanted = AuthorizationRequest::Resource {
+            group,
+            version,
+            resource,
+            subresource,
+            namespace,
+            name,
+        };
+        let decided = self.0.authorize(Attributes { user, verb, wanted });
+        Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
     }
 }

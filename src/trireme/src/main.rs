@@ -18,7 +18,6 @@ mod profiling;
 mod rebalance;
 mod reload;
 mod replicas;
-mod policy_authorizer;
 mod resources;
 mod settings;
 mod spans;

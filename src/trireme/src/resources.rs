@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts, PolicyAuthorizer};
+use trireme_admission::{DeviceAdminAccess, Namespaces, PluginParts};
 use trireme_aggregation::{LocalService, LocalServices};
 use trireme_duties::RbacRegistries;
 use trireme_extensions::{ExtensionSettings, Extensions};
@@ -17,8 +17,7 @@ use trireme_registry::{
 };
 use trireme_storage::Storage;
 
-
-use crate::{authorization::Authorization, policy_authorizer::ChainForPolicies, settings::Settings};
+use crate::{authorization::Authorization, settings::Settings};
 
 /// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);
@@ -78,7 +77,7 @@ pub(crate) async fn start(
         namespaces: &namespaces,
         system,
         client: &client("admission-webhooks"),
-        authorizer: &(Arc::new(ChainForPolicies(authorization.chain.clone())) as Arc<dyn PolicyAuthorizer>),
+        permissions: &authorization.permissions(),
     };
     let (admission, views) = settings.admission.chain(&parts, checks);
     let endpoints = published.resource("", "v1", "endpoints");

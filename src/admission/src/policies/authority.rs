@@ -8,21 +8,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::FutureExt as _;
 use trireme_cel::{Authorizer, Check, CheckObject, Decision, ResourceCheck};
 use trireme_registry::{Attributes, request::UserInfo};
 
-use crate::matching;
-
-/// Says what users may do, for the variable `authorizer` of policies.
-pub trait PolicyAuthorizer: Send + Sync + 'static {
-    /// The decision about a check of the user.
-    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a Check) -> BoxFuture<'a, Decision>;
-}
+use crate::{matching, permissions::Permissions};
 
 /// The authorizer of one request.
 pub(super) struct RequestAuthority<'a> {
-    authorizer: &'a dyn PolicyAuthorizer,
+    permissions: &'a dyn Permissions,
     user: &'a UserInfo,
     answers: Mutex<Answers>,
 }
@@ -34,9 +28,9 @@ struct Answers {
 }
 
 impl<'a> RequestAuthority<'a> {
-    pub(super) fn new(authorizer: &'a dyn PolicyAuthorizer, user: &'a UserInfo) -> Self {
+    pub(super) fn new(permissions: &'a dyn Permissions, user: &'a UserInfo) -> Self {
         Self {
-            authorizer,
+            permissions,
             user,
             answers: Mutex::default(),
         }
@@ -61,9 +55,9 @@ impl<'a> RequestAuthority<'a> {
         match &check.service_account {
             Some((namespace, name)) => {
                 let user = service_account(namespace, name);
-                self.authorizer.decide(&user, check).await
+                self.permissions.decide(&user, check).await
             }
-            None => self.authorizer.decide(self.user, check).await,
+            None => self.permissions.decide(self.user, check).await,
         }
     }
 

@@ -28,9 +28,8 @@ use trireme_machinery::ApiError;
 use trireme_registry::{Attributes, PublishedSurface, View, ViewSnapshot, WriteRequest};
 
 use self::{params::ParamScope, policy::Binding};
-use crate::{matching, namespaces::Namespaces};
+use crate::{matching, namespaces::Namespaces, permissions::Permissions};
 
-pub use self::authority::PolicyAuthorizer;
 pub(crate) use self::validating::ValidatingPolicies;
 
 /// So long a write waits for policies that are not loaded yet.
@@ -42,7 +41,7 @@ pub(crate) struct PolicyParts {
     pub(crate) system: ActorSystem,
     pub(crate) surface: PublishedSurface,
     pub(crate) namespaces: Namespaces,
-    pub(crate) authorizer: Arc<dyn PolicyAuthorizer>,
+    pub(crate) permissions: Arc<dyn Permissions>,
 }
 
 impl PolicyParts {

@@ -54,7 +54,7 @@ impl ValidatingPolicies {
 
     async fn dispatch(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let policies = self.parts.loaded(&self.policies, attributes).await?;
-        let authority = RequestAuthority::new(&*self.parts.authorizer, &attributes.context.user);
+        let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
         let mut findings = Findings::default();
         for bound in policies.iter() {
             match bound.policy.constraints.matched(attributes, &self.parts.namespaces).await {

@@ -19,7 +19,7 @@ mod resolve;
 use std::{sync::Arc, time::Instant};
 
 use trireme_actors::ActorSystem;
-use trireme_machinery::{ApiError, policy_rule::PolicyRule};
+use trireme_machinery::{ApiError, go_text::aggregate_errors, policy_rule::PolicyRule};
 use trireme_registry::{PublishedSurface, Readiness, View, request::UserInfo};
 
 pub use self::escalation::EscalationCheck;
@@ -30,7 +30,7 @@ use self::{
 use crate::{
     authenticator::BoxFuture,
     authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
-    rules::{PathRule, ResourceRule, RuleResolver, Rules, aggregate},
+    rules::{PathRule, ResourceRule, RuleResolver, Rules},
 };
 
 const GROUP: &str = "rbac.authorization.k8s.io";
@@ -74,7 +74,7 @@ impl RbacAuthorizer {
                 Granted::NoRole(role) => missing.push(role.not_found()),
             }
         }
-        Decision::NoOpinion(match aggregate(&missing) {
+        Decision::NoOpinion(match aggregate_errors(&missing) {
             Some(errors) => format!("RBAC: {errors}"),
             None => String::new(),
         })

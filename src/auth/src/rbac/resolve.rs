@@ -3,14 +3,13 @@
 use std::{collections::HashSet, sync::Arc};
 
 use imbl::HashMap;
-use trireme_machinery::policy_rule::PolicyRule;
+use trireme_machinery::{go_text::aggregate_errors, policy_rule::PolicyRule};
 use trireme_registry::request::UserInfo;
 
 use super::{
     compiled::{CompiledBinding, RoleRef, RoleRules},
     policy::{BindingsByKey, Grants, RbacPolicy},
 };
-use crate::rules::aggregate;
 
 /// The rights that a binding grants.
 pub(super) enum Granted<'a> {
@@ -79,7 +78,7 @@ impl RbacPolicy {
                 Granted::NoRole(role) => missing.push(role.not_found()),
             }
         }
-        (rules, aggregate(&missing))
+        (rules, aggregate_errors(&missing))
     }
 }
 

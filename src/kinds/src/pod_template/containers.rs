@@ -6,6 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
+    pod_resources::is_sidecar,
 };
 
 use super::{
@@ -161,11 +162,6 @@ pub(crate) fn validate_container_only_for_pod(container: &Value, path: &Path<'_>
         let detail = "must not have leading or trailing whitespace";
         errors.push(Error::invalid_str(&path.child("image"), image, detail));
     }
-}
-
-/// Returns true if an init container stays beside the others.
-pub(crate) fn is_sidecar(container: &Value) -> bool {
-    text(container, "restartPolicy") == "Always"
 }
 
 /// As upstream's `validateContainerCommon`.

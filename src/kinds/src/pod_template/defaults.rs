@@ -1,8 +1,9 @@
 //! Defaults of a pod's spec that depend on other fields, and fields of features that are off.
 
 use serde_json::{Map, Value, json};
+use trireme_machinery::pod_resources::{ListName, aggregate, listed};
 
-use super::resources::{aggregate_requests, is_pod_level};
+use super::resources::is_pod_level;
 use crate::values::{entries, set_default, struct_mut, text};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.
@@ -121,7 +122,10 @@ fn default_requests(container: &mut Value) {
 /// Sets the requests of the pod as a whole: what its containers ask for, else its limits.
 fn default_pod_level_requests(spec: &mut Value) {
     let Some(resources) = spec.get("resources") else { return };
-    let mut defaults: Vec<(String, Value)> = aggregate_requests(spec)
+    if entries(resources, "limits").next().is_none() {
+        return;
+    }
+    let mut defaults: Vec<(String, Value)> = aggregate(spec, |container| listed(container, ListName::Requests))
         .into_iter()
         .filter(|(name, _)| is_pod_level(name) && !name.starts_with("hugepages-"))
         .map(|(name, amount)| (name, amount.to_string().into()))

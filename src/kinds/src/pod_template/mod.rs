@@ -35,7 +35,7 @@ mod volumes;
 mod warnings;
 mod windows;
 
-pub(crate) use containers::{is_sidecar, validate_container_only_for_pod};
+pub(crate) use containers::validate_container_only_for_pod;
 pub(crate) use defaults::{default_pod, default_spec};
 pub(crate) use iscsi::{ISCSI_NAME_TOO_LONG, is_iscsi_name_too_long, validate_iscsi_volume_source};
 pub(crate) use resources::validate_overhead;

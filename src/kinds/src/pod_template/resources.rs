@@ -1,15 +1,16 @@
 //! Validation of resource requirements, of containers and of pods as a whole.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
+    pod_resources::{ListName, aggregate, listed},
     quantity::Quantity,
 };
 
-use super::{check::push_invalid, containers::is_sidecar};
+use super::check::push_invalid;
 use crate::{
     checks::quantity,
     resource_names::{
@@ -156,49 +157,6 @@ pub(crate) fn is_pod_level(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
-/// The requests of all containers: sidecars count beside the others, other init containers one by one.
-pub(super) fn aggregate_requests(spec: &Value) -> BTreeMap<String, Quantity> {
-    aggregate(spec, "requests")
-}
-
-fn aggregate(spec: &Value, list: &str) -> BTreeMap<String, Quantity> {
-    let mut sum: BTreeMap<String, Quantity> = BTreeMap::new();
-    let add = |sum: &mut BTreeMap<String, Quantity>, container: &Value| {
-        let resources = container.get("resources").unwrap_or(&Value::Null);
-        for (name, amount) in entries(resources, list) {
-            let total = sum
-                .get(name)
-                .map_or_else(|| quantity(amount), |so_far| *so_far + quantity(amount));
-            sum.insert(name.to_owned(), total);
-        }
-    };
-    items(spec, "containers")
-        .iter()
-        .for_each(|container| add(&mut sum, container));
-    let (mut sidecars, mut peak) = (BTreeMap::new(), BTreeMap::new());
-    for container in items(spec, "initContainers") {
-        if is_sidecar(container) {
-            add(&mut sum, container);
-            add(&mut sidecars, container);
-            raise(&mut peak, &sidecars);
-        } else {
-            let mut now = sidecars.clone();
-            add(&mut now, container);
-            raise(&mut peak, &now);
-        }
-    }
-    raise(&mut sum, &peak);
-    sum
-}
-
-fn raise(into: &mut BTreeMap<String, Quantity>, other: &BTreeMap<String, Quantity>) {
-    for (name, amount) in other {
-        if into.get(name).is_none_or(|so_far| so_far < amount) {
-            into.insert(name.clone(), *amount);
-        }
-    }
-}
-
 /// The requirements of a pod as a whole, against those of its containers (`validatePodResourceRequirements`).
 pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(resources) = spec.get("resources") else { return };
@@ -238,7 +196,7 @@ pub(super) fn validate_pod_resource_requirements(spec: &Value, path: &Path<'_>, 
 
 /// Checks that the pod's limits suffice for its containers together (`validatePodResourceConsistency`).
 fn validate_pod_resource_consistency(spec: &Value, resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let together = aggregate(spec, "requests");
+    let together = aggregate(spec, |container| listed(container, ListName::Requests));
     for (name, amount) in entries(resources, "requests") {
         let asked = quantity(amount);
         if let Some(sum) = together.get(name).filter(|sum| asked < **sum) {
@@ -250,7 +208,7 @@ fn validate_pod_resource_consistency(spec: &Value, resources: &Value, path: &Pat
             ));
         }
     }
-    let together = aggregate(spec, "limits");
+    let together = aggregate(spec, |container| listed(container, ListName::Limits));
     for (name, amount) in entries(resources, "limits").filter(|(name, _)| is_huge_pages(name)) {
         let allowed = quantity(amount);
         if let Some(sum) = together.get(name).filter(|sum| allowed < **sum) {

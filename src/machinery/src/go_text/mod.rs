@@ -28,6 +28,21 @@ pub use numbers::{atoi, parse_error, parse_int, parse_uint};
 pub(crate) use values::go_type;
 pub use values::{converted_name, go_map, kind_name, number_name};
 
+/// Several errors as Go's aggregate shows them: each text once. Nothing if there are none.
+pub fn aggregate_errors(errors: &[String]) -> Option<String> {
+    let mut texts: Vec<&str> = Vec::new();
+    for error in errors {
+        if !texts.contains(&error.as_str()) {
+            texts.push(error);
+        }
+    }
+    match texts.as_slice() {
+        [] => None,
+        [one] => Some((*one).to_owned()),
+        several => Some(format!("[{}]", several.join(", "))),
+    }
+}
+
 /// A string in double quotes with Go's `%q` escapes.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use trireme_machinery::pod_resources::is_sidecar;
 use trireme_registry::Column;
 
 use crate::{
     columns::{self, column, described, documented, or_none, since, wide},
-    pod_template::is_sidecar,
     values::{integer_at, is_true_at, items, text, text_at},
 };
 

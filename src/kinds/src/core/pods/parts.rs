@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::diff,
+    pod_resources::is_sidecar,
 };
 use trireme_registry::{WriteContext, subresource::Update};
 
@@ -12,7 +13,7 @@ use crate::{
     pod_template::{
         Capabilities,
         annotations::{self, WHOLE_POD},
-        is_sidecar, layout,
+        layout,
     },
     values::{entries, items, keep_field, remove, text, text_at},
 };

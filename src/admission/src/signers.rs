@@ -1,0 +1,148 @@
+//! `CertificateApproval`, `CertificateSigning` and `ClusterTrustBundleAttest`: who approves, signs and attests for a signer
+//! is allowed to (`plugin/pkg/admission/certificates`).
+
+use std::sync::Arc;
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use serde_json::Value;
+use trireme_machinery::{ApiError, go_text::quote};
+use trireme_registry::{Admission, Attributes, Operation, WriteRequest, request::UserInfo};
+
+use crate::{
+    attributes::forbidden,
+    permissions::{PermissionRequest, Permissions},
+};
+
+const GROUP: &str = "certificates.k8s.io";
+
+/// The plugins differ in these.
+struct Signed {
+    resource: &'static str,
+    /// `None` is the object itself and all of its parts.
+    subresource: Option<&'static str>,
+    operations: &'static [Operation],
+    verb: &'static str,
+    /// The words of the refusal.
+    deed: &'static str,
+    /// Reports whether the change, from the old object to the new, needs no permission.
+    is_free: fn(Option<&Value>, &Value) -> bool,
+}
+
+/// One of the three plugins.
+pub(crate) struct SignerPermission {
+    signed: Signed,
+    permissions: Arc<dyn Permissions>,
+}
+
+impl SignerPermission {
+    /// `CertificateApproval`
+    pub(crate) fn to_approve(permissions: Arc<dyn Permissions>) -> Self {
+        let signed = Signed {
+            resource: "certificatesigningrequests",
+            subresource: Some("approval"),
+            operations: &[Operation::Update],
+            verb: "approve",
+            deed: "approve requests with signerName",
+            is_free: |_, _| false,
+        };
+        Self { signed, permissions }
+    }
+
+    /// `CertificateSigning`
+    pub(crate) fn to_sign(permissions: Arc<dyn Permissions>) -> Self {
+        let signed = Signed {
+            resource: "certificatesigningrequests",
+            subresource: Some("status"),
+            operations: &[Operation::Update],
+            verb: "sign",
+            deed: "sign requests with signerName",
+            is_free: |old, new| {
+                let same = |pointer: &str| old.and_then(|old| old.pointer(pointer)) == new.pointer(pointer);
+                same("/status/certificate") && same("/status/conditions")
+            },
+        };
+        Self { signed, permissions }
+    }
+
+    /// `ClusterTrustBundleAttest`
+    pub(crate) fn to_attest(permissions: Arc<dyn Permissions>) -> Self {
+        let signed = Signed {
+            resource: "clustertrustbundles",
+            subresource: None,
+            operations: &[Operation::Create, Operation::Update],
+            verb: "attest",
+            deed: "attest for signerName",
+            is_free: |old, new| signer_name(new).is_empty() || old.is_some_and(|old| changes_owners_only(old, new)),
+        };
+        Self { signed, permissions }
+    }
+
+    async fn check(&self, attributes: &Attributes) -> Result<(), ApiError> {
+        let old = attributes.old_object.as_deref();
+        let Some(new) = &attributes.object else {
+            return Ok(());
+        };
+        if (self.signed.is_free)(old, new) {
+            return Ok(());
+        }
+        // Of a request the one that is stored counts; of a bundle the new one.
+        let signer = signer_name(old.filter(|_| self.signed.subresource.is_some()).unwrap_or(new));
+        if self.is_allowed(&attributes.context.user, signer).await {
+            return Ok(());
+        }
+        let why = format!("user not permitted to {} {}", self.signed.deed, quote(signer));
+        Err(forbidden(attributes, why))
+    }
+
+    /// Allowed by the signer's name, or by all names of its domain.
+    async fn is_allowed(&self, user: &UserInfo, signer: &str) -> bool {
+        let access = |name| PermissionRequest {
+            user,
+            verb: self.signed.verb,
+            group: GROUP,
+            version: "*",
+            resource: "signers",
+            subresource: "",
+            namespace: "",
+            name,
+        };
+        if self.permissions.allow(access(signer)).await {
+            return true;
+        }
+        let domain = signer.split('/').next().unwrap_or_default();
+        self.permissions.allow(access(&format!("{domain}/*"))).await
+    }
+}
+
+fn signer_name(object: &Value) -> &str {
+    let name = object.pointer("/spec/signerName").and_then(Value::as_str);
+    name.unwrap_or_default()
+}
+
+/// Reports whether a change is one of the garbage collector: of owners and finalizers.
+fn changes_owners_only(old: &Value, new: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in ["ownerReferences", "finalizers", "managedFields"] {
+                metadata.remove(field);
+            }
+        }
+        object
+    };
+    rest(old) == rest(new)
+}
+
+impl Admission for SignerPermission {
+    fn handles(&self, request: &WriteRequest) -> bool {
+        let signed = &self.signed;
+        &*request.resource.group == GROUP
+            && &*request.resource.resource == signed.resource
+            && signed.operations.contains(&request.operation)
+            && signed.subresource.is_none_or(|part| request.subresource.name() == part)
+    }
+
+    fn validate<'a>(&'a self, attributes: &'a Attributes) -> BoxFuture<'a, Result<(), ApiError>> {
+        self.check(attributes).boxed()
+    }
+}
