@@ -6,7 +6,7 @@ use std::{hint::black_box, time::Duration};
 
 use serde_json::{Value, json};
 use trireme_actors::Clock;
-use trireme_auth::{Attributes, AuthorizationRequest, Decision, testing::PolicyBuilder};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision, RequestSelectors, testing::PolicyBuilder};
 use trireme_registry::request::UserInfo;
 
 const BINDINGS: usize = 10_000;
@@ -67,6 +67,7 @@ fn asked<'a>(user: &'a UserInfo, resource: &'a str) -> Attributes<'a> {
             namespace: "namespace-7",
             name: "a",
         },
+        selectors: RequestSelectors::default(),
     }
 }
 

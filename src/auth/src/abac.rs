@@ -153,6 +153,7 @@ impl RuleResolver for AbacPolicies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::authorizer::RequestSelectors;
 
     fn policies(specs: &[&str]) -> AbacPolicies {
         let line = |spec: &&str| format!(r#"{{"apiVersion":"{VERSION}","kind":"Policy","spec":{{{spec}}}}}"#);
@@ -166,10 +167,14 @@ mod tests {
             groups: vec![group.to_owned()],
             ..UserInfo::default()
         };
-        policies
-            .0
-            .iter()
-            .any(|policy| policy.allows(&Attributes { user, verb, wanted }))
+        policies.0.iter().any(|policy| {
+            policy.allows(&Attributes {
+                user,
+                verb,
+                wanted,
+                selectors: RequestSelectors::default(),
+            })
+        })
     }
 
     fn pods(namespace: &str) -> AuthorizationRequest<'_> {

@@ -2,7 +2,11 @@
 
 use std::time::Instant;
 
-use trireme_machinery::{ApiError, ErrorDetails, GroupResource, Reason, go_text::quote};
+use trireme_machinery::{
+    ApiError, ErrorDetails, GroupResource, Reason,
+    go_text::quote,
+    selector::{FieldSelector, LabelSelector},
+};
 use trireme_registry::request::UserInfo;
 
 use crate::authenticator::BoxFuture;
@@ -16,6 +20,26 @@ pub struct Attributes<'a> {
     pub verb: &'a str,
     /// On what.
     pub wanted: AuthorizationRequest<'a>,
+    /// On which objects of a collection only.
+    pub selectors: RequestSelectors<'a>,
+}
+
+/// The selectors of a request for a collection. One that cannot be parsed selects everything here, so that nothing is allowed
+/// for its sake.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RequestSelectors<'a> {
+    /// By fields.
+    pub fields: Option<&'a FieldSelector>,
+    /// By labels.
+    pub labels: Option<&'a LabelSelector>,
+}
+
+impl RequestSelectors<'_> {
+    /// Reports whether all selected objects have this value in a field.
+    pub fn require_field(&self, field: &str, value: &str) -> bool {
+        let mut terms = self.fields.map_or(&[][..], FieldSelector::terms).iter();
+        terms.any(|term| term.field == field && term.value == value && !term.negated)
+    }
 }
 
 /// The object or path of a request.
@@ -120,7 +144,13 @@ mod tests {
             ..UserInfo::default()
         };
         let user = &user;
-        assert_eq!(forbidden(&Attributes { user, verb, wanted }, why).message, message);
+        let attributes = Attributes {
+            user,
+            verb,
+            wanted,
+            selectors: RequestSelectors::default(),
+        };
+        assert_eq!(forbidden(&attributes, why).message, message);
     }
 
     fn resource<'a>(

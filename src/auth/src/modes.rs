@@ -156,7 +156,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::authorizer::AuthorizationRequest;
+    use crate::authorizer::{AuthorizationRequest, RequestSelectors};
 
     struct Says(Decision);
 
@@ -194,6 +194,7 @@ mod tests {
             user: &user,
             verb: "get",
             wanted: AuthorizationRequest::Path("/"),
+            selectors: RequestSelectors::default(),
         }))
     }
 

@@ -3,7 +3,7 @@
 //! Made once per request by the filter chain. Authorization and the handlers both work from it, and from nothing else,
 //! so what was allowed is what is done.
 
-use trireme_machinery::selector::FieldSelector;
+use trireme_machinery::selector::{FieldSelector, LabelSelector};
 use trireme_registry as registry;
 
 use crate::query::{self, Query};
@@ -21,6 +21,9 @@ pub(crate) struct RequestInfo {
     parts: Parts,
     /// The name that `fieldSelector=metadata.name=…` asks for on a collection.
     selected_name: Option<String>,
+    /// The selectors of a request for a collection, as far as they can be parsed.
+    fields: Option<FieldSelector>,
+    labels: Option<LabelSelector>,
 }
 
 /// A verb: one of the known ones or a method in lower case.
@@ -78,6 +81,8 @@ impl RequestInfo {
             path,
             parts: Parts::default(),
             selected_name: None,
+            fields: None,
+            labels: None,
         };
         info.classify(method, query)?;
         Ok(info)
@@ -118,6 +123,7 @@ impl RequestInfo {
         }
         self.locate(rest);
         self.refine_verb(query);
+        self.select(query);
         self.action = self.action(method);
         Ok(())
     }
@@ -171,17 +177,25 @@ impl RequestInfo {
         }
         match self.verb.as_str() {
             "get" => self.verb = Verb::Known(if query.flag("watch") { "watch" } else { "list" }),
-            "watch" => {}
-            "delete" => {
-                self.verb = Verb::Known("deletecollection");
-                return;
-            }
-            _ => return,
+            "delete" => self.verb = Verb::Known("deletecollection"),
+            _ => {}
         }
-        self.selected_name = query
-            .get("fieldSelector")
-            .and_then(exact_name)
-            .filter(|name| is_segment(name));
+    }
+
+    /// Reads the selectors of a request for a collection. The handlers refuse those that cannot be parsed.
+    fn select(&mut self, query: &Query) {
+        let verb = self.verb.as_str();
+        if !matches!(verb, "list" | "watch" | "deletecollection") {
+            return;
+        }
+        let given = |name| query.get(name).filter(|text| !text.is_empty());
+        self.fields = given("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
+        self.labels = given("labelSelector").and_then(|text| LabelSelector::parse(text).ok());
+        if verb != "deletecollection" && self.path_name().is_empty() {
+            let name = self.fields.as_ref();
+            let name = name.and_then(|fields| fields.requires_exact_match("metadata.name"));
+            self.selected_name = name.filter(|name| is_segment(name)).map(str::to_owned);
+        }
     }
 
     fn text(&self, span: Span) -> &str {
@@ -233,6 +247,16 @@ impl RequestInfo {
         self.selected_name.as_deref().unwrap_or_else(|| self.path_name())
     }
 
+    /// The field selector of a request for a collection.
+    pub(crate) fn field_selector(&self) -> Option<&FieldSelector> {
+        self.fields.as_ref()
+    }
+
+    /// The label selector of a request for a collection.
+    pub(crate) fn label_selector(&self) -> Option<&LabelSelector> {
+        self.labels.as_ref()
+    }
+
     /// Reports whether the connection stays for as long as the client likes: such requests have no deadline and take no seat.
     pub(crate) fn is_long_running(&self) -> bool {
         if !self.is_resource {
@@ -276,12 +300,6 @@ fn split(path: &str) -> Vec<Span> {
 /// Reports whether a text can be one segment of a path. kube-apiserver lets control characters pass, which no name has.
 pub(crate) fn is_segment(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(|c: char| matches!(c, '/' | '%') || c.is_control())
-}
-
-/// The name that all objects have that a field selector selects, if there is such a name.
-fn exact_name(selector: &str) -> Option<String> {
-    let selector = FieldSelector::parse(selector).ok()?;
-    selector.requires_exact_match("metadata.name").map(str::to_owned)
 }
 
 #[cfg(test)]

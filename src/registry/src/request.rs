@@ -30,6 +30,14 @@ pub struct UserInfo {
     pub extra: BTreeMap<String, Vec<String>>,
 }
 
+impl UserInfo {
+    /// The node that this is the user of: empty if his name does not say which one, `None` for others.
+    pub fn node_name(&self) -> Option<&str> {
+        let node = self.name.strip_prefix("system:node:")?;
+        self.groups.iter().any(|group| group == "system:nodes").then_some(node)
+    }
+}
+
 /// The user in whose name the server itself acts.
 pub fn own_user() -> UserInfo {
     UserInfo {

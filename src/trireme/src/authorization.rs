@@ -7,7 +7,7 @@ use trireme_actors::ActorSystem;
 use trireme_admission::{PermissionRequest, Permissions};
 use trireme_auth::{
     AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
-    BoxFuture, Decision, EscalationCheck, RbacAuthorizer,
+    BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer, RequestSelectors,
 };
 use trireme_registry::{PublishedSurface, Readiness};
 
@@ -19,6 +19,7 @@ pub(crate) struct Authorization {
     /// All of them in their order.
     pub(crate) chain: Arc<AuthorizerChain>,
     rbac: RbacAuthorizer,
+    node: Option<NodeAuthorizer>,
 }
 
 impl Authorization {
@@ -26,16 +27,20 @@ impl Authorization {
     pub(crate) fn start(system: &ActorSystem, settings: &Settings, served: &PublishedSurface) -> Self {
         // Also without the mode RBAC: what roles and bindings grant is checked whenever they are written.
         let rbac = RbacAuthorizer::start(system, served);
+        let node = settings.authorization.contains(&ModeName::Node);
+        let node = node.then(|| NodeAuthorizer::start(system, served));
         let modes = settings.authorization.iter().filter_map(|mode| match mode {
             ModeName::AlwaysAllow => Some(AuthorizationMode::of(AlwaysAllow)),
             ModeName::AlwaysDeny => Some(AuthorizationMode::of(AlwaysDeny)),
             ModeName::Rbac => Some(AuthorizationMode::of(rbac.clone())),
+            ModeName::Node => node.clone().map(AuthorizationMode::of),
             // The settings are refused that name it without policies.
             ModeName::Abac => settings.abac.clone().map(AuthorizationMode::shared),
         });
         Self {
             chain: Arc::new(AuthorizerChain::new(modes.collect())),
             rbac,
+            node,
         }
     }
 
@@ -50,8 +55,8 @@ impl Authorization {
     }
 
     /// The views that readiness waits for.
-    pub(crate) fn views(&self) -> [Arc<dyn Readiness>; 1] {
-        [self.rbac.view()]
+    pub(crate) fn views(&self) -> impl Iterator<Item = Arc<dyn Readiness>> {
+        std::iter::once(self.rbac.view()).chain(self.node.as_ref().map(NodeAuthorizer::view))
     }
 }
 
@@ -77,7 +82,13 @@ impl Permissions for ChainPermissions {
             namespace,
             name,
         };
-        let decided = self.0.authorize(Attributes { user, verb, wanted });
+        let selectors = RequestSelectors::default();
+        let decided = self.0.authorize(Attributes {
+            user,
+            verb,
+            wanted,
+            selectors,
+        });
         Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
     }
 }

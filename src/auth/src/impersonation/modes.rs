@@ -13,7 +13,7 @@ use trireme_registry::request::UserInfo;
 use super::ImpersonatedRequest;
 use crate::{
     AUTHENTICATED, MASTERS, UNAUTHENTICATED,
-    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden},
+    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden},
     user_names::{node_name, service_account},
 };
 
@@ -156,6 +156,7 @@ impl Questions<'_> {
             user: self.requestor,
             verb,
             wanted: request,
+            selectors: RequestSelectors::default(),
         };
         if !refused.is_empty() {
             return Err(forbidden(&attributes, refused));

@@ -22,7 +22,7 @@ use trireme_registry::{
 use super::{GROUP, RbacAuthorizer, policy::RbacPolicy};
 use crate::{
     MASTERS,
-    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision},
+    authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors},
 };
 
 /// Patience of a write without a deadline for the roles and bindings of now.
@@ -114,6 +114,7 @@ impl EscalationCheck {
                 namespace,
                 name,
             },
+            selectors: RequestSelectors::default(),
         };
         matches!(self.authorizer.authorize(attributes).await, Decision::Allow(_))
     }

@@ -7,7 +7,7 @@ use super::{
     RbacAuthorizer,
     policy::{PolicyFold, SOURCES},
 };
-use crate::authorizer::{Attributes, AuthorizationRequest, Decision};
+use crate::authorizer::{Attributes, AuthorizationRequest, Decision, RequestSelectors};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -28,7 +28,16 @@ impl Policy {
     }
 
     fn decide(&self, user: &UserInfo, verb: &str, wanted: AuthorizationRequest<'_>) -> Decision {
-        RbacAuthorizer::decide_by(&self.0.value(), &Attributes { user, verb, wanted })
+        let selectors = RequestSelectors::default();
+        RbacAuthorizer::decide_by(
+            &self.0.value(),
+            &Attributes {
+                user,
+                verb,
+                wanted,
+                selectors,
+            },
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use actix_web::HttpResponse;
-use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, forbidden};
+use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
 use trireme_machinery::ApiError;
 use trireme_registry::request::UserInfo;
 
@@ -62,6 +62,10 @@ pub(crate) fn attributes<'a>(exchange: &'a Exchange, user: &'a UserInfo) -> Attr
             }
         } else {
             AuthorizationRequest::Path(info.path())
+        },
+        selectors: RequestSelectors {
+            fields: info.field_selector(),
+            labels: info.label_selector(),
         },
     }
 }

@@ -2,13 +2,14 @@
 //! (`kubectl auth can-i`)?
 
 use serde_json::{Value, json};
-use trireme_auth::{Attributes, AuthorizationRequest, Decision};
+use trireme_auth::{Attributes, AuthorizationRequest, Decision, RequestSelectors};
 use trireme_machinery::{ApiError, GroupKind};
 use trireme_registry::request::UserInfo;
 
 use super::{
     Reviewers,
     accessreviews::{self, Subject},
+    selectors::ReviewedSelectors,
     text, texts,
 };
 
@@ -33,12 +34,14 @@ pub(super) async fn review(
     }
     let spec = review.get("spec").unwrap_or(&Value::Null);
     let named = named(spec);
+    let selectors = spec.get("resourceAttributes").map(ReviewedSelectors::of);
+    let selectors = selectors.unwrap_or_default();
     let attributes = Attributes {
+        selectors: selectors.requested(),
         user: if subject == Subject::Own { asking } else { &named },
         ..attributes(spec, &named)
     };
     let decision = reviewers.authorizer.authorize(attributes).await;
-    // No authorizer looks at selectors: what a user may do to some objects only, it may not do.
     let ignored = accessreviews::ignored_selectors(&review).join("; ");
     review["status"] = status(decision, &ignored);
     Ok(review)
@@ -74,6 +77,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
                 namespace: text(wanted, "namespace"),
                 name: text(wanted, "name"),
             },
+            selectors: RequestSelectors::default(),
         },
         (None, wanted) => {
             let wanted = wanted.unwrap_or(&Value::Null);
@@ -81,6 +85,7 @@ fn attributes<'a>(spec: &'a Value, user: &'a UserInfo) -> Attributes<'a> {
                 user,
                 verb: text(wanted, "verb"),
                 wanted: AuthorizationRequest::Path(text(wanted, "path")),
+                selectors: RequestSelectors::default(),
             }
         }
     }

@@ -7,6 +7,7 @@
 mod access;
 mod accessreviews;
 mod rules;
+mod selectors;
 mod subject;
 mod token;
 

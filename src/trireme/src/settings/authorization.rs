@@ -13,10 +13,12 @@ pub(crate) enum ModeName {
     Rbac,
     /// The policies of `--authorization-policy-file`.
     Abac,
+    /// What the pods on a node need.
+    Node,
 }
 
 /// The allowed values, for the error's text.
-pub(super) const ALLOWED: &str = "give a list of AlwaysAllow, AlwaysDeny, ABAC and RBAC, each once; the others of \
+pub(super) const ALLOWED: &str = "give a list of AlwaysAllow, AlwaysDeny, ABAC, Node and RBAC, each once; the others of \
     kube-apiserver are not built";
 
 impl ModeName {
@@ -26,6 +28,7 @@ impl ModeName {
             "AlwaysDeny" => Some(Self::AlwaysDeny),
             "RBAC" => Some(Self::Rbac),
             "ABAC" => Some(Self::Abac),
+            "Node" => Some(Self::Node),
             _ => None,
         }
     }
