@@ -86,7 +86,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 841;
+const RECORDED: usize = 916;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
@@ -128,6 +128,12 @@ const WITH_PLUGINS: &[&str] = &[
     "auth/node",
     "auth/rbac",
     "auth/reviews",
+];
+
+/// Recorded files of what users have the server ask about writes.
+const POLICIES: &[&str] = &[
+    "hooks/mutating-admission-policies",
+    "hooks/validating-admission-policies",
 ];
 
 /// Replays files against servers with these flags.
@@ -179,10 +185,20 @@ fn admission_plugins_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn policies_answer_as_those_of_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(POLICIES),
+        &[NODE_AND_RBAC],
+        LEAST_MATCHING_PERCENT,
+    );
+}
+
+#[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
-    for group in ["core", "groups", "api", "auth", "admission"] {
+    for group in ["core", "groups", "api", "auth", "admission", "hooks"] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
             scenarios += load(&file).len();
@@ -197,6 +213,7 @@ fn the_readme_says_how_much_is_replayed() {
     let replayed: usize = IN_SCOPE
         .iter()
         .chain(WITH_PLUGINS)
+        .chain(POLICIES)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

@@ -17,8 +17,8 @@ use crate::{
     object_lookup::ObjectLookup,
     permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
-    policies::{PolicyParts, ValidatingPolicies},
     pod_security::PodSecurity,
+    policies::{MutatingPolicies, PolicyParts, ValidatingPolicies},
     priority::Priority,
     resource_quota::ResourceQuota,
     runtime_class::RuntimeClass,
@@ -146,7 +146,11 @@ const ALL: &[Plugin] = &[
     absent("NodeDeclaredFeatureValidator"),
     absent("JobValidation"),
     absent("PodResizeValidator"),
-    absent("MutatingAdmissionPolicy"),
+    following("MutatingAdmissionPolicy", |parts| {
+        let plugin = MutatingPolicies::new(parts.policies());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     following("MutatingAdmissionWebhook", |parts| {
         let source = parts.configurations("mutatingwebhookconfigurations");
         let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());

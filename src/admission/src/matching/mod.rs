@@ -11,14 +11,14 @@ use trireme_machinery::{
 };
 use trireme_registry::{Attributes, Operation, WriteRequest};
 
-pub(crate) use self::rule::ResourceRule;
+pub(crate) use self::rule::OperationRule;
 use crate::namespaces::Namespaces;
 
 /// The requests that a configuration is for.
 pub(crate) struct MatchCriteria {
-    rules: Vec<ResourceRule>,
+    rules: Vec<OperationRule>,
     /// Rules whose requests it is not for, whatever the others say.
-    excluded: Vec<ResourceRule>,
+    excluded: Vec<OperationRule>,
     /// True if it is for all requests where it has no rules.
     matches_without_rules: bool,
     matches_equivalents: bool,
@@ -67,7 +67,7 @@ impl MatchCriteria {
         };
         let read = |name: &str| {
             let items = fields.get(name).and_then(Value::as_array).into_iter().flatten();
-            items.map(ResourceRule::read).collect()
+            items.map(OperationRule::read).collect()
         };
         Self {
             rules: read(rules),
@@ -117,7 +117,7 @@ impl MatchCriteria {
     }
 
     /// The match of the first rule; without a name that of any object.
-    fn first_match(&self, rules: &[ResourceRule], request: &WriteRequest, name: Option<&str>) -> Option<MatchedKind> {
+    fn first_match(&self, rules: &[OperationRule], request: &WriteRequest, name: Option<&str>) -> Option<MatchedKind> {
         if rules.iter().any(|rule| rule.matches(request, &request.resource, name)) {
             return Some(MatchedKind::of(request));
         }

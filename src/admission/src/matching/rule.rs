@@ -8,7 +8,7 @@ use super::operation_name;
 
 /// A `RuleWithOperations`.
 #[derive(Debug)]
-pub(crate) struct ResourceRule {
+pub(crate) struct OperationRule {
     operations: Vec<String>,
     groups: Vec<String>,
     versions: Vec<String>,
@@ -34,7 +34,7 @@ enum RuleScope {
     Unknown,
 }
 
-impl ResourceRule {
+impl OperationRule {
     /// Reads a rule.
     pub(crate) fn read(fields: &Value) -> Self {
         let texts = |name: &str| -> Vec<String> {

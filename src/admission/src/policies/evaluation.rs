@@ -4,7 +4,7 @@
 use serde_json::Value;
 use trireme_cel::{Budget, MATCH_CONDITIONS_BUDGET};
 
-use super::{input::PolicyInput, policy::Policy, scope::Scope};
+use super::{input::PolicyInput, policy::Policy, scope::EvaluationScope};
 
 impl<R> Policy<R> {
     /// Reports whether all match conditions hold; one that is false decides, whatever errors others have.
@@ -17,14 +17,16 @@ impl<R> Policy<R> {
         }
         let activation = input.activation_of_conditions(params, self.roots.request);
         let null = Value::Null;
-        let scope = Scope::new(activation.with_json("namespaceObject", &null), &[]);
+        let scope = EvaluationScope::new(activation.with_json("namespaceObject", &null), &[]);
         let mut budget = Budget::new(MATCH_CONDITIONS_BUDGET);
         let mut errors = Vec::new();
         for condition in &self.conditions {
             match scope.evaluate(&condition.expression, &mut budget) {
                 Ok(value) if value.as_bool() == Some(false) => return Ok(false),
                 Ok(_) => {}
-                Err(super::scope::Failure::OutOfBudget) => return Err(super::scope::Failure::OutOfBudget.text()),
+                Err(super::scope::EvaluationFailure::OutOfBudget) => {
+                    return Err(super::scope::EvaluationFailure::OutOfBudget.text());
+                }
                 Err(failure) => errors.push(failure.text()),
             }
         }

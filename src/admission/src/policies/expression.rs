@@ -5,13 +5,13 @@ use std::sync::Arc;
 use trireme_cel::{Environment, Program, Type};
 
 /// An expression and its program.
-pub(super) struct Expression {
+pub(super) struct CompiledExpression {
     pub(super) text: String,
     /// The program, or why there is none: what was stored may have been checked by another release.
     pub(super) program: Result<Program, String>,
 }
 
-impl Expression {
+impl CompiledExpression {
     pub(super) fn compile(environment: &Arc<Environment>, text: &str) -> Self {
         let program = Program::new(Arc::clone(environment), text);
         Self {
@@ -31,5 +31,5 @@ impl Expression {
 /// A variable of a policy, or a match condition.
 pub(super) struct NamedExpression {
     pub(super) name: String,
-    pub(super) expression: Expression,
+    pub(super) expression: CompiledExpression,
 }

@@ -3,8 +3,8 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use serde_json::Value;
-use trireme_cel::{Activation, authority};
 use trireme_cel::Check;
+use trireme_cel::{Activation, authority};
 use trireme_machinery::ApiError;
 use trireme_registry::{Attributes, request::Subresource};
 
@@ -99,9 +99,9 @@ impl<'a> PolicyInput<'a> {
                 authority(self.authority, request_resource(self.attributes)),
             );
         if needs_request {
-            let request = self.request.get_or_init(|| {
-                Value::Object(admission_request(self.attributes, self.matched))
-            });
+            let request = self
+                .request
+                .get_or_init(|| Value::Object(admission_request(self.attributes, self.matched)));
             activation = activation.with_json("request", request);
         }
         activation

@@ -13,10 +13,14 @@ mod authority;
 mod evaluation;
 mod expression;
 mod input;
+mod mutating;
+mod mutation;
 mod params;
 mod policy;
 mod scope;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 mod validating;
 mod validation;
 
@@ -30,7 +34,7 @@ use trireme_registry::{Attributes, PublishedSurface, View, ViewSnapshot, WriteRe
 use self::{params::ParamScope, policy::Binding};
 use crate::{matching, namespaces::Namespaces, permissions::Permissions};
 
-pub(crate) use self::validating::ValidatingPolicies;
+pub(crate) use self::{mutating::MutatingPolicies, validating::ValidatingPolicies};
 
 /// So long a write waits for policies that are not loaded yet.
 const LOADS_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +60,10 @@ impl PolicyParts {
             return Ok(newest);
         }
         let patience = self.system.clock().now() + LOADS_WITHIN;
-        let deadline = attributes.target.deadline.map_or(patience, |deadline| deadline.min(patience));
+        let deadline = attributes
+            .target
+            .deadline
+            .map_or(patience, |deadline| deadline.min(patience));
         policies.wait_for_now(deadline).await
     }
 

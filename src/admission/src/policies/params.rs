@@ -34,16 +34,14 @@ impl ParamScope<'_> {
     ///
     /// # Errors
     /// If there are none, and the binding does not allow that.
-    pub(super) async fn collect(
-        &self,
-        kind: Option<&ParamKind>,
-        binding: &Binding,
-    ) -> Result<Vec<Value>, ParamError> {
+    pub(super) async fn collect(&self, kind: Option<&ParamKind>, binding: &Binding) -> Result<Vec<Value>, ParamError> {
         let Some(kind) = kind else {
             return Ok(vec![Value::Null]);
         };
         let surface = self.surface.load();
-        let registry = surface.as_ref().and_then(|surface| surface.of_kind(&kind.version, &kind.kind));
+        let registry = surface
+            .as_ref()
+            .and_then(|surface| surface.of_kind(&kind.version, &kind.kind));
         let registry = registry.ok_or_else(|| {
             let (version, group, kind) = (&kind.version.version, &kind.version.group, &kind.kind);
             ParamError::Policy(format!(
@@ -53,7 +51,10 @@ impl ParamScope<'_> {
         let Some(reference) = &binding.params else {
             return Ok(vec![Value::Null]);
         };
-        let found = self.find(registry, kind, reference).await.map_err(ParamError::Binding)?;
+        let found = self
+            .find(registry, kind, reference)
+            .await
+            .map_err(ParamError::Binding)?;
         if found.is_empty() && reference.denies_without {
             let text = "no params found for policy binding with `Deny` parameterNotFoundAction";
             return Err(ParamError::Binding(text.to_owned()));
@@ -106,7 +107,9 @@ impl ParamScope<'_> {
             (None, true) => return Err("one of name or selector must be provided".to_owned()),
         };
         let version = info.version_index(&kind.version).unwrap_or(info.storage_version);
-        let items = versions::in_version(&info, items, version).await.map_err(|error| error.message)?;
+        let items = versions::in_version(&info, items, version)
+            .await
+            .map_err(|error| error.message)?;
         Ok(items
             .iter()
             .map(|item| versions::object_value(&info, item, version))
@@ -115,7 +118,10 @@ impl ParamScope<'_> {
 }
 
 /// The object as the watch cache has it, or if it is not there yet, as it is now.
-async fn get(registry: &RegistryHandle, target: Target) -> Result<Vec<std::sync::Arc<trireme_registry::Item>>, ApiError> {
+async fn get(
+    registry: &RegistryHandle,
+    target: Target,
+) -> Result<Vec<std::sync::Arc<trireme_registry::Item>>, ApiError> {
     for freshness in [Freshness::Any, Freshness::Latest] {
         let target = target.clone();
         match registry.get(GetRequest { target, freshness }).await {

@@ -9,7 +9,7 @@ use trireme_machinery::{
     selector::{LabelSelector, compile_label_selector},
 };
 
-use super::expression::{Expression, NamedExpression};
+use super::expression::{CompiledExpression, NamedExpression};
 use crate::matching::MatchCriteria;
 
 /// A `ValidatingAdmissionPolicy` or `MutatingAdmissionPolicy`, but for what it does.
@@ -42,16 +42,16 @@ pub(super) struct ParamKind {
 }
 
 /// The rules of a kind of policies.
-pub(super) trait Rules: Send + Sync + Sized + 'static {
+pub(super) trait PolicyRules: Send + Sync + Sized + 'static {
     /// Functions and types of patches are known.
     const PATCHES: bool;
 
     /// Compiles the rules.
-    fn compile(spec: &Value, environments: &Environments) -> Self;
+    fn compile(spec: &Value, environments: &PolicyEnvironments) -> Self;
 }
 
 /// The environments of a policy's expressions.
-pub(super) struct Environments {
+pub(super) struct PolicyEnvironments {
     /// All variables.
     pub(super) full: Arc<Environment>,
     /// All but the authorizer, for messages.
@@ -77,11 +77,14 @@ pub(super) struct ParamRef {
     pub(super) denies_without: bool,
 }
 
-impl<R: Rules> Policy<R> {
+impl<R: PolicyRules> Policy<R> {
     /// Compiles a policy.
     pub(super) fn compile(object: &Value) -> Self {
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        let param_kind = spec.get("paramKind").filter(|kind| !kind.is_null()).map(ParamKind::read);
+        let param_kind = spec
+            .get("paramKind")
+            .filter(|kind| !kind.is_null())
+            .map(ParamKind::read);
         let environment = |authorizer: bool, patch_types: bool| {
             Environment::admission(AdmissionVariables {
                 params: param_kind.is_some(),
@@ -98,7 +101,7 @@ impl<R: Rules> Policy<R> {
             variables.push(variable);
         }
         let of_conditions = Arc::new(environment(true, false));
-        let environments = Environments {
+        let environments = PolicyEnvironments {
             full: Arc::new(environment(true, R::PATCHES).with_composed(&composed)),
             without_authorizer: Arc::new(environment(false, R::PATCHES).with_composed(&composed)),
         };
@@ -141,7 +144,9 @@ impl Roots {
 
 impl ParamKind {
     fn read(fields: &Value) -> Self {
-        let (group, version) = text(fields, "apiVersion").rsplit_once('/').unwrap_or(("", text(fields, "apiVersion")));
+        let (group, version) = text(fields, "apiVersion")
+            .rsplit_once('/')
+            .unwrap_or(("", text(fields, "apiVersion")));
         Self {
             version: GroupVersion::new(group, version),
             kind: text(fields, "kind").to_owned(),
@@ -158,7 +163,10 @@ impl Binding {
             name: text(object.get("metadata").unwrap_or(&Value::Null), "name").to_owned(),
             policy: text(spec, "policyName").to_owned(),
             criteria: resources.map(MatchCriteria::of_policy),
-            params: spec.get("paramRef").filter(|params| !params.is_null()).map(ParamRef::read),
+            params: spec
+                .get("paramRef")
+                .filter(|params| !params.is_null())
+                .map(ParamRef::read),
             actions: actions.map(str::to_owned).collect(),
         }
     }
@@ -180,7 +188,7 @@ impl ParamRef {
 fn named(fields: &Value, environment: &Arc<Environment>) -> NamedExpression {
     NamedExpression {
         name: text(fields, "name").to_owned(),
-        expression: Expression::compile(environment, text(fields, "expression")),
+        expression: CompiledExpression::compile(environment, text(fields, "expression")),
     }
 }
 

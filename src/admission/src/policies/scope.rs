@@ -10,10 +10,10 @@ use std::sync::{
 
 use trireme_cel::{Activation, Budget, EvalError, LazyFields, Map, PER_CALL_LIMIT, Value};
 
-use super::expression::{Expression, NamedExpression};
+use super::expression::{CompiledExpression, NamedExpression};
 
 /// The values of one evaluation. Bound to itself by [`bind`](Self::bind): variables may speak of those before them.
-pub(super) struct Scope<'v> {
+pub(super) struct EvaluationScope<'v> {
     variables: &'v [NamedExpression],
     remembered: Vec<OnceLock<Result<Value<'v>, EvalError>>>,
     base: Activation<'v>,
@@ -23,17 +23,17 @@ pub(super) struct Scope<'v> {
 }
 
 /// The variable `variables`.
-pub(super) struct Variables<'v>(pub(super) &'v Scope<'v>);
+pub(super) struct Variables<'v>(pub(super) &'v EvaluationScope<'v>);
 
 /// Why an expression has no value.
-pub(super) enum Failure {
+pub(super) enum EvaluationFailure {
     /// The budget is spent: no further expression is evaluated.
     OutOfBudget,
     /// The expression has no value.
     Expression(String),
 }
 
-impl Failure {
+impl EvaluationFailure {
     pub(super) fn text(self) -> String {
         match self {
             Self::OutOfBudget => EvalError::BudgetExhausted.to_string(),
@@ -42,7 +42,7 @@ impl Failure {
     }
 }
 
-impl<'v> Scope<'v> {
+impl<'v> EvaluationScope<'v> {
     pub(super) fn new(base: Activation<'v>, variables: &'v [NamedExpression]) -> Self {
         Self {
             variables,
@@ -55,8 +55,11 @@ impl<'v> Scope<'v> {
 
     /// Makes `variables` known to the expressions.
     pub(super) fn bind(&self, variables: &'v Variables<'v>) {
-        self.activation
-            .get_or_init(|| self.base.clone().with_value("variables", Value::Map(Map::Lazy(variables))));
+        self.activation.get_or_init(|| {
+            self.base
+                .clone()
+                .with_value("variables", Value::Map(Map::Lazy(variables)))
+        });
     }
 
     fn activation(&self) -> &Activation<'v> {
@@ -64,18 +67,22 @@ impl<'v> Scope<'v> {
     }
 
     /// Evaluates an expression at the cost of a budget.
-    pub(super) fn evaluate(&self, expression: &'v Expression, budget: &mut Budget) -> Result<Value<'v>, Failure> {
+    pub(super) fn evaluate(
+        &self,
+        expression: &'v CompiledExpression,
+        budget: &mut Budget,
+    ) -> Result<Value<'v>, EvaluationFailure> {
         let program = match &expression.program {
             Ok(program) => program,
-            Err(error) => return Err(Failure::Expression(format!("compilation error: {error}"))),
+            Err(error) => return Err(EvaluationFailure::Expression(format!("compilation error: {error}"))),
         };
         let evaluated = program.evaluate(self.activation(), budget);
         let of_variables = self.cost.swap(0, Ordering::Relaxed);
         if matches!(evaluated.result, Err(EvalError::BudgetExhausted)) || budget.spend(of_variables).is_err() {
-            return Err(Failure::OutOfBudget);
+            return Err(EvaluationFailure::OutOfBudget);
         }
         evaluated.result.map_err(|error| {
-            Failure::Expression(format!("expression '{}' resulted in error: {error}", expression.text))
+            EvaluationFailure::Expression(format!("expression '{}' resulted in error: {error}", expression.text))
         })
     }
 
@@ -87,14 +94,15 @@ impl<'v> Scope<'v> {
 
     fn value_of(&self, variable: &'v NamedExpression) -> Result<Value<'v>, EvalError> {
         let name = &variable.name;
-        let program = variable.expression.program.as_ref().map_err(|error| {
-            EvalError::failed(format!("composited variable \"{name}\" fails to compile: {error}"))
-        })?;
+        let program =
+            variable.expression.program.as_ref().map_err(|error| {
+                EvalError::failed(format!("composited variable \"{name}\" fails to compile: {error}"))
+            })?;
         let evaluated = program.evaluate(self.activation(), &mut Budget::new(PER_CALL_LIMIT));
         self.cost.fetch_add(evaluated.cost, Ordering::Relaxed);
-        evaluated.result.map_err(|error| {
-            EvalError::failed(format!("composited variable \"{name}\" fails to evaluate: {error}"))
-        })
+        evaluated
+            .result
+            .map_err(|error| EvalError::failed(format!("composited variable \"{name}\" fails to evaluate: {error}")))
     }
 }
 

@@ -5,7 +5,7 @@ use std::{marker::PhantomData, sync::Arc};
 use trireme_actors::ActorSystem;
 use trireme_registry::{Entries, Fold, Item, ItemKey, PublishedSurface, View, WriteRequest, item};
 
-use super::policy::{Binding, Policy, Rules};
+use super::policy::{Binding, Policy, PolicyRules};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const BINDINGS: usize = 1;
@@ -19,7 +19,7 @@ pub(super) struct BoundPolicy<R> {
     pub(super) bindings: Vec<Arc<Binding>>,
 }
 
-impl<R: Rules> PolicySet<R> {
+impl<R: PolicyRules> PolicySet<R> {
     /// Follows policies and bindings.
     pub(super) fn follow(
         system: &ActorSystem,
@@ -30,7 +30,7 @@ impl<R: Rules> PolicySet<R> {
             surface.resource(GROUP, "v1", policies),
             surface.resource(GROUP, "v1", bindings),
         ];
-        View::start_when_served(system, policies, sources, PolicyFold::<R>::default)
+        View::start_when_served(system, policies, sources, BoundPolicyFold::<R>::default)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &BoundPolicy<R>> {
@@ -43,13 +43,13 @@ impl<R: Rules> PolicySet<R> {
     }
 }
 
-struct PolicyFold<R> {
+struct BoundPolicyFold<R> {
     policies: Entries<Policy<R>>,
     bindings: Entries<Binding>,
     rules: PhantomData<R>,
 }
 
-impl<R> Default for PolicyFold<R> {
+impl<R> Default for BoundPolicyFold<R> {
     fn default() -> Self {
         Self {
             policies: Entries::default(),
@@ -59,7 +59,7 @@ impl<R> Default for PolicyFold<R> {
     }
 }
 
-impl<R: Rules> Fold for PolicyFold<R> {
+impl<R: PolicyRules> Fold for BoundPolicyFold<R> {
     type Value = PolicySet<R>;
 
     fn put(&mut self, source: usize, item: &Arc<Item>) {

@@ -25,7 +25,7 @@ pub(crate) struct ValidatingPolicies {
 }
 
 /// A reason to refuse the request.
-struct Refusal {
+struct PolicyRefusal {
     policy: String,
     binding: Option<String>,
     message: String,
@@ -34,8 +34,8 @@ struct Refusal {
 
 /// What policies have said about a request so far.
 #[derive(Default)]
-struct Findings {
-    refusals: Vec<Refusal>,
+struct PolicyFindings {
+    refusals: Vec<PolicyRefusal>,
     /// Audit annotations of the policy that is evaluated, each value once.
     annotations: BTreeMap<String, Vec<String>>,
 }
@@ -55,9 +55,14 @@ impl ValidatingPolicies {
     async fn dispatch(&self, attributes: &Attributes) -> Result<(), ApiError> {
         let policies = self.parts.loaded(&self.policies, attributes).await?;
         let authority = RequestAuthority::new(&*self.parts.permissions, &attributes.context.user);
-        let mut findings = Findings::default();
+        let mut findings = PolicyFindings::default();
         for bound in policies.iter() {
-            match bound.policy.constraints.matched(attributes, &self.parts.namespaces).await {
+            match bound
+                .policy
+                .constraints
+                .matched(attributes, &self.parts.namespaces)
+                .await
+            {
                 Ok(None) => {}
                 Ok(Some(matched)) => {
                     self.run(bound, attributes, &matched, &authority, &mut findings).await?;
@@ -75,7 +80,7 @@ impl ValidatingPolicies {
         attributes: &Attributes,
         matched: &MatchedKind,
         authority: &RequestAuthority<'_>,
-        findings: &mut Findings,
+        findings: &mut PolicyFindings,
     ) -> Result<(), ApiError> {
         let policy = &bound.policy;
         for binding in &bound.bindings {
@@ -87,7 +92,11 @@ impl ValidatingPolicies {
                     continue;
                 }
             }
-            let params = self.parts.params(attributes).collect(policy.param_kind.as_ref(), binding).await;
+            let params = self
+                .parts
+                .params(attributes)
+                .collect(policy.param_kind.as_ref(), binding)
+                .await;
             let params = match params {
                 Ok(params) => params,
                 Err(ParamError::Policy(error)) => {
@@ -119,7 +128,7 @@ impl ValidatingPolicies {
     }
 }
 
-impl Findings {
+impl PolicyFindings {
     /// A policy or binding cannot be evaluated for the request.
     fn cannot_configure(&mut self, policy: &Policy<Validations>, binding: Option<&Binding>, error: &str) {
         if policy.fails_open {
@@ -136,7 +145,7 @@ impl Findings {
         message: String,
         reason: Option<String>,
     ) {
-        self.refusals.push(Refusal {
+        self.refusals.push(PolicyRefusal {
             policy: policy.name.clone(),
             binding: binding.map(|binding| binding.name.clone()),
             message,
@@ -201,7 +210,12 @@ impl Findings {
 }
 
 /// The audit annotation of a failure, which holds those of all policies.
-fn annotate_failure(policy: &Policy<Validations>, binding: &Binding, failed: &FailedValidation, attributes: &Attributes) {
+fn annotate_failure(
+    policy: &Policy<Validations>,
+    binding: &Binding,
+    failed: &FailedValidation,
+    attributes: &Attributes,
+) {
     const KEY: &str = "validation.policy.admission.k8s.io/validation_failure";
     let failure = json!([{
         "message": failed.message,
@@ -223,4 +237,3 @@ impl Admission for ValidatingPolicies {
         self.dispatch(attributes).boxed()
     }
 }
-

@@ -5,10 +5,10 @@ use serde_json::Value;
 use trireme_cel::{Budget, RUNTIME_BUDGET, Value as CelValue};
 
 use super::{
-    expression::Expression,
+    expression::CompiledExpression,
     input::PolicyInput,
-    policy::{Environments, Policy, Rules, items, text},
-    scope::{Failure, Scope, Variables},
+    policy::{Policy, PolicyEnvironments, PolicyRules, items, text},
+    scope::{EvaluationFailure, EvaluationScope, Variables},
 };
 
 /// The longest message that an expression may make.
@@ -23,15 +23,15 @@ pub(super) struct Validations {
 }
 
 struct Validation {
-    expression: Expression,
+    expression: CompiledExpression,
     message: String,
-    message_expression: Option<Expression>,
+    message_expression: Option<CompiledExpression>,
     reason: Option<String>,
 }
 
 struct AuditAnnotation {
     key: String,
-    value: Expression,
+    value: CompiledExpression,
 }
 
 /// A validation that failed.
@@ -53,28 +53,36 @@ pub(super) struct Validated {
     pub(super) annotation_errors: Vec<String>,
 }
 
-impl Rules for Validations {
+impl PolicyRules for Validations {
     const PATCHES: bool = false;
 
-    fn compile(spec: &Value, environments: &Environments) -> Self {
+    fn compile(spec: &Value, environments: &PolicyEnvironments) -> Self {
         let validation = |fields: &Value| {
             let message_expression = text(fields, "messageExpression");
             Validation {
-                expression: Expression::compile(&environments.full, text(fields, "expression").trim()),
+                expression: CompiledExpression::compile(&environments.full, text(fields, "expression").trim()),
                 message: text(fields, "message").trim().to_owned(),
                 message_expression: (!message_expression.is_empty())
-                    .then(|| Expression::compile(&environments.without_authorizer, message_expression)),
+                    .then(|| CompiledExpression::compile(&environments.without_authorizer, message_expression)),
                 reason: fields.get("reason").and_then(Value::as_str).map(str::to_owned),
             }
         };
         let annotation = |fields: &Value| AuditAnnotation {
             key: text(fields, "key").to_owned(),
-            value: Expression::compile(&environments.full, text(fields, "valueExpression").trim()),
+            value: CompiledExpression::compile(&environments.full, text(fields, "valueExpression").trim()),
         };
         Self {
             validations: items(spec, "validations").iter().map(validation).collect(),
             annotations: items(spec, "auditAnnotations").iter().map(annotation).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Validations {
+    pub(super) fn expression(&self, index: usize) -> &CompiledExpression {
+        let validation = self.validations.get(index);
+        &validation.expect("a validation").expression
     }
 }
 
@@ -86,7 +94,7 @@ impl Policy<Validations> {
             Ok(false) => return Validated::default(),
             Err(error) => return self.failed(error),
         }
-        let scope = Scope::new(input.activation(params, self.roots.request), &self.variables);
+        let scope = EvaluationScope::new(input.activation(params, self.roots.request), &self.variables);
         let variables = Variables(&scope);
         scope.bind(&variables);
         let mut validated = match self.validations(&scope) {
@@ -112,7 +120,7 @@ impl Policy<Validations> {
         }
     }
 
-    fn validations<'v>(&'v self, scope: &Scope<'v>) -> Result<Validated, String> {
+    pub(super) fn validations<'v>(&'v self, scope: &EvaluationScope<'v>) -> Result<Validated, String> {
         let mut budget = Budget::new(RUNTIME_BUDGET);
         let mut validated = Validated::default();
         let mut refused = Vec::new();
@@ -120,7 +128,7 @@ impl Policy<Validations> {
             match scope.evaluate(&validation.expression, &mut budget) {
                 Ok(value) if value.as_bool() == Some(true) => {}
                 Ok(_) => refused.push((index, validation)),
-                Err(Failure::OutOfBudget) => return Err(Failure::OutOfBudget.text()),
+                Err(EvaluationFailure::OutOfBudget) => return Err(EvaluationFailure::OutOfBudget.text()),
                 Err(_) if self.fails_open => {}
                 Err(failure) => validated.failed.push(FailedValidation {
                     index,
@@ -141,7 +149,7 @@ impl Policy<Validations> {
         Ok(validated)
     }
 
-    fn annotate<'v>(&'v self, scope: &Scope<'v>, validated: &mut Validated) -> Result<(), String> {
+    fn annotate<'v>(&'v self, scope: &EvaluationScope<'v>, validated: &mut Validated) -> Result<(), String> {
         let mut budget = Budget::new(RUNTIME_BUDGET);
         for annotation in &self.rules.annotations {
             let error = match scope.evaluate(&annotation.value, &mut budget) {
@@ -149,7 +157,9 @@ impl Policy<Validations> {
                 Ok(CelValue::String(value)) => {
                     let value = value.as_str().trim();
                     if !value.is_empty() {
-                        let value = value.get(..value.floor_char_boundary(MAX_ANNOTATION_BYTES)).unwrap_or_default();
+                        let value = value
+                            .get(..value.floor_char_boundary(MAX_ANNOTATION_BYTES))
+                            .unwrap_or_default();
                         validated.annotations.push((annotation.key.clone(), value.to_owned()));
                     }
                     continue;
@@ -160,7 +170,7 @@ impl Policy<Validations> {
                     annotation.value.text,
                     other.kind()
                 ),
-                Err(Failure::OutOfBudget) => return Err(Failure::OutOfBudget.text()),
+                Err(EvaluationFailure::OutOfBudget) => return Err(EvaluationFailure::OutOfBudget.text()),
                 Err(failure) => failure.text(),
             };
             if !self.fails_open {
@@ -172,7 +182,7 @@ impl Policy<Validations> {
 }
 
 impl Validation {
-    fn message<'v>(&'v self, scope: &Scope<'v>, budget: &mut Budget) -> String {
+    fn message<'v>(&'v self, scope: &EvaluationScope<'v>, budget: &mut Budget) -> String {
         let made = self.message_expression.as_ref().and_then(|expression| {
             let value = scope.evaluate(expression, budget).ok()?;
             let text = value.as_str()?.trim().to_owned();
