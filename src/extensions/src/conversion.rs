@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 use trireme_http::client::{
     Body, Call, Client, Endpoint, Method, Request, Tls, TlsOptions, Trust, Uri, header::CONTENT_TYPE,
 };
-use trireme_machinery::{ApiError, GroupVersion, Reason};
+use trireme_machinery::{
+    ApiError, GroupVersion, Reason,
+    webhook_address::{WebhookAddress, resolve_cluster},
+};
 use trireme_registry::{Converter, ObjectSchema as _, OwnObjects, RegistryHandle, item::parse, request::Freshness};
 
 use crate::{object_schema::VersionSchema, resource::ConverterSource};
@@ -39,21 +42,6 @@ struct ConversionWebhook {
     schemas: Vec<(GroupVersion, Arc<VersionSchema>)>,
 }
 
-/// Where a webhook is.
-#[derive(Debug, Clone)]
-enum WebhookAddress {
-    Url {
-        origin: String,
-        path: String,
-    },
-    Service {
-        namespace: String,
-        name: String,
-        path: String,
-        port: u16,
-    },
-}
-
 impl ConverterSource for ConversionWebhooks {
     fn converter(
         &self,
@@ -64,7 +52,7 @@ impl ConverterSource for ConversionWebhooks {
             .pointer("/spec/conversion/webhook")
             .ok_or("the conversion names no webhook")?;
         let config = webhook.get("clientConfig").unwrap_or(&Value::Null);
-        let address = WebhookAddress::of(config).ok_or("the webhook has no address")?;
+        let address = WebhookAddress::read(config)?;
         let trust = match config.get("caBundle").and_then(Value::as_str) {
             None | Some("") => Trust::System,
             Some(bundle) => Trust::Ca(STANDARD.decode(bundle).map_err(|error| error.to_string())?),
@@ -87,45 +75,6 @@ impl ConverterSource for ConversionWebhooks {
     }
 }
 
-impl WebhookAddress {
-    fn of(config: &Value) -> Option<Self> {
-        let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-        if let Some(url) = text(config, "url") {
-            let rest = url.strip_prefix("https://")?;
-            let at = rest.find('/').unwrap_or(rest.len());
-            let (host, path) = rest.split_at(at);
-            return Some(Self::Url {
-                origin: format!("https://{host}"),
-                path: path.to_owned(),
-            });
-        }
-        let service = config.get("service")?;
-        let port = service.get("port").and_then(Value::as_u64).unwrap_or(443);
-        Some(Self::Service {
-            namespace: text(service, "namespace")?,
-            name: text(service, "name")?,
-            path: text(service, "path").unwrap_or_default(),
-            port: u16::try_from(port).ok()?,
-        })
-    }
-
-    fn origin(&self) -> String {
-        match self {
-            Self::Url { origin, .. } => origin.clone(),
-            Self::Service {
-                namespace, name, port, ..
-            } => format!("https://{name}.{namespace}.svc:{port}"),
-        }
-    }
-
-    /// The path with its query.
-    fn path(&self) -> String {
-        let (Self::Url { path, .. } | Self::Service { path, .. }) = self;
-        let slash = if path.starts_with('/') { "" } else { "/" };
-        format!("{slash}{path}?timeout=30s")
-    }
-}
-
 impl ConversionWebhook {
     /// The server to call.
     async fn endpoint(&self) -> Result<Endpoint, String> {
@@ -140,21 +89,14 @@ impl ConversionWebhook {
         let item = found.map_err(|error| error.to_string())?;
         let item = item.ok_or_else(|| format!("service \"{name}\" not found"))?;
         let service = parse(&item).map_err(|error| error.to_string())?;
-        let host = match service.pointer("/spec/type").and_then(Value::as_str) {
-            Some("ExternalName") => service.pointer("/spec/externalName"),
-            _ => service.pointer("/spec/clusterIP"),
-        };
-        let host = host
-            .and_then(Value::as_str)
-            .filter(|host| !matches!(*host, "" | "None"));
-        let host = host.ok_or_else(|| format!("cannot route to service \"{name}\": it has no address"))?;
+        let host = resolve_cluster(&service, name, *port)?;
         Ok(endpoint.dialed_at(host, *port))
     }
 
     /// Sends a review and gives back the answer to it.
     async fn review(&self, review: &Value) -> Result<Value, String> {
         let endpoint = self.endpoint().await?;
-        let path = self.address.path();
+        let path = format!("{}?timeout=30s", self.address.path());
         let failed = |why: String| format!("Post \"{}{path}\": {why}", self.address.origin());
         let mut request = Request::new(Body::from(bytes::Bytes::from(review.to_string())));
         *request.method_mut() = Method::POST;

@@ -22,6 +22,7 @@ pub mod quantity;
 pub mod schema;
 pub mod selector;
 pub mod time;
+pub mod webhook_address;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};

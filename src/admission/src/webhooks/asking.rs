@@ -8,7 +8,7 @@ use super::{
     configuration::{ReviewVersion, Webhook, WebhookKind},
     metrics::MeasuredCall,
     review::{ReviewedObjects, review},
-    verdict::{HookFailure, Verdict},
+    verdict::{HookFailure, WebhookVerdict},
 };
 use crate::matching::{self, MatchedKind};
 
@@ -26,7 +26,7 @@ impl Hooks {
     ///
     /// # Errors
     /// If it does not allow the write.
-    pub(super) async fn ask(&self, kind: WebhookKind, question: Question<'_>) -> Result<Verdict, HookFailure> {
+    pub(super) async fn ask(&self, kind: WebhookKind, question: Question<'_>) -> Result<WebhookVerdict, HookFailure> {
         let Question {
             attributes, webhook, ..
         } = question;
@@ -60,7 +60,7 @@ impl Hooks {
         kind: WebhookKind,
         question: Question<'_>,
         version: ReviewVersion,
-    ) -> Result<Verdict, HookFailure> {
+    ) -> Result<WebhookVerdict, HookFailure> {
         let Question {
             attributes,
             webhook,
@@ -76,7 +76,7 @@ impl Hooks {
         let uid = uuid::Uuid::new_v4().to_string();
         let review = review(attributes, matched, objects, version, &uid);
         let answer = self.parts.post(webhook, &review, timeout).await?;
-        Verdict::read(&answer, &uid, version, kind)
+        WebhookVerdict::read(&answer, &uid, version, kind)
     }
 
     /// Measures an asking that began `started`, and says what its failure means: `None` if it counts for nothing.

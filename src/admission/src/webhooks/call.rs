@@ -9,11 +9,13 @@ use trireme_http::client::{
     Uri, header,
 };
 use trireme_machinery::go_text::{kind_name, quote};
-use trireme_machinery::yaml;
+use trireme_machinery::{
+    webhook_address::{WebhookAddress, resolve_cluster},
+    yaml,
+};
 
 use super::{
     WebhookParts,
-    address::{WebhookAddress, resolve_cluster},
     configuration::{Webhook, WebhookTarget},
     verdict::HookFailure,
 };
@@ -24,7 +26,7 @@ const MAX_ANSWER_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_REDIRECTS: usize = 10;
 
 /// An exchange with the server of a webhook.
-struct Exchange<'w> {
+struct HookExchange<'w> {
     webhook: &'w Webhook,
     target: &'w WebhookTarget,
     endpoint: Endpoint,
@@ -67,7 +69,7 @@ impl WebhookParts {
         let mut path = format!("{}?timeout={seconds}s", target.address.path());
         let failed = |path: &str, why: String| (format!("Post \"{}{path}\": {why}", target.address.origin()), 503);
         let (endpoint, dialed) = self.endpoint(&target.address).await.map_err(|why| failed(&path, why))?;
-        let exchange = Exchange {
+        let exchange = HookExchange {
             webhook,
             target,
             endpoint,
@@ -122,7 +124,7 @@ impl WebhookParts {
     }
 }
 
-impl Exchange<'_> {
+impl HookExchange<'_> {
     fn call(&self, path: &str, body: Option<Bytes>) -> Result<Call, String> {
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let mut request = Request::new(body.map(Body::from).unwrap_or_default());
@@ -243,7 +245,7 @@ fn refusal(status: StatusCode, content_type: &str, body: &[u8]) -> String {
 }
 
 /// An error of the client as Go's would tell it.
-fn go_error(error: &ClientError, exchange: &Exchange<'_>) -> String {
+fn go_error(error: &ClientError, exchange: &HookExchange<'_>) -> String {
     let dialed = &exchange.dialed;
     match error {
         ClientError::Connect { source, .. } => match source.kind() {

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 use trireme_http::client::{Tls, TlsOptions, Trust};
+use trireme_machinery::webhook_address::WebhookAddress;
 
-use super::address::WebhookAddress;
 use crate::matching::MatchCriteria;
 
 /// The two kinds of webhooks.

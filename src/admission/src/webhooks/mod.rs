@@ -9,7 +9,6 @@
 //! same time. Each webhook has connections and a breaker of its own: a call that the breaker refuses is a failed call, with
 //! which the failure policy does what it does with any other.
 
-mod address;
 mod asking;
 mod call;
 mod configuration;

@@ -13,7 +13,7 @@ use super::{
     asking::Question,
     configuration::{Webhook, WebhookKind},
     review::ReviewedObjects,
-    verdict::{HookFailure, Verdict},
+    verdict::{HookFailure, WebhookVerdict},
 };
 use crate::matching::MatchedKind;
 
@@ -133,7 +133,7 @@ fn annotation(webhook: &Webhook, rest: &str) -> String {
 }
 
 /// The object with the patch of a verdict; nothing if it has none.
-fn patched(question: Question<'_>, verdict: Verdict) -> Result<Option<PatchedObject>, HookFailure> {
+fn patched(question: Question<'_>, verdict: WebhookVerdict) -> Result<Option<PatchedObject>, HookFailure> {
     let Question {
         attributes,
         webhook,

@@ -29,7 +29,7 @@ pub(super) enum HookFailure {
 
 /// The answer of a webhook.
 #[derive(Debug, Default)]
-pub(super) struct Verdict {
+pub(super) struct WebhookVerdict {
     pub(super) allowed: bool,
     /// `status`, or null.
     pub(super) status: Value,
@@ -40,7 +40,7 @@ pub(super) struct Verdict {
     pub(super) patch_type: String,
 }
 
-impl Verdict {
+impl WebhookVerdict {
     /// Reads the answer to the review of this uid.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Verdict {
 }
 
 struct DecodedResponse {
-    verdict: Verdict,
+    verdict: WebhookVerdict,
     uid: String,
     patch_type: Option<String>,
 }
@@ -152,7 +152,7 @@ impl DecodedResponse {
         uid: &str,
         version: ReviewVersion,
         kind: WebhookKind,
-    ) -> Result<Verdict, String> {
+    ) -> Result<WebhookVerdict, String> {
         if version == ReviewVersion::V1Beta1 {
             // Neither uid nor type of the patch ever counted in this version.
             if kind == WebhookKind::Validating {
@@ -264,9 +264,9 @@ mod tests {
 
     use super::*;
 
-    fn read(response: Value, kind: WebhookKind) -> Result<Verdict, String> {
+    fn read(response: Value, kind: WebhookKind) -> Result<WebhookVerdict, String> {
         let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
-        Verdict::read(&answer, "u", ReviewVersion::V1, kind).map_err(|failure| match failure {
+        WebhookVerdict::read(&answer, "u", ReviewVersion::V1, kind).map_err(|failure| match failure {
             HookFailure::Calling { reason, .. } => reason,
             other => format!("{other:?}"),
         })
@@ -310,9 +310,9 @@ mod tests {
     #[test]
     fn a_refusal_has_the_code_and_the_reason_that_the_webhook_gives() {
         let refusal = |status: Value| {
-            let verdict = Verdict {
+            let verdict = WebhookVerdict {
                 status,
-                ..Verdict::default()
+                ..WebhookVerdict::default()
             };
             let error = verdict.refusal("h");
             let given = error.webhook_status.expect("a status");

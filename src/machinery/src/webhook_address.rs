@@ -1,10 +1,10 @@
-//! Where a webhook is: a URL, or a service.
+//! The address of a webhook, as a `clientConfig` has it: a URL, or a service.
 
 use serde_json::Value;
 
 /// The address of a webhook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum WebhookAddress {
+pub enum WebhookAddress {
     /// A server that the configuration names.
     Url {
         /// Scheme, host and port.
@@ -30,7 +30,7 @@ impl WebhookAddress {
     ///
     /// # Errors
     /// If it is none: the text of the failed call.
-    pub(super) fn read(config: &Value) -> Result<Self, String> {
+    pub fn read(config: &Value) -> Result<Self, String> {
         let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         if let Some(service) = config.get("service").filter(|service| !service.is_null()) {
             let port = service.get("port").and_then(Value::as_u64).unwrap_or(443);
@@ -53,7 +53,7 @@ impl WebhookAddress {
     }
 
     /// Scheme, host and port; a service goes by its name.
-    pub(super) fn origin(&self) -> String {
+    pub fn origin(&self) -> String {
         match self {
             Self::Url { origin, .. } => origin.clone(),
             Self::Service {
@@ -63,7 +63,7 @@ impl WebhookAddress {
     }
 
     /// The path, with a slash in front.
-    pub(super) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         let (Self::Url { path, .. } | Self::Service { path, .. }) = self;
         let slash = if path.starts_with('/') { "" } else { "/" };
         format!("{slash}{path}")
@@ -75,7 +75,7 @@ impl WebhookAddress {
 ///
 /// # Errors
 /// If there is no way there.
-pub(super) fn resolve_cluster(service: &Value, name: &str, port: u16) -> Result<String, String> {
+pub fn resolve_cluster(service: &Value, name: &str, port: u16) -> Result<String, String> {
     let text = |pointer: &str| service.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let address = text("/spec/clusterIP");
     match text("/spec/type") {
