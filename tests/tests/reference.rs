@@ -86,11 +86,13 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 916;
+const RECORDED: usize = 937;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
 const LEAST_WITH_PLUGINS_PERCENT: usize = 90;
+/// The same of the optional plugins: few scenarios, some of which are answered better on purpose.
+const LEAST_WITH_OPTIONAL_PLUGINS_PERCENT: usize = 75;
 
 /// As of the recorded server.
 const SERVICE_RANGE: &str = "--service-cluster-ip-range=10.96.0.0/16";
@@ -114,9 +116,12 @@ const WITH_PLUGINS: &[&str] = &[
     "admission/defaulttolerationseconds",
     "admission/limitranger",
     "admission/namespacelifecycle",
+    "admission/nodedeclaredfeaturevalidator",
     "admission/order",
     "admission/persistentvolumeclaimresize",
+    "admission/podresizevalidator",
     "admission/podsecurity",
+    "admission/podtopologylabels",
     "admission/priority",
     "admission/resourcequota",
     "admission/runtimeclass",
@@ -135,6 +140,22 @@ const POLICIES: &[&str] = &[
     "hooks/mutating-admission-policies",
     "hooks/validating-admission-policies",
 ];
+/// Recorded files of optional plugins, with these on, too.
+const WITH_OPTIONAL_PLUGINS: &[&str] = &[
+    "admission-optional/alwayspullimages",
+    "admission-optional/denyserviceexternalips",
+    "admission-optional/extendedresourcetoleration",
+    "admission-optional/limitpodhardantiaffinitytopology",
+    "admission-optional/ownerreferencespermissionenforcement",
+    "admission-optional/podnodeselector",
+    "admission-optional/podsecurity",
+    "admission-optional/podtolerationrestriction",
+];
+const OPTIONAL_PLUGINS: &str = "--enable-admission-plugins=DenyServiceExternalIPs,AlwaysPullImages,PodNodeSelector,\
+    PodTolerationRestriction,ExtendedResourceToleration,LimitPodHardAntiAffinityTopology,\
+    OwnerReferencesPermissionEnforcement";
+/// Recorded files of the plugin that makes namespaces.
+const WITH_AUTO_PROVISION: &[&str] = &["admission-autoprovision/namespaceautoprovision"];
 
 /// Replays files against servers with these flags.
 fn check(store: StoreChoice, files: &[String], flags: &[&str], least: usize) {
@@ -195,10 +216,35 @@ fn policies_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn optional_plugins_answer_as_those_of_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_OPTIONAL_PLUGINS),
+        &[ALL_PLUGINS, OPTIONAL_PLUGINS, "--allow-privileged=true"],
+        LEAST_WITH_OPTIONAL_PLUGINS_PERCENT,
+    );
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_AUTO_PROVISION),
+        &[ALL_PLUGINS, "--enable-admission-plugins=NamespaceAutoProvision"],
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
 fn every_recorded_file_can_be_read() {
     let reference = folder().join("reference");
     let mut scenarios = 0;
-    for group in ["core", "groups", "api", "auth", "admission", "hooks"] {
+    for group in [
+        "core",
+        "groups",
+        "api",
+        "auth",
+        "admission",
+        "admission-optional",
+        "admission-autoprovision",
+        "hooks",
+    ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
             scenarios += load(&file).len();
@@ -214,6 +260,8 @@ fn the_readme_says_how_much_is_replayed() {
         .iter()
         .chain(WITH_PLUGINS)
         .chain(POLICIES)
+        .chain(WITH_OPTIONAL_PLUGINS)
+        .chain(WITH_AUTO_PROVISION)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())
         .sum();
     let readme = std::fs::read_to_string(folder().join("../README.md")).expect("the README is there");

@@ -5,22 +5,33 @@
 //! claims. Some plugins are not there yet: the table in `plugins.rs` has them all.
 
 mod admission_request;
+mod always_admit;
+mod always_pull_images;
 mod attributes;
 mod certificate_subject_restriction;
 mod chain;
 mod default_classes;
 mod default_toleration_seconds;
+mod deny_service_external_ips;
 mod device_admin_access;
 mod doubts;
+mod extended_resource_toleration;
+mod limit_pod_hard_anti_affinity_topology;
 mod limit_ranger;
 mod matching;
+mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;
 mod object_lookup;
+mod owner_references_permission_enforcement;
 mod permissions;
 mod persistent_volume_claim_resize;
 mod plugins;
+mod pod_node_selector;
+mod pod_resize;
 mod pod_security;
+mod pod_toleration_restriction;
+mod pod_topology_labels;
 mod policies;
 mod priority;
 mod resource_quota;

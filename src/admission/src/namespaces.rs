@@ -82,6 +82,14 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
+    /// The whole object.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub(crate) fn object(&self) -> Result<Value, ApiError> {
+        item::parse(&self.item)
+    }
+
     /// The value of a label.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.item.label(key)

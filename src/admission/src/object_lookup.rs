@@ -1,9 +1,11 @@
 //! The objects that plugins look up: accounts, classes.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 use trireme_machinery::{ApiError, Reason};
 use trireme_registry::{
-    ResourceLookup, item,
+    Item, ResourceLookup, item,
     request::{Freshness, GetRequest, ListOptions, ListRequest, Selection, Target},
 };
 
@@ -29,7 +31,20 @@ impl ObjectLookup {
         }
     }
 
+    /// The object at rest as the watch cache has it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) async fn cached(&self, namespace: &str, name: &str) -> Result<Option<Arc<Item>>, ApiError> {
+        self.item(namespace, name, Freshness::Any).await
+    }
+
     async fn read(&self, namespace: &str, name: &str, freshness: Freshness) -> Result<Option<Value>, ApiError> {
+        let found = self.item(namespace, name, freshness).await?;
+        found.map(|found| item::parse(&found)).transpose()
+    }
+
+    async fn item(&self, namespace: &str, name: &str, freshness: Freshness) -> Result<Option<Arc<Item>>, ApiError> {
         let target = Target {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
@@ -37,7 +52,7 @@ impl ObjectLookup {
         };
         let registry = self.0.registry()?;
         match registry.get(GetRequest { target, freshness }).await {
-            Ok(found) => Ok(Some(item::parse(&found)?)),
+            Ok(found) => Ok(Some(found)),
             Err(error) if error.reason == Reason::NotFound => Ok(None),
             Err(error) => Err(error),
         }

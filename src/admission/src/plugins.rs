@@ -7,17 +7,28 @@ use trireme_http::client::Client;
 use trireme_registry::{Admission, PublishedSurface, Readiness, ResourceLookup};
 
 use crate::{
+    always_admit::AlwaysAdmit,
+    always_pull_images::AlwaysPullImages,
     certificate_subject_restriction::CertificateSubjectRestriction,
     chain::Chain,
     default_classes::DefaultClass,
     default_toleration_seconds::DefaultTolerationSeconds,
+    deny_service_external_ips::DenyServiceExternalIps,
+    extended_resource_toleration::ExtendedResourceToleration,
+    limit_pod_hard_anti_affinity_topology::LimitPodHardAntiAffinityTopology,
     limit_ranger::LimitRanger,
+    namespace_exists::{NamespaceAutoProvision, NamespaceExists},
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
     object_lookup::ObjectLookup,
+    owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
     permissions::Permissions,
     persistent_volume_claim_resize::PersistentVolumeClaimResize,
+    pod_node_selector::PodNodeSelector,
+    pod_resize::ResizeOnNode,
     pod_security::PodSecurity,
+    pod_toleration_restriction::PodTolerationRestriction,
+    pod_topology_labels::PodTopologyLabels,
     policies::{MutatingPolicies, PolicyParts, ValidatingPolicies},
     priority::Priority,
     resource_quota::ResourceQuota,
@@ -29,7 +40,7 @@ use crate::{
     webhooks::{MutatingWebhooks, ValidatingWebhooks, WebhookParts},
 };
 
-/// Makes a plugin that is there.
+/// How a plugin that is there comes about.
 type Make = fn(&PluginParts<'_>) -> Arc<dyn Admission>;
 /// Makes a plugin that follows objects, and gives its view as well.
 type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readiness>);
@@ -37,47 +48,76 @@ type MakeFollowing = fn(&PluginParts<'_>) -> (Arc<dyn Admission>, Arc<dyn Readin
 /// A plugin of kube-apiserver.
 struct Plugin {
     name: &'static str,
-    origin: PluginOrigin,
+    make: Made,
+    /// It runs unless it is switched off; the others run if they are switched on.
+    by_default: bool,
 }
 
-#[derive(Clone, Copy)]
-enum PluginOrigin {
-    /// This server does not have it yet.
-    Absent,
-    Made(Make),
+/// What there is of a plugin.
+enum Made {
+    There(Make),
     Following(MakeFollowing),
+    /// It does nothing while a feature gate is off that this server does not have.
+    Gated,
+    NotYet,
 }
 
 const fn there(name: &'static str, make: Make) -> Plugin {
     Plugin {
         name,
-        origin: PluginOrigin::Made(make),
+        make: Made::There(make),
+        by_default: true,
     }
 }
 
 const fn following(name: &'static str, make: MakeFollowing) -> Plugin {
     Plugin {
         name,
-        origin: PluginOrigin::Following(make),
+        make: Made::Following(make),
+        by_default: true,
+    }
+}
+
+const fn optional(name: &'static str, make: Make) -> Plugin {
+    Plugin {
+        name,
+        make: Made::There(make),
+        by_default: false,
+    }
+}
+
+const fn gated(name: &'static str) -> Plugin {
+    Plugin {
+        name,
+        make: Made::Gated,
+        by_default: true,
     }
 }
 
 const fn absent(name: &'static str) -> Plugin {
     Plugin {
         name,
-        origin: PluginOrigin::Absent,
+        make: Made::NotYet,
+        by_default: false,
     }
 }
 
-/// `AllOrderedPlugins`. Those that are there are on by default, as upstream.
+/// `AllOrderedPlugins`.
 const ALL: &[Plugin] = &[
-    absent("AlwaysAdmit"),
-    absent("NamespaceAutoProvision"),
+    optional("AlwaysAdmit", |_| Arc::new(AlwaysAdmit)),
+    optional("NamespaceAutoProvision", |parts| {
+        let resource = parts.surface.resource("", "v1", "namespaces");
+        Arc::new(NamespaceAutoProvision::new(parts.namespaces.clone(), resource))
+    }),
     there("NamespaceLifecycle", |parts| {
         Arc::new(NamespaceLifecycle::new(parts.namespaces.clone()))
     }),
-    absent("NamespaceExists"),
-    absent("LimitPodHardAntiAffinityTopology"),
+    optional("NamespaceExists", |parts| {
+        Arc::new(NamespaceExists::new(parts.namespaces.clone()))
+    }),
+    optional("LimitPodHardAntiAffinityTopology", |_| {
+        Arc::new(LimitPodHardAntiAffinityTopology)
+    }),
     there("LimitRanger", |parts| {
         Arc::new(LimitRanger::new(parts.objects("", "limitranges")))
     }),
@@ -89,7 +129,7 @@ const ALL: &[Plugin] = &[
     }),
     absent("NodeRestriction"),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
-    absent("AlwaysPullImages"),
+    optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),
     there("PodSecurity", |parts| {
         Arc::new(PodSecurity::new(
@@ -98,14 +138,18 @@ const ALL: &[Plugin] = &[
             parts.system.clock().clone(),
         ))
     }),
-    absent("PodNodeSelector"),
+    optional("PodNodeSelector", |parts| {
+        Arc::new(PodNodeSelector::new(parts.namespaces.clone()))
+    }),
     there("Priority", |parts| {
         Arc::new(Priority::new(parts.objects("scheduling.k8s.io", "priorityclasses")))
     }),
     there("DefaultTolerationSeconds", |_| Arc::new(DefaultTolerationSeconds)),
-    absent("PodTolerationRestriction"),
+    optional("PodTolerationRestriction", |parts| {
+        Arc::new(PodTolerationRestriction::new(parts.namespaces.clone()))
+    }),
     absent("EventRateLimit"),
-    absent("ExtendedResourceToleration"),
+    optional("ExtendedResourceToleration", |_| Arc::new(ExtendedResourceToleration)),
     there("DefaultStorageClass", |parts| {
         Arc::new(DefaultClass::of_claims(
             parts.objects("storage.k8s.io", "storageclasses"),
@@ -114,8 +158,13 @@ const ALL: &[Plugin] = &[
     there("StorageObjectInUseProtection", |_| {
         Arc::new(StorageObjectInUseProtection)
     }),
-    absent("PodGroupProtection"),
-    absent("OwnerReferencesPermissionEnforcement"),
+    gated("PodGroupProtection"),
+    optional("OwnerReferencesPermissionEnforcement", |parts| {
+        Arc::new(OwnerReferencesPermissionEnforcement::new(
+            parts.permissions.clone(),
+            parts.surface.clone(),
+        ))
+    }),
     there("PersistentVolumeClaimResize", |parts| {
         let classes = parts.objects("storage.k8s.io", "storageclasses");
         Arc::new(PersistentVolumeClaimResize::new(classes))
@@ -140,12 +189,18 @@ const ALL: &[Plugin] = &[
             parts.objects("networking.k8s.io", "ingressclasses"),
         ))
     }),
-    absent("DenyServiceExternalIPs"),
-    absent("PodTopologyLabels"),
-    absent("PodGroupWorkloadExists"),
-    absent("NodeDeclaredFeatureValidator"),
-    absent("JobValidation"),
-    absent("PodResizeValidator"),
+    optional("DenyServiceExternalIPs", |_| Arc::new(DenyServiceExternalIps)),
+    there("PodTopologyLabels", |parts| {
+        Arc::new(PodTopologyLabels::new(parts.objects("", "nodes")))
+    }),
+    gated("PodGroupWorkloadExists"),
+    there("NodeDeclaredFeatureValidator", |parts| {
+        Arc::new(ResizeOnNode::by_declared_features(parts.objects("", "nodes")))
+    }),
+    gated("JobValidation"),
+    there("PodResizeValidator", |parts| {
+        Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
+    }),
     following("MutatingAdmissionPolicy", |parts| {
         let plugin = MutatingPolicies::new(parts.policies());
         let view = plugin.readiness();
@@ -218,9 +273,10 @@ impl PluginParts<'_> {
     }
 }
 
-/// The plugins that run: those that are there, but for those that were switched off.
+/// The plugins that run: the default ones, but for those that were switched off, and those that were switched on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EnabledPlugins {
+    enabled: BTreeSet<String>,
     disabled: BTreeSet<String>,
 }
 
@@ -237,27 +293,27 @@ impl EnabledPlugins {
         for name in &disabled {
             find(name)?;
         }
-        for name in enable {
+        let enabled: BTreeSet<String> = enable.into_iter().map(str::to_owned).collect();
+        for name in &enabled {
             if disabled.contains(name) {
                 return Err(format!("{name} is in both lists"));
             }
-            if matches!(find(name)?.origin, PluginOrigin::Absent) {
+            if matches!(find(name)?.make, Made::NotYet) {
                 return Err(format!("{name} is not there yet"));
             }
         }
-        Ok(Self { disabled })
+        Ok(Self { enabled, disabled })
     }
 
     /// Makes the plugins in their order, and gives the views that readiness waits for as well. Other checks that are no
     /// plugins of kube-apiserver come after them.
     pub fn chain(&self, parts: &PluginParts<'_>, checks: Vec<Arc<dyn Admission>>) -> (Chain, Vec<Arc<dyn Readiness>>) {
-        let enabled = ALL.iter().filter(|plugin| !self.disabled.contains(plugin.name));
         let (mut plugins, mut views) = (Vec::new(), Vec::new());
-        for plugin in enabled {
-            match plugin.origin {
-                PluginOrigin::Absent => {}
-                PluginOrigin::Made(make) => plugins.push(make(parts)),
-                PluginOrigin::Following(make) => {
+        for plugin in ALL.iter().filter(|plugin| self.has(plugin)) {
+            match plugin.make {
+                Made::Gated | Made::NotYet => {}
+                Made::There(make) => plugins.push(make(parts)),
+                Made::Following(make) => {
                     let (plugin, view) = make(parts);
                     plugins.push(plugin);
                     views.push(view);
@@ -266,6 +322,14 @@ impl EnabledPlugins {
         }
         plugins.extend(checks);
         (Chain::new(plugins), views)
+    }
+
+    fn has(&self, plugin: &Plugin) -> bool {
+        if plugin.by_default {
+            !self.disabled.contains(plugin.name)
+        } else {
+            self.enabled.contains(plugin.name)
+        }
     }
 }
 
@@ -277,6 +341,21 @@ fn find(name: &str) -> Result<&'static Plugin, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn optional_plugins_run_if_they_are_switched_on() {
+        let on = |plugins: &EnabledPlugins| -> Vec<&str> {
+            ALL.iter()
+                .filter(|plugin| plugins.has(plugin))
+                .map(|plugin| plugin.name)
+                .collect()
+        };
+        let default = on(&EnabledPlugins::default());
+        assert!(default.contains(&"LimitRanger") && default.contains(&"ResourceQuota"));
+        assert!(!default.contains(&"AlwaysPullImages"));
+        let chosen = EnabledPlugins::new(["AlwaysPullImages"], ["LimitRanger"]).expect("both are there");
+        assert!(on(&chosen).contains(&"AlwaysPullImages") && !on(&chosen).contains(&"LimitRanger"));
+    }
 
     #[test]
     fn plugins_are_named_as_in_kube_apiserver() {

@@ -19,6 +19,12 @@ pub(crate) fn merged(first: Vec<Value>, second: Vec<Value>) -> Vec<Value> {
     merged
 }
 
+/// Reports whether each toleration is included in one that is allowed.
+pub(crate) fn are_within(tolerations: &[Value], allowed: &[Value]) -> bool {
+    let is_allowed = |toleration: &Value| allowed.iter().any(|wide| includes(wide, toleration));
+    tolerations.iter().all(is_allowed)
+}
+
 /// Reports whether `wide` tolerates all that `narrow` does.
 fn includes(wide: &Value, narrow: &Value) -> bool {
     if wide == narrow {
@@ -65,6 +71,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn each_toleration_has_to_be_within_one_that_is_allowed() {
+        let allowed = [json!({ "key": "a", "operator": "Exists" })];
+        assert!(are_within(
+            &[json!({ "key": "a", "operator": "Equal", "value": "1" })],
+            &allowed
+        ));
+        assert!(!are_within(&[json!({ "key": "b", "operator": "Exists" })], &allowed));
+        assert!(are_within(&[], &allowed));
+    }
 
     #[test]
     fn a_toleration_that_another_one_includes_goes() {

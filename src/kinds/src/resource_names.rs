@@ -4,6 +4,7 @@ use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
+    pod_resources::{is_extended, is_native},
 };
 
 use crate::checks::{push_invalid, quantity, validate_nonnegative_quantity};
@@ -64,21 +65,9 @@ const INTEGERS: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-/// Names without a domain and those of Kubernetes' own are native.
-pub(crate) fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
 /// Returns true if a resource is pages of one size.
 pub(crate) fn is_huge_pages(name: &str) -> bool {
     name.starts_with(HUGE_PAGES)
-}
-
-/// Returns true if a name is that of a resource which Kubernetes does not know; as part of a quota it must be
-/// well-formed too.
-pub(crate) fn is_extended(name: &str) -> bool {
-    let is_own = !is_native(name) && !name.starts_with("requests.");
-    is_own && names::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Returns true if a container may get more of a resource than it asks for.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::quantity::Quantity;
+use crate::{names, quantity::Quantity};
 
 /// Amounts by the name of the resource.
 pub type ResourceList = BTreeMap<String, Quantity>;
@@ -66,6 +66,43 @@ pub fn raise(list: &mut ResourceList, other: &ResourceList) {
 /// Reports whether an init container runs beside the others.
 pub fn is_sidecar(container: &Value) -> bool {
     container.get("restartPolicy").and_then(Value::as_str) == Some("Always")
+}
+
+/// Reports whether the name of a resource is one of Kubernetes' own, or has no domain.
+pub fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Reports whether a name is that of a resource which Kubernetes does not know; as part of a quota it must be well-formed
+/// too.
+pub fn is_extended(name: &str) -> bool {
+    let is_own = !is_native(name) && !name.starts_with("requests.");
+    is_own && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Reports whether a pod as a whole may ask for a resource.
+pub fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// The list of the pod as a whole, which counts instead of those of its containers.
+pub fn of_pod_as_a_whole(spec: &Value, list: ListName) -> ResourceList {
+    let mut own = listed(spec, list);
+    own.retain(|name, _| is_pod_level(name));
+    own
+}
+
+/// What a pod asks for together with its overhead, as its spec has it (`PodRequests`).
+pub fn requests_of_spec(spec: &Value) -> ResourceList {
+    requests(spec, |container| listed(container, ListName::Requests))
+}
+
+/// The same with the requests of each container as `of` gives them.
+pub fn requests(spec: &Value, of: impl Fn(&Value) -> ResourceList) -> ResourceList {
+    let mut sum = aggregate(spec, of);
+    sum.extend(of_pod_as_a_whole(spec, ListName::Requests));
+    add(&mut sum, &resource_list(spec.get("overhead")));
+    sum
 }
 
 /// Sums what containers need at the same time: sidecars count beside the others, other init containers one by one.

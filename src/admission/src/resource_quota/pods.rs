@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use trireme_machinery::{
-    names,
-    pod_resources::{ListName, ResourceList, add, aggregate, is_sidecar, listed, raise, resource_list},
+use trireme_machinery::pod_resources::{
+    self, ListName, ResourceList, aggregate, is_extended, is_native, is_sidecar, listed, of_pod_as_a_whole, raise,
+    resource_list,
 };
 
 use super::evaluators::{Measure, PodScopes, Scopes, is_over, one};
@@ -45,14 +45,9 @@ pub(super) fn counts(name: &str) -> bool {
         || asked.is_some_and(|asked| !is_native(name) || asked.starts_with(DEVICE_CLASS))
 }
 
-fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
 /// Reports whether a container's request counts under `requests.`, as those of devices do.
-fn is_extended(name: &str) -> bool {
-    let own = !is_native(name) && !name.starts_with(REQUESTS);
-    (own && names::qualified_name(&format!("{REQUESTS}{name}")).is_empty()) || name.starts_with(DEVICE_CLASS)
+fn is_device(name: &str) -> bool {
+    is_extended(name) || name.starts_with(DEVICE_CLASS)
 }
 
 /// Measures a pod. One that has ended counts only as an object.
@@ -99,7 +94,7 @@ fn compute_usage(requests: &ResourceList, limits: &ResourceList) -> ResourceList
         if is_huge {
             usage.insert(name.clone(), *request);
         }
-        if is_huge || is_extended(name) {
+        if is_huge || is_device(name) {
             usage.insert(format!("{REQUESTS}{name}"), *request);
         }
     }
@@ -108,10 +103,7 @@ fn compute_usage(requests: &ResourceList, limits: &ResourceList) -> ResourceList
 
 fn requests(pod: &Value, spec: &Value) -> ResourceList {
     let effective = Effective::of(pod, spec);
-    let mut sum = aggregate(spec, |container| effective.requests(container));
-    sum.extend(of_pod_as_a_whole(spec, ListName::Requests));
-    add(&mut sum, &resource_list(spec.get("overhead")));
-    sum
+    pod_resources::requests(spec, |container| effective.requests(container))
 }
 
 fn limits(pod: &Value, spec: &Value) -> ResourceList {
@@ -124,17 +116,6 @@ fn limits(pod: &Value, spec: &Value) -> ResourceList {
         }
     }
     sum
-}
-
-fn of_pod_as_a_whole(
-    spec: &Value,
-    list: ListName,
-) -> impl Iterator<Item = (String, trireme_machinery::quantity::Quantity)> {
-    listed(spec, list).into_iter().filter(|(name, _)| is_pod_level(name))
-}
-
-fn is_pod_level(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with(HUGE_PAGES)
 }
 
 /// The amounts of containers while a resize is under way: the largest of those wanted and those in effect.
@@ -196,7 +177,7 @@ fn name(of: &Value) -> &str {
 
 /// The compute resources that containers do not state. A pod that states its own needs nothing of its containers.
 fn unstated(spec: &Value) -> BTreeMap<&'static str, Vec<String>> {
-    let of_pod = |list| of_pod_as_a_whole(spec, list).next().is_some();
+    let of_pod = |list| !of_pod_as_a_whole(spec, list).is_empty();
     if of_pod(ListName::Requests) || of_pod(ListName::Limits) {
         return BTreeMap::new();
     }

@@ -8,6 +8,7 @@ use trireme_machinery::{
         structs::{self, LABEL_SELECTOR, PrintedField, PrintedShape},
     },
     meta, names,
+    pod_resources::is_native,
 };
 use trireme_registry::{Strategy, WriteContext};
 
@@ -15,7 +16,6 @@ use crate::{
     checks::{push_invalid, quantity},
     columns::{self, column, described, documented, wide},
     kind::Kind,
-    resource_names,
     values::{entries, items, keep_field, remove, text, text_at},
     volumes::{
         self, BETA_CLASS, STORAGE, access_modes_text,
@@ -328,7 +328,7 @@ fn validate_allocated_resources(status: &Value, path: &Path<'_>, errors: &mut Er
 fn validate_persistent_volume_claim_resource_key(name: &str, path: &Path<'_>) -> ErrorList {
     let mut errors = ErrorList::new();
     push_invalid(path, name, names::qualified_name(name), &mut errors);
-    if errors.is_empty() && resource_names::is_native(name) && name != STORAGE {
+    if errors.is_empty() && is_native(name) && name != STORAGE {
         errors.push(Error::not_supported(path, name, &[STORAGE]));
     }
     errors

@@ -1,9 +1,8 @@
 //! Defaults of a pod's spec that depend on other fields, and fields of features that are off.
 
 use serde_json::{Map, Value, json};
-use trireme_machinery::pod_resources::{ListName, aggregate, listed};
+use trireme_machinery::pod_resources::{ListName, aggregate, is_pod_level, listed};
 
-use super::resources::is_pod_level;
 use crate::values::{entries, set_default, struct_mut, text};
 
 /// Sets the defaults of a template's or a pod's spec. Idempotent.

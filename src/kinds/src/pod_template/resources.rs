@@ -6,7 +6,7 @@ use serde_json::Value;
 use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
-    pod_resources::{ListName, aggregate, listed},
+    pod_resources::{ListName, aggregate, is_pod_level, listed},
     quantity::Quantity,
 };
 
@@ -150,11 +150,6 @@ fn validate_amount(name: &str, amount: &Value, path: &Path<'_>, errors: &mut Err
             errors.push(Error::invalid_str(path, &amount.to_string(), &detail));
         }
     }
-}
-
-/// Returns true if a pod as a whole may ask for a resource.
-pub(crate) fn is_pod_level(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || is_huge_pages(name)
 }
 
 /// The requirements of a pod as a whole, against those of its containers (`validatePodResourceRequirements`).

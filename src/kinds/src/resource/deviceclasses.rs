@@ -1,7 +1,10 @@
 //! DeviceClasses (`pkg/registry/resource/deviceclass`).
 
 use serde_json::Value;
-use trireme_machinery::field::{Error, ErrorList, Path};
+use trireme_machinery::{
+    field::{Error, ErrorList, Path},
+    pod_resources::is_extended,
+};
 use trireme_registry::{Strategy, WriteContext};
 
 use super::{
@@ -9,7 +12,7 @@ use super::{
     lists::validate_slice,
     selectors::{validate_device_configuration, validate_selector_slice},
 };
-use crate::{columns, kind::Kind, resource_names::is_extended};
+use crate::{columns, kind::Kind};
 
 /// The kind's parts.
 pub(crate) fn kind() -> Kind {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use tokio::sync::watch;
-use trireme_machinery::{ApiError, Reason};
+use trireme_machinery::{ApiError, GroupVersion, Reason};
 
 use super::logic::ApiSurface;
 use crate::registry::RegistryHandle;
@@ -35,6 +35,17 @@ impl PublishedSurface {
     /// The newest surface; none until the server has started.
     pub fn load(&self) -> Option<Arc<ApiSurface>> {
         self.0.surface.load_full()
+    }
+
+    /// The plural of a kind that is served in a version, and whether its objects live in namespaces.
+    pub fn resource_of_kind(&self, version: &GroupVersion, kind: &str) -> Option<(Arc<str>, bool)> {
+        let surface = self.0.surface.load_full()?;
+        let mut definitions = surface.definitions();
+        let found = definitions.find(|definition| {
+            let mut versions = definition.versions.iter();
+            &*definition.kind == kind && versions.any(|served| served.group_version == *version)
+        });
+        found.map(|definition| (definition.resource.resource.clone(), definition.namespaced))
     }
 
     pub(super) fn store(&self, surface: Arc<ApiSurface>) {
