@@ -5,6 +5,7 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use trireme_tests::http::{Client, Request};
@@ -13,6 +14,8 @@ use trireme_tests::{Server, StoreChoice};
 
 /// Requests under way at a time.
 const SIDE_BY_SIDE: usize = 4;
+/// A watch cache hears of a write within milliseconds; a hang takes forever.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Fewer would mean that discovery was read wrongly.
 const LEAST_ROUTES: usize = 600;
 /// Paths that everybody may read who has authenticated.
@@ -281,4 +284,45 @@ fn a_change_of_the_rules_is_obeyed_by_the_next_request() {
         assert_eq!(may(), 403);
         send("DELETE", "rolebindings/reader", &json!({}));
     }
+}
+
+#[test]
+fn a_new_node_is_known_by_its_bootstrap_token_until_the_secret_is_gone() {
+    let server = Server::try_start(StoreChoice::Embedded, &["--enable-bootstrap-token-auth"]);
+    let admin = server.as_ref().map(Server::client).expect("it starts");
+    let node = admin.with_token("aaa001.0123456789abcdef");
+    let secrets = "/api/v1/namespaces/kube-system/secrets";
+    let secret = json!({
+        "metadata": {"name": "bootstrap-token-aaa001"},
+        "type": "bootstrap.kubernetes.io/token",
+        "stringData": {
+            "token-id": "aaa001",
+            "token-secret": "0123456789abcdef",
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+        },
+    });
+    let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    let ask = || node.json("POST", review, &json!({})).expect("an answer");
+    let answered = |code: u16| {
+        let started = Instant::now();
+        while ask().code != code {
+            assert!(started.elapsed() < PATIENCE, "the answer is not {code}");
+        }
+    };
+    assert_eq!(ask().code, 401);
+    assert_eq!(admin.json("POST", secrets, &secret).expect("an answer").code, 201);
+    answered(201);
+    let user: Value = serde_json::from_str(&ask().text()).expect("JSON");
+    let user = &user["status"]["userInfo"];
+    assert_eq!(user["username"], "system:bootstrap:aaa001");
+    let groups = json!([
+        "system:bootstrappers",
+        "system:bootstrappers:kubeadm:default-node-token",
+        "system:authenticated"
+    ]);
+    assert_eq!(user["groups"], groups);
+    let path = format!("{secrets}/bootstrap-token-aaa001");
+    assert_eq!(admin.json("DELETE", &path, &json!({})).expect("an answer").code, 200);
+    answered(401);
 }

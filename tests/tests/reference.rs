@@ -86,7 +86,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 937;
+const RECORDED: usize = 973;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 95;
 /// The same of those with all admission plugins on.
@@ -140,6 +140,8 @@ const POLICIES: &[&str] = &[
     "hooks/mutating-admission-policies",
     "hooks/validating-admission-policies",
 ];
+/// Recorded files of nodes that are restricted; the first are the scenarios of `auth/node` once more.
+const WITH_NODE_RESTRICTION: &[&str] = &["admission/nodeauthorizer-noderestriction", "admission/noderestriction"];
 /// Recorded files of optional plugins, with these on, too.
 const WITH_OPTIONAL_PLUGINS: &[&str] = &[
     "admission-optional/alwayspullimages",
@@ -216,6 +218,16 @@ fn policies_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn restricted_nodes_are_answered_as_by_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(WITH_NODE_RESTRICTION),
+        &[ALL_PLUGINS, NODE_AND_RBAC, "--enable-admission-plugins=NodeRestriction"],
+        LEAST_WITH_PLUGINS_PERCENT,
+    );
+}
+
+#[test]
 fn optional_plugins_answer_as_those_of_kube_apiserver() {
     check(
         StoreChoice::Embedded,
@@ -260,6 +272,7 @@ fn the_readme_says_how_much_is_replayed() {
         .iter()
         .chain(WITH_PLUGINS)
         .chain(POLICIES)
+        .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)
         .map(|file| load(&reference.join(format!("{file}.jsonl"))).len())

@@ -22,6 +22,7 @@ mod matching;
 mod namespace_exists;
 mod namespace_lifecycle;
 mod namespaces;
+mod node_restriction;
 mod object_lookup;
 mod owner_references_permission_enforcement;
 mod permissions;

@@ -20,6 +20,7 @@ use crate::{
     namespace_exists::{NamespaceAutoProvision, NamespaceExists},
     namespace_lifecycle::NamespaceLifecycle,
     namespaces::Namespaces,
+    node_restriction::{NodeRestriction, RestrictedObjects},
     object_lookup::ObjectLookup,
     owner_references_permission_enforcement::OwnerReferencesPermissionEnforcement,
     permissions::Permissions,
@@ -127,7 +128,16 @@ const ALL: &[Plugin] = &[
             parts.system.clock().clone(),
         ))
     }),
-    absent("NodeRestriction"),
+    optional("NodeRestriction", |parts| {
+        let objects = RestrictedObjects {
+            pods: parts.objects("", "pods"),
+            nodes: parts.objects("", "nodes"),
+            claims: parts.objects("", "persistentvolumeclaims"),
+            volumes: parts.objects("", "persistentvolumes"),
+            drivers: parts.objects("storage.k8s.io", "csidrivers"),
+        };
+        Arc::new(NodeRestriction::new(objects, Arc::clone(parts.permissions)))
+    }),
     there("TaintNodesByCondition", |_| Arc::new(TaintNodesByCondition)),
     optional("AlwaysPullImages", |_| Arc::new(AlwaysPullImages)),
     absent("ImagePolicyWebhook"),

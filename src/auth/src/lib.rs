@@ -7,6 +7,7 @@
 mod abac;
 mod authenticator;
 mod authorizer;
+mod bootstrap_token;
 mod certificate;
 mod impersonation;
 mod issuer_documents;
@@ -26,6 +27,7 @@ mod x509;
 pub use abac::{AbacError, AbacPolicies};
 pub use authenticator::{Authenticator, BoxFuture, Credentials, Rejected};
 pub use authorizer::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
+pub use bootstrap_token::BootstrapTokens;
 pub use certificate::{CertificateError, CertificateIdentity};
 pub use impersonation::{ImpersonatedRequest, Impersonator};
 pub use issuer_documents::{IssuerDocuments, KEYS_PATH};

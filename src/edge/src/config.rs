@@ -23,6 +23,8 @@ pub struct EdgeConfig {
     pub limits: ConnectionLimits,
     /// `--shutdown-watch-termination-grace-period`: over how long the ends of watches are spread at a shutdown.
     pub watch_grace: Duration,
+    /// `--anonymous-auth`: requests without credentials are those of `system:anonymous`; else they get 401.
+    pub anonymous: bool,
     /// `--request-timeout`: how long a request may take that is not long-running.
     pub request_timeout: Duration,
     /// `--slow-request-threshold`: requests that take at least so long are told of in the log; `None` tells of none.
@@ -46,6 +48,7 @@ impl EdgeConfig {
             tls,
             limits: ConnectionLimits::default(),
             watch_grace: Duration::ZERO,
+            anonymous: true,
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             min_watch: Duration::from_secs(1800),

@@ -52,6 +52,7 @@ impl Edge {
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter,
             lifecycle: lifecycle.clone(),
+            anonymous: config.anonymous,
             request_timeout: config.request_timeout,
             slow_request: config.slow_request,
             goaway_chance: config.goaway_chance,

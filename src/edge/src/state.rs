@@ -24,6 +24,8 @@ pub(crate) struct ChainState {
     pub(crate) limiter: Limiter,
     /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
+    /// True if requests without credentials go on, as those of nobody.
+    pub(crate) anonymous: bool,
     /// The longest time of a request that is not long-running.
     pub(crate) request_timeout: Duration,
     /// The least time of a request that is logged as slow; `None` logs none.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
-    Authenticator, Authorizer, BearerTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator, TokenError,
-    TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
+    Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator, TokenAuthenticator,
+    TokenError, TokenFile, TokenHolder, TokenUnion, Union, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -76,6 +76,7 @@ pub(crate) async fn start(
     let reached_at = SocketAddr::new(reached_at, settings.secure_port);
     let config = EdgeConfig {
         advertised_address: Some(reached_at.to_string()),
+        anonymous: settings.anonymous_auth,
         watch_grace: settings.shutdown.watch_grace,
         request_timeout: settings.limits.request_timeout,
         slow_request: settings.slow_request,
@@ -173,7 +174,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// The authenticators of tokens: those of the settings' file and those of service accounts.
+/// The authenticators of tokens: those of the settings' file, those of service accounts and those of new nodes.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -193,6 +194,14 @@ fn tokens(
         ways.push(Arc::new(Tokens { file, audiences }));
     }
     ways.push(Arc::new(keys.authenticator(director, system.clock().clone())?));
+    if settings.bootstrap_token_auth {
+        let (secrets, audiences) = (Arc::new(director.clone()), keys.audiences().to_vec());
+        ways.push(Arc::new(BootstrapTokens::new(
+            secrets,
+            audiences,
+            system.clock().clone(),
+        )));
+    }
     Ok(Arc::new(TokenUnion::new(ways)))
 }
 

@@ -107,6 +107,7 @@ impl Fixture {
             )
             .expect("its actors start"),
             lifecycle: Lifecycle::new(),
+            anonymous: true,
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             goaway_chance: 0.0,
@@ -182,6 +183,14 @@ async fn only_the_public_paths_answer_without_credentials() {
             seen.message()
         );
     }
+}
+
+#[actix_web::test]
+async fn without_credentials_nothing_is_served_if_nobody_is_no_user() {
+    let mut fixture = Fixture::new();
+    fixture.state.anonymous = false;
+    assert_eq!(fixture.get("/healthz", None).await.code, 401);
+    assert_eq!(fixture.get("/healthz", Some("admin")).await.code, 200);
 }
 
 /// Credentials that were offered are never taken for nothing.

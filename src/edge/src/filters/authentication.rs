@@ -17,8 +17,8 @@ use crate::{
 /// Sets the exchange's user.
 ///
 /// # Errors
-/// 401 for credentials that are bad or of no known kind. A request with none at all comes from nobody: what that may do
-/// is the authorizer's business.
+/// 401 for credentials that are bad or of no known kind. A request with none at all comes from nobody, if such requests are
+/// admitted: what that may do is the authorizer's business.
 pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, request: &Request) -> Result<(), ApiError> {
     let authorization = header_text(request.headers(), header::AUTHORIZATION);
     let offers_nothing = !request.headers().contains_key(header::AUTHORIZATION);
@@ -39,7 +39,7 @@ pub(crate) async fn authenticate(state: &ChainState, exchange: &Exchange, reques
     };
     let user = match state.authenticator.authenticate(credentials).await {
         Ok(Some(user)) => user,
-        Ok(None) if offers_nothing && matches!(in_protocol, Ok(None)) => anonymous(),
+        Ok(None) if state.anonymous && offers_nothing && matches!(in_protocol, Ok(None)) => anonymous(),
         Ok(None) => return Err(unauthorized()),
         Err(why) => {
             tracing::debug!(audit_id = %exchange.audit_id, %why, "credentials rejected");

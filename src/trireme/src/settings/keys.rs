@@ -66,6 +66,8 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
+    "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
+    "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
     "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC";
     "authorization-policy-file" FILE None, "Policies for the mode ABAC, one JSON object of abac.authorization.kubernetes.io/v1beta1 a line";
     "service-account-key-file" FILES None, "Keys that service-account tokens are believed by, beside the one that signs: PEM, one a file, separated by commas";

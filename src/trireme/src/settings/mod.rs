@@ -79,6 +79,10 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
+    /// True if requests without credentials are admitted as those of `system:anonymous`.
+    pub(crate) anonymous_auth: bool,
+    /// True if Secrets may keep tokens of new nodes.
+    pub(crate) bootstrap_token_auth: bool,
     /// Who says what users may do, in the order in which they are asked.
     pub(crate) authorization: Vec<ModeName>,
     /// The policies of the mode ABAC.

@@ -58,6 +58,10 @@ impl Reader {
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
+            anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
+            bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
+                text.parse().ok()
+            }),
             authorization: self.value("authorization-mode", authorization::ALLOWED, authorization::modes),
             abac: self.abac(),
             service_account_key_files: self
