@@ -4,7 +4,11 @@
 use serde_json::Value;
 use trireme_cel::{Budget, MATCH_CONDITIONS_BUDGET};
 
-use super::{input::PolicyInput, policy::Policy, scope::EvaluationScope};
+use super::{
+    input::PolicyInput,
+    policy::Policy,
+    scope::{EvaluationFailure, EvaluationScope},
+};
 
 impl<R> Policy<R> {
     /// Reports whether all match conditions hold; one that is false decides, whatever errors others have.
@@ -24,8 +28,8 @@ impl<R> Policy<R> {
             match scope.evaluate(&condition.expression, &mut budget) {
                 Ok(value) if value.as_bool() == Some(false) => return Ok(false),
                 Ok(_) => {}
-                Err(super::scope::EvaluationFailure::OutOfBudget) => {
-                    return Err(super::scope::EvaluationFailure::OutOfBudget.text());
+                Err(EvaluationFailure::OutOfBudget) => {
+                    return Err(EvaluationFailure::OutOfBudget.text());
                 }
                 Err(failure) => errors.push(failure.text()),
             }

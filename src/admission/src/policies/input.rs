@@ -3,8 +3,7 @@
 use std::{borrow::Cow, sync::OnceLock};
 
 use serde_json::Value;
-use trireme_cel::Check;
-use trireme_cel::{Activation, authority};
+use trireme_cel::{Activation, Check, authority};
 use trireme_machinery::ApiError;
 use trireme_registry::{Attributes, request::Subresource};
 
@@ -81,10 +80,8 @@ impl<'a> PolicyInput<'a> {
 
     /// The variables of expressions; `request` is made if a policy speaks of it.
     pub(super) fn activation<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
-        let activation = self
-            .activation_of_conditions(params, needs_request)
-            .with_json("namespaceObject", self.namespace);
-        activation
+        self.activation_of_conditions(params, needs_request)
+            .with_json("namespaceObject", self.namespace)
     }
 
     /// The same without the namespace, which match conditions do not see.

@@ -1,6 +1,6 @@
 //! The policies with their bindings, derived from both resources.
 
-use std::{marker::PhantomData, sync::Arc};
+use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
 use trireme_registry::{Entries, Fold, Item, ItemKey, PublishedSurface, View, WriteRequest, item};
@@ -46,7 +46,6 @@ impl<R: PolicyRules> PolicySet<R> {
 struct BoundPolicyFold<R> {
     policies: Entries<Policy<R>>,
     bindings: Entries<Binding>,
-    rules: PhantomData<R>,
 }
 
 impl<R> Default for BoundPolicyFold<R> {
@@ -54,7 +53,6 @@ impl<R> Default for BoundPolicyFold<R> {
         Self {
             policies: Entries::default(),
             bindings: Entries::default(),
-            rules: PhantomData,
         }
     }
 }
