@@ -217,7 +217,10 @@ impl Client {
         let mut header = |name: &str, value: &str| {
             head.push_str(&format!("{name}: {value}\r\n"));
         };
-        header("User-Agent", "reference");
+        let names_its_agent = |(name, _): &(String, String)| name.eq_ignore_ascii_case("User-Agent");
+        if !request.headers.iter().any(names_its_agent) {
+            header("User-Agent", "reference");
+        }
         header("Connection", "close");
         if let Some(value) = self.authorization() {
             header("Authorization", &value);

@@ -12,7 +12,7 @@ use trireme_machinery::{
     meta::ObjectMeta as _,
     names, schema,
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths};
+use trireme_registry::{ResetFields, Strategy, WriteContext, definition::ScalePaths, request::Subresource};
 
 use crate::{
     object_schema::VersionSchema,
@@ -170,6 +170,13 @@ fn wrong_type(path: &str, value: &Value, expected: &str) -> String {
 }
 
 impl Strategy for CustomResource {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        match subresource {
+            Subresource::None if !self.versions.iter().any(|version| version.has_status) => ResetFields::These(&[]),
+            subresource => ResetFields::of_bare_status(subresource),
+        }
+    }
+
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
         if self.version(context).is_some_and(|version| version.has_status)
             && let Some(fields) = object.as_object_mut()
@@ -196,12 +203,8 @@ impl Strategy for CustomResource {
 
     fn prepare_for_status_update(&self, _: &WriteContext, new: &mut Value, old: &Value) {
         let status = new.get("status").cloned();
-        let managed_fields = new.pointer("/metadata/managedFields").cloned();
         new.clone_from(old);
         set_or_remove(new, "status", status.as_ref());
-        if let Some(metadata) = new.get_mut("metadata") {
-            set_or_remove(metadata, "managedFields", managed_fields.as_ref());
-        }
     }
 
     fn validate_status_update(&self, context: &WriteContext, new: &Value, old: &Value) -> ErrorList {

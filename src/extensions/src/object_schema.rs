@@ -1,12 +1,20 @@
 //! The schema of one version of a custom resource, as registries use it.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    sync::OnceLock,
+};
 
 use serde_json::Value;
-use trireme_machinery::schema::{DecodeError, Decoded};
+use trireme_machinery::{
+    managed::MergeSchema,
+    schema::{DecodeError, Decoded},
+};
 use trireme_registry::ObjectSchema;
 
-use crate::structural::{Structural, defaults, metadata::MetadataType, prune::prune, values::type_of};
+use crate::structural::{
+    Structural, defaults, merge::merge_schema, metadata::MetadataType, prune::prune, values::type_of,
+};
 
 /// A structural schema with what it needs to do its work.
 pub(crate) struct VersionSchema {
@@ -14,6 +22,8 @@ pub(crate) struct VersionSchema {
     metadata: MetadataType,
     fingerprint: String,
     has_defaults: bool,
+    /// Made when somebody is first found to manage a field: many definitions have no objects.
+    merge_schema: OnceLock<MergeSchema>,
 }
 
 impl VersionSchema {
@@ -26,6 +36,7 @@ impl VersionSchema {
             has_defaults: structural.has_defaults(),
             structural,
             metadata,
+            merge_schema: OnceLock::new(),
             fingerprint: format!("{:016x}", hasher.finish()),
         }
     }
@@ -68,6 +79,11 @@ impl ObjectSchema for VersionSchema {
         let before = object.clone();
         defaults::apply_defaults(object, &self.structural);
         has_pruned || before != *object
+    }
+
+    fn merge_schema(&self) -> &MergeSchema {
+        self.merge_schema
+            .get_or_init(|| merge_schema(&self.structural, &self.metadata))
     }
 
     fn fingerprint(&self) -> &str {

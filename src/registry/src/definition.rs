@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 use trireme_machinery::{
     ApiError, GroupKind, GroupResource, GroupVersion, GroupVersionKind,
+    managed::MergeSchema,
     schema::{self, DecodeError, TypeId, TypeTable},
 };
 
@@ -132,6 +133,9 @@ pub trait ObjectSchema: Send + Sync + 'static {
 
     /// Brings an object that was stored under another schema, maybe, into the form of this one; true if that changed it.
     fn restore(&self, object: &mut Value) -> bool;
+
+    /// The schema that field sets and merges of apply go by.
+    fn merge_schema(&self) -> &MergeSchema;
 
     /// Differs where [`restore`](Self::restore) does; as long as it is the same, what is cached can stay.
     fn fingerprint(&self) -> &str;

@@ -77,7 +77,7 @@ pub use selectable::{SelectableField, SelectableFields};
 pub use store_error::store_error;
 pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
-pub use strategy::{Deletion, SideEffects, Strategy};
+pub use strategy::{Deletion, ResetFields, SideEffects, Strategy};
 pub use trireme_storage::Revision;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};

@@ -22,6 +22,25 @@ pub enum Deletion {
     Graceful(i64),
 }
 
+/// The fields that writes through an endpoint of a resource cannot change.
+#[derive(Debug, Clone, Copy)]
+pub enum ResetFields {
+    /// These, as dotted paths, and all below of them.
+    These(&'static [&'static str]),
+    /// All but these and what is below of them; `*` is any item of a list.
+    AllBut(&'static [&'static [&'static str]]),
+}
+
+impl ResetFields {
+    /// Those of kinds whose `/status` changes nothing but the status.
+    pub fn of_bare_status(subresource: Subresource) -> Self {
+        Self::These(match subresource {
+            Subresource::Status => &["metadata", "spec"],
+            _ => &["status"],
+        })
+    }
+}
+
 /// A kind's own behaviour. All hooks are synchronous and pure: they see objects in the stored version.
 ///
 /// Order of a create: decode and static defaults → [`default`](Self::default) → mutating admission → metadata is filled in →
@@ -77,14 +96,14 @@ pub trait Strategy: Send + Sync + 'static {
         ErrorList::new()
     }
 
-    /// The fields, as dotted paths, that a write of the object or of its subresource cannot change, so that its writer
-    /// does not own them (`GetResetFields`).
-    fn reset_fields(&self, subresource: Subresource) -> &'static [&'static str] {
-        match subresource {
+    /// The fields that a write of the object or of its subresource cannot change, so that its writer does not own them
+    /// (`GetResetFields`).
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::These(match subresource {
             Subresource::Status => &["spec"],
-            Subresource::None | Subresource::Update(_) => &["status"],
-            Subresource::Scale | Subresource::Finalize | Subresource::Create(_) => &[],
-        }
+            Subresource::None | Subresource::Update(_) | Subresource::Finalize => &["status"],
+            Subresource::Scale | Subresource::Create(_) => &[],
+        })
     }
 
     /// A subresource of the kind's own.

@@ -87,7 +87,8 @@ pub fn load(path: &Path) -> Vec<Scenario> {
 }
 
 /// Replays all scenarios of a file: those that keep to a namespace of their own side by side, then the others in order.
-pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
+/// `managedFields` are compared or left out.
+pub fn replay(client: &Client, scenarios: &[Scenario], compares_managers: bool) -> Replayed {
     let (apart, others): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.keeps_to_its_namespace());
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
@@ -99,13 +100,13 @@ pub fn replay(client: &Client, scenarios: &[Scenario]) -> Replayed {
         for _ in 0..SIDE_BY_SIDE {
             scope.spawn(|| {
                 while let Some(scenario) = apart.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    note(scenario, scenario.differences(client));
+                    note(scenario, scenario.differences(client, compares_managers));
                 }
             });
         }
     });
     for scenario in others {
-        note(scenario, scenario.differences(client));
+        note(scenario, scenario.differences(client, compares_managers));
     }
     let mut replayed = Replayed::default();
     for (name, differences) in results.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -130,13 +131,13 @@ impl Scenario {
     }
 
     /// Runs the scenario; what differs from the record, nothing if it matches.
-    fn differences(&self, client: &Client) -> Vec<StepDifference> {
+    fn differences(&self, client: &Client, compares_managers: bool) -> Vec<StepDifference> {
         let namespace = fresh_namespace();
         let mut variables = HashMap::from([("ns".to_owned(), namespace.clone())]);
         if self.own_namespace {
             make_namespace(client, &namespace);
         }
-        let normalizer = Normalizer::new(&namespace);
+        let normalizer = Normalizer::new(&namespace, compares_managers);
         let mut told = Vec::new();
         for (number, step) in self.steps.iter().enumerate() {
             let differences = run_step(client, step, &mut variables, &normalizer);

@@ -1,5 +1,5 @@
-//! Takes out of an answer what no two servers share: uids, revisions, times, allotted addresses, tokens, ages.
-//! `managedFields` are left out of the comparison altogether.
+//! Takes out of an answer what no two servers share: uids, revisions, times, allotted addresses, tokens, ages; and what is
+//! random in kube-apiserver: the order of `managedFields` within a second, of the managers that an apply conflicts with.
 
 use std::sync::LazyLock;
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Normalizer {
     namespace: String,
+    keeps_managers: bool,
 }
 
 // Compiled once: in a debug build that takes far longer than the requests.
@@ -38,7 +39,7 @@ const VOLATILE: &[(&str, &str)] = &[
 ];
 
 /// Lists whose order is random in kube-apiserver.
-const UNORDERED: &[&str] = &["resourceRules", "nonResourceRules"];
+const UNORDERED: &[&str] = &["resourceRules", "nonResourceRules", "managedFields"];
 
 /// Replaced wherever they occur in a text, in this order. The namespace is replaced after the first two.
 const PATTERNS: &[(&str, &str)] = &[
@@ -56,9 +57,10 @@ const PATTERNS: &[(&str, &str)] = &[
 ];
 
 impl Normalizer {
-    /// For a scenario that ran in `namespace`.
-    pub(super) fn new(namespace: &str) -> Self {
+    /// For a scenario that ran in `namespace`, with or without its `managedFields`.
+    pub(super) fn new(namespace: &str, keeps_managers: bool) -> Self {
         Self {
+            keeps_managers,
             namespace: namespace.to_owned(),
         }
     }
@@ -72,8 +74,8 @@ impl Normalizer {
         match value {
             Value::Object(fields) => fields
                 .iter()
-                .filter(|(key, _)| *key != "managedFields")
-                .map(|(key, field)| (key.clone(), self.value(field, Some(key))))
+                .filter(|(key, _)| self.keeps_managers || *key != "managedFields")
+                .map(|(key, field)| (self.name(key), self.value(field, Some(key))))
                 .collect::<Map<_, _>>()
                 .into(),
             Value::Array(items) if key == Some("clusterIPs") => items
@@ -82,13 +84,20 @@ impl Normalizer {
                 .collect(),
             Value::Array(items) => {
                 let mut items: Vec<Value> = items.iter().map(|item| self.value(item, key)).collect();
-                if key.is_some_and(|key| UNORDERED.contains(&key)) {
+                if key.is_some_and(|key| UNORDERED.contains(&key)) || is_conflicts(&items) {
                     items.sort_by_cached_key(Value::to_string);
                 }
                 items.into()
             }
             scalar => self.scalar(scalar, key),
         }
+    }
+
+    /// The name of a field: field sets have uids and namespaces in theirs.
+    fn name(&self, key: &str) -> String {
+        let (uid, placeholder) = &COMPILED[0];
+        let key = uid.replace_all(key, *placeholder);
+        key.replace(&self.namespace, "<ns>")
     }
 
     fn scalar(&self, value: &Value, key: Option<&str>) -> Value {
@@ -113,6 +122,11 @@ impl Normalizer {
     }
 }
 
+/// True for the causes of an apply that conflicts with several managers.
+fn is_conflicts(causes: &[Value]) -> bool {
+    !causes.is_empty() && causes.iter().all(|cause| cause["reason"] == "FieldManagerConflict")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -122,17 +136,19 @@ mod tests {
     #[test]
     fn what_varies_is_replaced_and_the_rest_stays() {
         let answer = json!({
-            "metadata": {"name": "ref-1-x", "resourceVersion": "12", "managedFields": [1], "uid": "00000000-0000-4000-8000-00000000000a"},
+            "metadata": {"name": "ref-1-x", "resourceVersion": "12", "managedFields": [{"manager": "b"}, {"manager": "a", "time": "2026-01-02T03:04:05Z", "fieldsV1": {
+                    "k:{\"uid\":\"00000000-0000-4000-8000-00000000000a\"}": {}}}], "uid": "00000000-0000-4000-8000-00000000000a"},
             "spec": {"clusterIP": "None", "clusterIPs": ["None", "10.96.0.9"], "nodePort": 30001, "replicas": 0},
             "rows": [{"cells": ["a", "12m", 3]}],
             "message": "too old resource version: 5 (9), at 2026-01-02T03:04:05Z",
         });
         let expected = json!({
-            "metadata": {"name": "<ns>-x", "resourceVersion": "<rv>", "uid": "<uid>"},
+            "metadata": {"name": "<ns>-x", "resourceVersion": "<rv>", "managedFields": [
+                {"manager": "a", "time": "<time>", "fieldsV1": {"k:{\"uid\":\"<uid>\"}": {}}}, {"manager": "b"}], "uid": "<uid>"},
             "spec": {"clusterIP": "None", "clusterIPs": ["None", "<ip>"], "nodePort": "<port>", "replicas": 0},
             "rows": [{"cells": ["a", "<age>", 3]}],
             "message": "too old resource version: <rv>, at <time>",
         });
-        assert_eq!(Normalizer::new("ref-1").apply(&answer), expected);
+        assert_eq!(Normalizer::new("ref-1", true).apply(&answer), expected);
     }
 }

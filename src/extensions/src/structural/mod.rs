@@ -1,12 +1,13 @@
 //! Structural schemas: the form of OpenAPI schemas that the objects of custom resources have.
 //!
 //! [`Structural::parse`] makes one of the JSON in a definition that has been validated; what it does not understand it
-//! leaves out. It is read by [`prune`], [`defaults`], [`metadata`], [`list_types`] and [`values`], which do to an object what
+//! leaves out. It is read by [`prune`], [`defaults`], [`metadata`], [`list_types`], [`merge`] and [`values`], which do to an object what
 //! `k8s.io/apiextensions-apiserver/pkg/apiserver/schema` does.
 
 pub(crate) mod defaults;
 pub(crate) mod formats;
 pub(crate) mod list_types;
+pub(crate) mod merge;
 pub(crate) mod metadata;
 pub(crate) mod prune;
 #[cfg(test)]

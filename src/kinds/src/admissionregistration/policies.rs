@@ -9,7 +9,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::{
     expressions::{ExpressionScope, validate_cel_condition},
@@ -77,6 +77,10 @@ struct Policies {
 }
 
 impl Strategy for Policies {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         if !self.mutating {
             object["status"] = json!({});

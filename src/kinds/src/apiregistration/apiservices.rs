@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::quote,
     names::{self, NameCheck},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use crate::{
     columns::{self, column, documented},
@@ -59,6 +59,10 @@ fn available(object: &Value) -> String {
 struct ApiServices;
 
 impl Strategy for ApiServices {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn name_check(&self) -> NameCheck {
         names::name_is_path_segment
     }

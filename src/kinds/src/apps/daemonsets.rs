@@ -86,6 +86,10 @@ struct DaemonSets {
 
 impl Strategy for DaemonSets {
     fn default(&self, object: &mut Value) {
+        // Seen as the client's, who gets it with every object.
+        struct_mut(&mut object["metadata"], "annotations")
+            .entry(TEMPLATE_GENERATION)
+            .or_insert_with(|| "0".into());
         let spec = struct_mut(object, "spec");
         let strategy = spec.entry("updateStrategy").or_insert_with(|| json!({}));
         if text(strategy, "type").is_empty() {

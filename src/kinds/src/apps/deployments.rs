@@ -8,7 +8,10 @@ use trireme_machinery::{
         structs::{self, PrintedShape},
     },
 };
-use trireme_registry::{Strategy, WriteContext, definition::ScalePaths, strategy::differs_beyond_metadata_and_status};
+use trireme_registry::{
+    ResetFields, Strategy, WriteContext, definition::ScalePaths, request::Subresource,
+    strategy::differs_beyond_metadata_and_status,
+};
 
 use crate::{
     checks::{not_supported_shown, validate_nonnegative_fields},
@@ -70,6 +73,13 @@ struct Deployments {
 }
 
 impl Strategy for Deployments {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::These(match subresource {
+            Subresource::Status => &["spec", "metadata.labels"],
+            _ => &["status"],
+        })
+    }
+
     fn default(&self, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         let strategy = spec.entry("strategy").or_insert_with(|| json!({}));

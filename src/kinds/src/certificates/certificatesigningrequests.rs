@@ -11,7 +11,8 @@ use trireme_machinery::{
     names, time,
 };
 use trireme_registry::{
-    Strategy, WriteContext,
+    ResetFields, Strategy, WriteContext,
+    request::Subresource,
     strategy::keep_all_but_status_and_metadata,
     subresource::{SubresourceRole, Update},
 };
@@ -125,6 +126,14 @@ fn condition(object: &Value) -> String {
 struct SigningRequests;
 
 impl Strategy for SigningRequests {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::These(match subresource {
+            Subresource::Status => &["spec", "status.conditions"],
+            Subresource::Update(_) => &["spec", "status.certificate"],
+            _ => &["spec", "status"],
+        })
+    }
+
     fn prepare_for_create(&self, context: &WriteContext, object: &mut Value) {
         let spec = struct_mut(object, "spec");
         let user = &context.user;

@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, PrintedField, PrintedShape},
     names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::{rules, validate_status_conditions};
 use crate::{
@@ -125,6 +125,10 @@ pub(crate) fn kind() -> Kind {
 struct FlowSchemas;
 
 impl Strategy for FlowSchemas {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
     }

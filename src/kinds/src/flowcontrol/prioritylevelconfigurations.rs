@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::validate_status_conditions;
 use crate::{
@@ -105,6 +105,10 @@ pub(crate) fn kind() -> Kind {
 struct PriorityLevels;
 
 impl Strategy for PriorityLevels {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn default(&self, object: &mut Value) {
         // Nothing and no number are the same to queues.
         let Some(Value::Object(queuing)) = object.pointer_mut("/spec/limited/limitResponse/queuing") else {

@@ -6,7 +6,7 @@ use trireme_machinery::{
     go_text::structs::{self, PrintedField, PrintedShape},
     meta, names,
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use crate::{
     checks::push_invalid,
@@ -38,6 +38,10 @@ fn blocks(object: &Value) -> &[Value] {
 struct ServiceCidrs;
 
 impl Strategy for ServiceCidrs {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({});
     }

@@ -7,7 +7,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedShape},
 };
-use trireme_registry::{Strategy, WriteContext};
+use trireme_registry::{ResetFields, Strategy, WriteContext, request::Subresource};
 
 use super::{
     allocation::{self, DeviceId},
@@ -49,6 +49,10 @@ fn state(object: &Value) -> String {
 struct ResourceClaims;
 
 impl Strategy for ResourceClaims {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn default(&self, object: &mut Value) {
         default_spec(object.get_mut("spec"));
     }

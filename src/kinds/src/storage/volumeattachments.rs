@@ -5,7 +5,7 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     go_text::structs::{self, PrintedField, PrintedShape},
 };
-use trireme_registry::{Column, Strategy, WriteContext};
+use trireme_registry::{Column, ResetFields, Strategy, WriteContext, request::Subresource};
 
 use crate::{
     checks::{number, require, validate_class_name},
@@ -66,6 +66,10 @@ pub(crate) fn kind() -> Kind {
 struct VolumeAttachments;
 
 impl Strategy for VolumeAttachments {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        ResetFields::of_bare_status(subresource)
+    }
+
     fn prepare_for_create(&self, _context: &WriteContext, object: &mut Value) {
         object["status"] = json!({ "attached": false });
     }

@@ -7,8 +7,12 @@ mod atomics;
 mod conflict;
 mod entries;
 mod merge;
+mod merge_schema;
 mod node;
 mod path;
+#[cfg(test)]
+mod properties;
+mod scale;
 mod set;
 #[cfg(test)]
 mod tests;
@@ -20,8 +24,10 @@ pub use atomics::atomics;
 pub use conflict::Conflicts;
 pub use entries::{ManagerId, Managers, is_reset, same_but_for_times};
 pub use merge::{merge, without};
+pub use merge_schema::{MergeField, MergeSchema};
 pub use node::SchemaNode;
 pub use path::{PathElement, PathValue};
+pub use scale::{ReplicasPaths, SCALE_VERSION};
 pub use set::FieldSet;
 pub use updater::ManagedVersions;
 pub use validate::validate;

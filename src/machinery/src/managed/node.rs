@@ -1,17 +1,31 @@
-//! The schema that merges go by: built-in types from their [`TypeTable`], anything else deduced from the values.
+//! The schema that merges go by: built-in types from their [`TypeTable`], custom resources by their [`MergeSchema`].
 
 use serde_json::Value;
 
-use super::path::{PathElement, PathValue};
-use crate::schema::{ListType, Shape, TypeId, TypeTable};
+use super::{
+    merge_schema::MergeSchema,
+    path::{PathElement, PathValue},
+};
+use crate::schema::{Field, ListType, Shape, TypeId, TypeTable};
+
+/// Fields with `+structType=granular` though their type is atomic.
+const GRANULAR: &[(&str, &str)] = &[("io.k8s.api.core.v1.PersistentVolumeSpec", "claimRef")];
+
+/// The types whose fields of any JSON have a type without a schema; in all others that is a `RawExtension`, which is owned
+/// as a whole.
+const OF_ANY_JSON: &str = "io.k8s.apiextensions-apiserver.";
 
 /// The schema of one place in an object.
 #[derive(Debug, Clone, Copy)]
 pub enum SchemaNode<'s> {
     /// A struct of a table.
     Struct(&'s TypeTable, TypeId),
+    /// A struct of a table that is granular here, whatever its type says.
+    Granular(&'s TypeTable, TypeId),
     /// Another shape of a table.
     Shape(&'s TypeTable, &'s Shape),
+    /// A place in a custom resource.
+    Own(&'s MergeSchema),
     /// Nothing is known: maps are granular, lists atomic.
     Deduced,
 }
@@ -32,26 +46,42 @@ pub(super) enum Atom<'s> {
 }
 
 impl<'s> SchemaNode<'s> {
+    /// The schema of a declared field.
+    fn declared(types: &'s TypeTable, owner: TypeId, field: &'s Field) -> Self {
+        let owner = types.get(owner).name.as_str();
+        match &field.shape {
+            Shape::Struct(id) if GRANULAR.contains(&(owner, &field.name)) => Self::Granular(types, *id),
+            Shape::Any if owner.starts_with(OF_ANY_JSON) => Self::Deduced,
+            shape => Self::Shape(types, shape),
+        }
+    }
+
     fn normal(self) -> Self {
         match self {
             Self::Shape(types, Shape::Struct(id)) => Self::Struct(types, *id),
-            Self::Shape(_, Shape::Any) => Self::Deduced,
+            Self::Own(MergeSchema::Deduced) => Self::Deduced,
+            Self::Own(MergeSchema::BuiltIn(types, id)) => Self::Struct(types, *id),
             other => other,
         }
     }
 
     pub(super) fn atom(self, value: Option<&Value>) -> Atom<'s> {
         match self.normal() {
+            Self::Shape(_, Shape::Any) => Atom::Atomic,
             Self::Struct(types, id) if types.get(id).atomic => Atom::Atomic,
-            Self::Struct(..) => Atom::Map,
+            Self::Struct(..) | Self::Granular(..) => Atom::Map,
             Self::Shape(_, Shape::Map { atomic, .. }) if *atomic => Atom::Atomic,
             Self::Shape(_, Shape::Map { .. }) => Atom::Map,
-            Self::Shape(_, Shape::List { list_type, .. }) => match list_type {
-                ListType::Atomic => Atom::Atomic,
-                ListType::Set => Atom::Set,
-                ListType::Map(keys) => Atom::Keyed(keys),
-            },
-            Self::Shape(..) => Atom::Scalar,
+            Self::Own(MergeSchema::Map { atomic: true, .. }) => Atom::Atomic,
+            Self::Own(MergeSchema::Map { .. }) => Atom::Map,
+            Self::Shape(_, Shape::List { list_type, .. }) | Self::Own(MergeSchema::List { list_type, .. }) => {
+                match list_type {
+                    ListType::Atomic => Atom::Atomic,
+                    ListType::Set => Atom::Set,
+                    ListType::Map(keys) => Atom::Keyed(keys),
+                }
+            }
+            Self::Shape(..) | Self::Own(_) => Atom::Scalar,
             Self::Deduced => match value {
                 Some(Value::Object(_)) => Atom::Map,
                 Some(Value::Array(_)) => Atom::Atomic,
@@ -63,11 +93,16 @@ impl<'s> SchemaNode<'s> {
     /// The schema of a field, and true if a struct declares it.
     pub(super) fn field(self, name: &str) -> (Self, bool) {
         match self.normal() {
-            Self::Struct(types, id) => match types.field(id, name) {
-                Some(field) => (Self::Shape(types, &field.shape), true),
+            Self::Struct(types, id) | Self::Granular(types, id) => match types.field(id, name) {
+                Some(field) => (Self::declared(types, id, field), true),
                 None => (Self::Deduced, false),
             },
             Self::Shape(types, Shape::Map { value, .. }) => (Self::Shape(types, value), false),
+            Self::Own(MergeSchema::Map { fields, rest, .. }) => match (fields.get(name), rest) {
+                (Some(field), _) => (Self::Own(&field.schema), true),
+                (None, Some(rest)) => (Self::Own(rest), false),
+                (None, None) => (Self::Deduced, false),
+            },
             _ => (Self::Deduced, false),
         }
     }
@@ -75,20 +110,28 @@ impl<'s> SchemaNode<'s> {
     /// The sort of value that the schema wants, if it wants a map or a list.
     pub(super) fn shape_name(self) -> Option<&'static str> {
         match self.normal() {
-            Self::Struct(..) | Self::Shape(_, Shape::Map { .. }) => Some("map"),
-            Self::Shape(_, Shape::List { .. }) => Some("list"),
+            Self::Struct(..)
+            | Self::Granular(..)
+            | Self::Shape(_, Shape::Map { .. })
+            | Self::Own(MergeSchema::Map { .. }) => Some("map"),
+            Self::Shape(_, Shape::List { .. }) | Self::Own(MergeSchema::List { .. }) => Some("list"),
             _ => None,
         }
     }
 
-    pub(super) fn is_struct(self) -> bool {
-        matches!(self.normal(), Self::Struct(..))
+    /// True if there may be no other fields than those that are declared.
+    pub(super) fn is_closed(self) -> bool {
+        matches!(
+            self.normal(),
+            Self::Struct(..) | Self::Granular(..) | Self::Own(MergeSchema::Map { rest: None, .. })
+        )
     }
 
     /// The schema of a list's items.
     pub(super) fn item(self) -> Self {
         match self.normal() {
             Self::Shape(types, Shape::List { item, .. }) => Self::Shape(types, item),
+            Self::Own(MergeSchema::List { item, .. }) => Self::Own(item),
             _ => Self::Deduced,
         }
     }
@@ -112,7 +155,8 @@ impl<'s> SchemaNode<'s> {
             _ => return Err("associative list with keys may not have non-map elements".into()),
         };
         let default = |key: &str| match self.item().normal() {
-            Self::Struct(types, id) => types.field(id, key)?.default.as_ref(),
+            Self::Struct(types, id) | Self::Granular(types, id) => types.field(id, key)?.default.as_ref(),
+            Self::Own(MergeSchema::Map { fields, .. }) => fields.get(key)?.default.as_ref(),
             _ => None,
         };
         let value = |key: &String| {

@@ -64,6 +64,11 @@ impl Ord for PathValue {
 }
 
 impl PathElement {
+    /// The fields of a path such as `spec.replicas`.
+    pub fn dotted(path: &str) -> Vec<Self> {
+        path.split('.').map(|name| Self::Field(name.to_owned())).collect()
+    }
+
     /// Reads a key of `FieldsV1`; `None` if it is none.
     pub fn parse(text: &str) -> Option<Self> {
         let (kind, rest) = text.split_once(':')?;

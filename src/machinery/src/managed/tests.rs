@@ -44,15 +44,14 @@ fn define(table: &mut TypeTable, name: &str, fields: Vec<Field>) -> TypeId {
     })
 }
 
-/// One version, without fields that are reset.
-struct One {
+/// One version, all of whose fields can be changed.
+pub(super) struct One {
     table: TypeTable,
     id: TypeId,
-    none: FieldSet,
 }
 
 impl One {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut table = TypeTable::default();
         let mut protocol = field("protocol", string());
         protocol.default = Some(json!("TCP"));
@@ -74,14 +73,16 @@ impl One {
                 field("count", Shape::Int32),
             ],
         );
-        Self {
-            table,
-            id,
-            none: FieldSet::default(),
-        }
+        Self { table, id }
     }
 
-    fn apply(&self, managers: &mut Managers, live: &Value, applied: &Value, who: &str) -> Result<Value, Conflicts> {
+    pub(super) fn apply(
+        &self,
+        managers: &mut Managers,
+        live: &Value,
+        applied: &Value,
+        who: &str,
+    ) -> Result<Value, Conflicts> {
         let id = (ManagerId::applier(who, ""), "v1");
         managers.apply(self, live, applied, id, false, "now")
     }
@@ -96,8 +97,8 @@ impl ManagedVersions for One {
         (version == "v1").then(|| object.clone())
     }
 
-    fn reset_fields(&self, _version: &str) -> &FieldSet {
-        &self.none
+    fn changeable(&self, fields: FieldSet) -> FieldSet {
+        fields
     }
 }
 
@@ -127,15 +128,9 @@ fn an_update_owns_what_it_changes_and_a_removal_is_forgotten() {
     let one = One::new();
     let mut managers = Managers::default();
     let first = json!({"data": {"a": "1", "b": "2"}, "count": 1});
-    managers.update(
-        &one,
-        &json!({}),
-        &first,
-        ManagerId::updater("one", "v1", ""),
-        Some("t1"),
-    );
+    managers.update(&one, &json!({}), &first, ManagerId::updater("one", "v1", ""), "t1");
     let second = json!({"data": {"a": "9"}, "count": 1});
-    managers.update(&one, &first, &second, ManagerId::updater("two", "v1", ""), Some("t2"));
+    managers.update(&one, &first, &second, ManagerId::updater("two", "v1", ""), "t2");
     let fields = |who: &str| {
         managers
             .fields(&ManagerId::updater(who, "v1", ""))
@@ -220,7 +215,7 @@ fn the_eleventh_updater_makes_ancient_changes() {
         let mut next = live.clone();
         next["data"][format!("k{number:02}")] = json!("v");
         let id = ManagerId::updater(&format!("m{number:02}"), "v1", "");
-        managers.update(&one, &live, &next, id, Some(&format!("t{number:02}")));
+        managers.update(&one, &live, &next, id, &format!("t{number:02}"));
         live = next;
     }
     let entries = managers.encode().expect("some");

@@ -22,20 +22,13 @@ pub trait ManagedVersions {
     /// An object in another version; `None` if there is no such version.
     fn convert(&self, object: &Value, version: &str) -> Option<Value>;
 
-    /// The fields that this write cannot change, in a version.
-    fn reset_fields(&self, version: &str) -> &FieldSet;
+    /// The fields of a set that this write can change.
+    fn changeable(&self, fields: FieldSet) -> FieldSet;
 }
 
 impl Managers {
-    /// The managers after an update from `old` to `new`, both in `id`'s version, at `time` where that is kept.
-    pub fn update(
-        &mut self,
-        versions: &dyn ManagedVersions,
-        old: &Value,
-        new: &Value,
-        id: ManagerId,
-        time: Option<&str>,
-    ) {
+    /// The managers after an update from `old` to `new`, both in `id`'s version, at `time`.
+    pub fn update(&mut self, versions: &dyn ManagedVersions, old: &Value, new: &Value, id: ManagerId, time: &str) {
         let version = id.version.clone();
         if let Ok(comparison) = self.give_up(versions, old, new, &version, None, true) {
             let fields = stripped(comparison.modified.union(&comparison.added));
@@ -46,7 +39,7 @@ impl Managers {
                     time: None,
                 });
                 owned.fields = std::mem::take(&mut owned.fields).union(&fields);
-                owned.time = time.map(str::to_owned);
+                owned.time = Some(time.to_owned());
             }
         }
         self.cap();
@@ -67,7 +60,7 @@ impl Managers {
     ) -> Result<Value, Conflicts> {
         let node = versions.node(version);
         let merged = merge(node, live, applied);
-        let fields = fields_of(node, applied).recursive_difference(versions.reset_fields(version));
+        let fields = versions.changeable(fields_of(node, applied));
         let last = self.0.get(&id).cloned();
         let mut owned = OwnedFields {
             fields,
@@ -106,7 +99,7 @@ impl Managers {
         force: bool,
     ) -> Result<FieldComparison, Conflicts> {
         let compare = |old: &Value, new: &Value, at: &str| {
-            FieldComparison::of(versions.node(at), old, new).without(versions.reset_fields(at))
+            FieldComparison::of(versions.node(at), old, new).only(|fields| versions.changeable(fields))
         };
         let mut comparisons = BTreeMap::from([(version.to_owned(), Some(compare(old, new, version)))]);
         let mut conflicts = Conflicts::default();
@@ -174,11 +167,18 @@ impl Managers {
         versions.convert(&result, version).unwrap_or(merged)
     }
 
-    /// Gives all that an object had before it was first applied to a manager; `blank` is an object of its kind without
-    /// any field.
-    pub fn adopt(&mut self, versions: &dyn ManagedVersions, blank: &Value, live: &Value, version: &str, time: &str) {
-        let id = ManagerId::updater("before-first-apply", version, "");
-        self.update(versions, blank, live, id, Some(time));
+    /// Gives all that an object had before it was first applied to, in a version and through a subresource, to a manager;
+    /// `blank` is an object of its kind without any field.
+    pub fn adopt(
+        &mut self,
+        versions: &dyn ManagedVersions,
+        blank: &Value,
+        live: &Value,
+        (version, subresource): (&str, &str),
+        time: &str,
+    ) {
+        let id = ManagerId::updater("before-first-apply", version, subresource);
+        self.update(versions, blank, live, id, time);
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::node::{Atom, SchemaNode};
+use super::{
+    merge_schema::MergeSchema,
+    node::{Atom, SchemaNode},
+};
 use crate::schema::Shape;
 
 /// Finds fields that are not declared, values of a wrong type and repeated items; empty if the value may be applied.
@@ -22,9 +25,7 @@ fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<Strin
     if value.is_null() {
         return;
     }
-    if let SchemaNode::Shape(_, shape) = node
-        && let Some(error) = wrong_scalar(shape, value)
-    {
+    if let Some(error) = wrong_scalar(node, value) {
         errors.push(format!("{path}: {error}"));
         return;
     }
@@ -33,7 +34,7 @@ fn check(node: SchemaNode<'_>, value: &Value, path: &str, errors: &mut Vec<Strin
             for (name, value) in fields {
                 let (child, is_declared) = node.field(name);
                 let path = format!("{path}.{name}");
-                if node.is_struct() && !is_declared {
+                if node.is_closed() && !is_declared {
                     errors.push(format!("{path}: field not declared in schema"));
                 } else {
                     check(child, value, &path, errors);
@@ -68,7 +69,7 @@ fn check_items(node: SchemaNode<'_>, value: &Value, items: &[Value], path: &str,
     }
 }
 
-fn wrong_scalar(shape: &Shape, value: &Value) -> Option<String> {
+fn wrong_scalar(node: SchemaNode<'_>, value: &Value) -> Option<String> {
     let got = match value {
         Value::String(_) => "string",
         Value::Bool(_) => "boolean",
@@ -77,15 +78,21 @@ fn wrong_scalar(shape: &Shape, value: &Value) -> Option<String> {
         Value::Object(_) => "map",
         Value::Null => return None,
     };
-    match shape {
-        Shape::Int32 | Shape::Int64 | Shape::Number if !value.is_number() => {
+    match node {
+        SchemaNode::Shape(_, Shape::Int32 | Shape::Int64 | Shape::Number) | SchemaNode::Own(MergeSchema::Number)
+            if !value.is_number() =>
+        {
             Some(format!("expected numeric (int or float), got {got}"))
         }
-        Shape::String(_) if !value.is_string() => Some(format!(
-            "expected string, got &value.valueUnstructured{{Value:{}}}",
-            go_value(value)
-        )),
-        Shape::Boolean if !value.is_boolean() => Some(format!("expected boolean, got &{{{}}}", go_value(value))),
+        SchemaNode::Shape(_, Shape::String(_)) | SchemaNode::Own(MergeSchema::String) if !value.is_string() => {
+            Some(format!(
+                "expected string, got &value.valueUnstructured{{Value:{}}}",
+                go_value(value)
+            ))
+        }
+        SchemaNode::Shape(_, Shape::Boolean) | SchemaNode::Own(MergeSchema::Boolean) if !value.is_boolean() => {
+            Some(format!("expected boolean, got &{{{}}}", go_value(value)))
+        }
         _ => None,
     }
 }

@@ -88,13 +88,13 @@ impl FieldComparison {
         comparison
     }
 
-    /// The comparison without some fields and all below of them.
+    /// The comparison of some of the fields only.
     #[must_use]
-    pub fn without(self, fields: &FieldSet) -> Self {
+    pub fn only(self, some: impl Fn(FieldSet) -> FieldSet) -> Self {
         Self {
-            removed: self.removed.recursive_difference(fields),
-            modified: self.modified.recursive_difference(fields),
-            added: self.added.recursive_difference(fields),
+            removed: some(self.removed),
+            modified: some(self.modified),
+            added: some(self.added),
         }
     }
 

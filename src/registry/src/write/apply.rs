@@ -28,12 +28,11 @@ pub(super) struct AppliedPatch {
 impl Writer {
     /// Decodes an apply.
     pub(super) fn decode_applied(&self, request: WriteRequest, patch: &Bytes) -> Result<Update, ApiError> {
-        if request.subresource == Subresource::Scale {
-            let text = "server-side apply of scales is not implemented by this server yet";
-            return Err(ApiError::new(trireme_machinery::Reason::NotImplemented, text));
-        }
         let decoded = decode_apply(patch, request.options.field_validation)?;
         request.target.trace.pass(TraceStep::Decoded);
+        if request.subresource == Subresource::Scale {
+            return self.applied_scale(request, decoded);
+        }
         self.check_applied(&request, &decoded.object)?;
         let (applied, warnings) = (decoded.object, decoded.warnings);
         Ok(Update::new(request, AppliedPatch { applied, warnings }))

@@ -17,27 +17,23 @@ use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
     request::Subresource,
+    strategy::ResetFields,
 };
 
-const MANAGED_FIELDS: &str = "managedFields";
+pub(super) const MANAGED_FIELDS: &str = "managedFields";
 
 /// The versions of a resource as field sets are compared in them.
 pub(super) struct ResourceVersions<'d> {
     definition: &'d ResourceDefinition,
-    reset: FieldSet,
+    reset: ResetFields,
 }
 
 impl<'d> ResourceVersions<'d> {
     pub(super) fn new(definition: &'d ResourceDefinition, subresource: Subresource) -> Self {
-        let mut reset = FieldSet::default();
-        for path in definition.strategy.reset_fields(subresource) {
-            let path: Vec<PathElement> = path
-                .split('.')
-                .map(|name| PathElement::Field(name.to_owned()))
-                .collect();
-            reset.insert(&path);
+        Self {
+            definition,
+            reset: definition.strategy.reset_fields(subresource),
         }
-        Self { definition, reset }
     }
 
     fn find(&self, version: &str) -> Option<&'d ServedVersion> {
@@ -72,15 +68,24 @@ impl ManagedVersions for ResourceVersions<'_> {
         Some(object)
     }
 
-    fn reset_fields(&self, _version: &str) -> &FieldSet {
-        &self.reset
+    fn changeable(&self, fields: FieldSet) -> FieldSet {
+        match self.reset {
+            ResetFields::These(paths) => {
+                let mut reset = FieldSet::default();
+                for path in paths {
+                    reset.insert(&PathElement::dotted(path));
+                }
+                fields.recursive_difference(&reset)
+            }
+            ResetFields::AllBut(patterns) => fields.matching(patterns),
+        }
     }
 }
 
-/// The schema of a version; custom resources have theirs deduced from their values.
+/// The schema of a version.
 fn node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
-    match version.schema {
-        Some(_) => SchemaNode::Deduced,
+    match &version.schema {
+        Some(schema) => SchemaNode::Own(schema.merge_schema()),
         None => SchemaNode::Struct(&definition.types, version.type_id),
     }
 }
@@ -105,9 +110,10 @@ pub(super) fn time_of(now: Timestamp) -> String {
 }
 
 impl Writer {
-    /// Notes in `object`, which is in the stored version, what its writer changes of `old`. An apply has done so.
+    /// Notes in `object`, which is in the stored version, what its writer changes of `old`. An apply has done so, and so has
+    /// a write of the scale.
     pub(super) fn manage_fields(&self, request: &WriteRequest, old: Option<&Value>, object: &mut Value) {
-        if request.options.force.is_some() {
+        if request.options.force.is_some() || request.subresource == Subresource::Scale {
             return;
         }
         let given = metadata::of(object).remove(MANAGED_FIELDS);
@@ -145,14 +151,13 @@ impl Writer {
         let at = version.group_version.to_string();
         let id = ManagerId::updater(&request.options.field_manager, &at, request.subresource.name());
         let time = time_of(request.context.now);
-        let time = (request.subresource != Subresource::Scale).then_some(time.as_str());
         let blank = old.is_none().then(|| blank(&self.info, version));
         let old = old.or(blank.as_ref())?;
         if version.group_version == self.info.stored().group_version {
-            managers.update(&versions, old, new, id, time);
+            managers.update(&versions, old, new, id, &time);
         } else {
             let (old, new) = (versions.convert(old, &at)?, versions.convert(new, &at)?);
-            managers.update(&versions, &old, &new, id, time);
+            managers.update(&versions, &old, &new, id, &time);
         }
         Some(())
     }
@@ -186,7 +191,8 @@ impl Writer {
         let entries = metadata::of(&mut live).remove(MANAGED_FIELDS);
         let mut managers = Managers::decode(entries.as_ref()).unwrap_or_default();
         if !is_new && managers.is_empty() {
-            managers.adopt(&versions, &blank(&self.info, version), &live, &at, &time);
+            let blank = blank(&self.info, version);
+            managers.adopt(&versions, &blank, &live, (&at, request.subresource.name()), &time);
         }
         let manager = &request.options.field_manager;
         let id = ManagerId::applier(manager, request.subresource.name());
@@ -232,26 +238,34 @@ impl Writer {
 
     /// The error of an applied value that does not fit its schema, or is not meant for this resource.
     pub(super) fn check_applied(&self, request: &WriteRequest, applied: &Value) -> Result<(), ApiError> {
-        let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
         let version = self.version(&request.target)?;
-        let (given, kind) = (text("apiVersion"), text("kind"));
-        if given != version.group_version.to_string() || kind != &*request.kind.kind {
-            let text = format!("invalid object type: {}, Kind={kind}", slashed(given));
-            return Err(ApiError::bad_request(text));
-        }
-        if applied
-            .pointer("/metadata/managedFields")
-            .is_some_and(|entries| !entries.is_null())
-        {
-            return Err(ApiError::bad_request("metadata.managedFields must be nil"));
-        }
-        match trireme_machinery::managed::validate(node(&self.info, version), applied) {
-            None => Ok(()),
-            Some(error) => Err(ApiError::bad_request(format!(
-                "failed to create typed patch object ({}): {error}",
-                shown(applied)
-            ))),
-        }
+        let expected = (version.group_version.to_string(), &*request.kind.kind);
+        check_applied(node(&self.info, version), (&expected.0, expected.1), applied)
+    }
+}
+
+/// The error of an applied value that does not fit its schema, or is of another version and kind.
+pub(super) fn check_applied(
+    node: SchemaNode<'_>,
+    (version, kind): (&str, &str),
+    applied: &Value,
+) -> Result<(), ApiError> {
+    let text = |name: &str| applied.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (given_version, given_kind) = (text("apiVersion"), text("kind"));
+    if (given_version, given_kind) != (version, kind) {
+        let text = format!("invalid object type: {}, Kind={given_kind}", slashed(given_version));
+        return Err(ApiError::bad_request(text));
+    }
+    let entries = applied.pointer("/metadata/managedFields");
+    if entries.is_some_and(|entries| !entries.is_null()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    match trireme_machinery::managed::validate(node, applied) {
+        None => Ok(()),
+        Some(error) => Err(ApiError::bad_request(format!(
+            "failed to create typed patch object ({}): {error}",
+            shown(applied)
+        ))),
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) mod patch;
 mod prepare;
 mod rule;
 mod scale;
+mod scale_managers;
 mod stages;
 #[cfg(test)]
 mod tests;

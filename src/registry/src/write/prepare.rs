@@ -9,7 +9,7 @@ use trireme_machinery::{
     meta, names,
 };
 
-use super::{Writer, metadata};
+use super::{Writer, managed::MANAGED_FIELDS, metadata};
 use crate::{
     admission::WriteRequest,
     request::Subresource,
@@ -55,6 +55,7 @@ impl Writer {
         let (strategy, context) = (&*self.info.strategy, &request.context);
         let repeated_owners = metadata::dedup_owners(new);
         metadata::carry_over(new, old);
+        let entries = metadata::of(new).remove(MANAGED_FIELDS);
         match request.subresource {
             Subresource::None | Subresource::Scale => {
                 strategy.prepare_for_update(context, new, old);
@@ -68,6 +69,8 @@ impl Writer {
             Subresource::Finalize => strategy.prepare_for_finalize(context, new, old),
             Subresource::Create(_) => return Err(no_updater()),
         }
+        // Strategies that begin with the old object know nothing of managers.
+        metadata::set_or_remove(metadata::of(new), MANAGED_FIELDS, entries);
         let revision = metadata::text(old, "resourceVersion").to_owned();
         metadata::of(new).insert("resourceVersion".into(), revision.into());
         Ok(repeated_owners)

@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 use trireme_machinery::{
     ApiError, GroupKind, GroupVersion, GroupVersionKind,
     field::{Error, Path},
+    managed::{Managers, SCALE_VERSION, SchemaNode},
     schema::{self, TypeTable},
     selector::compile_label_selector,
 };
 
 use super::{
     Writer,
-    decode::BodyDecoder,
+    decode::{BodyDecoder, DecodedBody},
+    managed::{MANAGED_FIELDS, check_applied},
     metadata,
     patch::{PatchedType, Patcher},
+    scale_managers::ScaleManagers,
     update::{ChangeBase, Desired, Update},
-    update_loop::CurrentObject,
 };
 use crate::{
     admission::{WriteRecord, WriteRequest},
@@ -84,7 +86,7 @@ fn selector_text(info: &ResourceDefinition, selector: &Value) -> String {
 }
 
 impl Writer {
-    fn scale_paths(&self) -> Result<&ScalePaths, ApiError> {
+    pub(super) fn scale_paths(&self) -> Result<&ScalePaths, ApiError> {
         self.info
             .scale
             .as_ref()
@@ -135,6 +137,17 @@ impl Writer {
         let warnings = decoded.warnings;
         Ok(Update::new(request, ThroughScale::Replacement { scale, warnings }))
     }
+
+    /// An apply of a scale.
+    pub(super) fn applied_scale(&self, request: WriteRequest, decoded: DecodedBody) -> Result<Update, ApiError> {
+        let DecodedBody {
+            object: applied,
+            warnings,
+        } = decoded;
+        let PatchedType { types, type_id, .. } = patched(&self.info.types)?;
+        check_applied(SchemaNode::Struct(&types, type_id), (SCALE_VERSION, "Scale"), &applied)?;
+        Ok(Update::new(request, ThroughScale::Apply { applied, warnings }))
+    }
 }
 
 /// A change of an object through its scale.
@@ -148,16 +161,35 @@ pub(super) enum ThroughScale {
     },
     /// PATCH
     Patch(Patcher),
+    /// PATCH with server-side apply
+    Apply {
+        /// The body.
+        applied: Value,
+        /// Warnings of its decoding.
+        warnings: Vec<String>,
+    },
 }
 
 impl ThroughScale {
-    fn scale(&self, writer: &Writer, current: &CurrentObject, record: &mut WriteRecord) -> Result<Value, ApiError> {
+    /// The scale that the client wants, and the managers of the object after that.
+    fn scale(&self, base: ChangeBase<'_>, record: &mut WriteRecord) -> Result<(Value, Managers), ApiError> {
+        let ChangeBase {
+            writer,
+            request,
+            current,
+        } = base;
+        let old = writer.scale_of(&current.object)?;
+        let mut managers = ScaleManagers::new(writer, request, &current.object)?;
         let (scale, warnings) = match self {
             Self::Replacement { scale, warnings } => (scale.clone(), warnings.clone()),
-            Self::Patch(patcher) => patcher.apply(writer.scale_of(&current.object)?, &writer.known_kinds.load())?,
+            Self::Patch(patcher) => patcher.apply(old.clone(), &writer.known_kinds.load())?,
+            Self::Apply { applied, warnings } => (managers.apply(&old, applied)?, warnings.clone()),
         };
+        if !matches!(self, Self::Apply { .. }) {
+            managers.update(&old, &scale);
+        }
         record.warnings = warnings;
-        Ok(scale)
+        Ok((scale, managers.of_object()))
     }
 
     /// The object with the replicas of the scale.
@@ -167,7 +199,7 @@ impl ThroughScale {
             request,
             current,
         } = base;
-        let scale = self.scale(writer, current, record)?;
+        let (scale, managers) = self.scale(base, record)?;
         let target = &request.target;
         metadata::check_name(&scale, &target.name)?;
         writer.check_uid(target, &current.item.uid, &scale)?;
@@ -187,6 +219,7 @@ impl ThroughScale {
             }
             metadata::set_or_remove(fields, name, (!given.is_empty()).then(|| given.into()));
         }
+        metadata::set_or_remove(metadata::of(&mut object), MANAGED_FIELDS, managers.encode());
         schema::set_path(&mut object, &writer.scale_paths()?.spec_replicas, replicas.into());
         Ok(object)
     }
@@ -208,7 +241,9 @@ impl Desired for ThroughScale {
         _record: &'a mut WriteRecord,
     ) -> BoxFuture<'a, Result<Option<Value>, ApiError>> {
         let checked = match self {
-            Self::Replacement { scale, .. } => writer.check_uid(&request.target, "", scale),
+            Self::Replacement { scale, .. } | Self::Apply { applied: scale, .. } => {
+                writer.check_uid(&request.target, "", scale)
+            }
             Self::Patch(_) => Ok(()),
         };
         Box::pin(future::ready(checked.map(|()| None)))

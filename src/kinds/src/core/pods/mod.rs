@@ -7,7 +7,9 @@ use trireme_machinery::{
     field::{Error, ErrorList, Path},
     names,
 };
-use trireme_registry::{Deletion, SelectableField, Strategy, WriteContext, subresource::SubresourceRole};
+use trireme_registry::{
+    Deletion, ResetFields, SelectableField, Strategy, WriteContext, request::Subresource, subresource::SubresourceRole,
+};
 
 use crate::{
     kind::{Kind, selectable},
@@ -77,6 +79,22 @@ impl Pods {
 }
 
 impl Strategy for Pods {
+    fn reset_fields(&self, subresource: Subresource) -> ResetFields {
+        match subresource {
+            Subresource::Status => {
+                ResetFields::These(&["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"])
+            }
+            Subresource::Update("ephemeralcontainers") => ResetFields::AllBut(&[&["spec", "ephemeralContainers"]]),
+            Subresource::Update("resize") => ResetFields::AllBut(&[
+                &["spec", "containers", "*", "resources"],
+                &["spec", "containers", "*", "resizePolicy"],
+                &["spec", "initContainers", "*", "resources"],
+                &["spec", "initContainers", "*", "resizePolicy"],
+            ]),
+            _ => ResetFields::These(&["status"]),
+        }
+    }
+
     fn default(&self, object: &mut Value) {
         if let Some(spec) = object.get_mut("spec") {
             default_spec(spec);
