@@ -26,7 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("kinds", &["machinery", "registry", "cel", "schema"]),
     ("flow", &["actors"]),
     ("auth", &["actors", "machinery", "registry"]),
-    ("admission", &["actors", "machinery", "registry", "cel", "http"]),
+    ("admission", &["actors", "cel", "machinery", "registry", "http"]),
     ("audit", &[]),
     (
         "extensions",

@@ -5,6 +5,7 @@ use trireme_registry::Attributes;
 
 use super::{
     Hooks,
+    conditions::ConditionOutcome,
     configuration::{ReviewVersion, Webhook, WebhookKind},
     metrics::MeasuredCall,
     review::{ReviewedObjects, review},
@@ -52,6 +53,46 @@ impl Hooks {
             Ok(verdict)
         } else {
             Err(HookFailure::Rejected(verdict.refusal(&webhook.name)))
+        }
+    }
+
+    /// Reports whether the match conditions of a webhook let it be asked.
+    ///
+    /// # Errors
+    /// If they have errors and the webhook fails closed.
+    pub(super) fn conditions_hold(&self, kind: WebhookKind, question: Question<'_>) -> Result<bool, ApiError> {
+        let Question {
+            attributes,
+            webhook,
+            matched,
+            objects,
+        } = question;
+        if webhook.conditions.is_empty() {
+            return Ok(true);
+        }
+        let measured = MeasuredCall {
+            webhook: &webhook.name,
+            step: kind.step(),
+            operation: matching::operation_name(attributes.operation),
+        };
+        let mut review = review(attributes, matched, objects, ReviewVersion::V1, "");
+        let outcome = webhook.conditions.evaluate(&review["request"].take());
+        match outcome {
+            ConditionOutcome::Hold => Ok(true),
+            ConditionOutcome::Errors(why) if !webhook.fails_open => {
+                measured.condition_errors();
+                let resource = attributes.resource.group_resource();
+                Err(ApiError::forbidden(&resource, &attributes.name, why))
+            }
+            ConditionOutcome::Errors(_) => {
+                measured.condition_errors();
+                measured.exclude();
+                Ok(false)
+            }
+            ConditionOutcome::Fail => {
+                measured.exclude();
+                Ok(false)
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use trireme_http::client::{Tls, TlsOptions, Trust};
 use trireme_machinery::webhook_address::WebhookAddress;
 
+use super::conditions::MatchConditions;
 use crate::matching::MatchCriteria;
 
 /// The two kinds of webhooks.
@@ -49,6 +50,7 @@ pub(super) struct Webhook {
     /// Tells it from all others of its kind.
     pub(super) uid: String,
     pub(super) criteria: MatchCriteria,
+    pub(super) conditions: MatchConditions,
     /// True if a failed call counts for nothing.
     pub(super) fails_open: bool,
     pub(super) reinvokes: bool,
@@ -115,6 +117,7 @@ impl Webhook {
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{index}"),
             criteria: MatchCriteria::of_webhook(fields),
+            conditions: MatchConditions::read(fields.get("matchConditions")),
             fails_open: text("failurePolicy") == Some("Ignore"),
             reinvokes: text("reinvocationPolicy") == Some("IfNeeded"),
             side_effects: text("sideEffects").map(str::to_owned),

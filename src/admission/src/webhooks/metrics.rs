@@ -43,6 +43,24 @@ impl MeasuredCall<'_> {
         .increment(1);
     }
 
+    /// Counts a webhook that was not asked because of its match conditions.
+    pub(super) fn exclude(&self) {
+        counter!(
+            "apiserver_admission_match_condition_exclusions_total",
+            "name" => self.webhook.to_owned(), "kind" => "webhook", "type" => self.step, "operation" => self.operation
+        )
+        .increment(1);
+    }
+
+    /// Counts match conditions that could not be evaluated.
+    pub(super) fn condition_errors(&self) {
+        counter!(
+            "apiserver_admission_match_condition_evaluation_errors_total",
+            "name" => self.webhook.to_owned(), "kind" => "webhook", "type" => self.step, "operation" => self.operation
+        )
+        .increment(1);
+    }
+
     /// Counts a failed call that counts for nothing.
     pub(super) fn fail_open(&self) {
         counter!(

@@ -11,6 +11,7 @@
 
 mod asking;
 mod call;
+mod conditions;
 mod configuration;
 mod metrics;
 mod mutating;

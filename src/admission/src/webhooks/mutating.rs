@@ -67,8 +67,8 @@ impl MutatingWebhooks {
                 continue;
             }
             let place = format!("round_{}_index_{index}", u8::from(is_second));
-            self.ask(attributes, webhook, &matched, &place).await?;
-            if webhook.reinvokes {
+            let was_asked = self.ask(attributes, webhook, &matched, &place).await?;
+            if was_asked && webhook.reinvokes {
                 attributes.reinvocation().of(PLUGIN).note_asked(&webhook.uid);
             }
         }
@@ -77,14 +77,14 @@ impl MutatingWebhooks {
         Ok(())
     }
 
-    /// Asks a webhook and carries out its patch.
+    /// Asks a webhook and carries out its patch; false if it was not asked.
     async fn ask(
         &self,
         attributes: &mut Attributes,
         webhook: &Webhook,
         matched: &MatchedKind,
         place: &str,
-    ) -> Result<(), ApiError> {
+    ) -> Result<bool, ApiError> {
         let objects = ReviewedObjects::of(attributes, matched).await?;
         let question = Question {
             attributes,
@@ -92,6 +92,9 @@ impl MutatingWebhooks {
             matched,
             objects: &objects,
         };
+        if !self.hooks.conditions_hold(WebhookKind::Mutating, question)? {
+            return Ok(false);
+        }
         let started = self.hooks.parts.clock.now();
         let asked = self.hooks.ask(WebhookKind::Mutating, question).await;
         let asked = asked.and_then(|verdict| patched(question, verdict));
@@ -104,10 +107,10 @@ impl MutatingWebhooks {
         let Some(asked) = settled else {
             let key = format!("failed-open.mutation.webhook.admission.k8s.io/{place}");
             attributes.annotate(key, webhook.name.as_str());
-            return Ok(());
+            return Ok(true);
         };
         let Some(PatchedObject { object, patch, .. }) = asked else {
-            return Ok(());
+            return Ok(true);
         };
         let patch = String::from_utf8_lossy(&patch);
         attributes.annotate(
@@ -122,7 +125,7 @@ impl MutatingWebhooks {
             attributes.reinvocation().of(PLUGIN).ask_again();
             attributes.reinvocation().want();
         }
-        Ok(())
+        Ok(true)
     }
 }
 

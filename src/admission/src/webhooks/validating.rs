@@ -80,6 +80,15 @@ impl ValidatingWebhooks {
                     objects
                 }
             };
+            let question = Question {
+                attributes,
+                webhook,
+                matched: &matched,
+                objects: &objects,
+            };
+            if !self.hooks.conditions_hold(WebhookKind::Validating, question)? {
+                continue;
+            }
             matching.push(Matching {
                 webhook: webhook.clone(),
                 matched,

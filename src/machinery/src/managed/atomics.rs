@@ -21,7 +21,7 @@ fn find(node: SchemaNode<'_>, value: &Value, path: &str, found: &mut Vec<String>
         Value::Object(fields) => {
             for (name, field) in fields {
                 let (child, is_declared) = node.field(name);
-                if is_declared || !node.is_struct() {
+                if is_declared || !node.is_closed() {
                     find(child, field, &format!("{path}.{name}"), found);
                 }
             }

@@ -8,7 +8,7 @@ use trireme_machinery::{
     schema::{self, TypeId},
 };
 
-use super::scale;
+use super::{managed::schema_node, scale};
 use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
@@ -114,11 +114,8 @@ impl WriteRequest {
     pub fn merge_in(&self, version: &GroupVersion, object: &Value, configuration: &Value) -> Result<Value, String> {
         let types = &self.definition.types;
         let served = self.served(version).map_err(|error| error.message)?;
-        let node = match (self.own_type(), &served.schema) {
-            (Some(id), _) => SchemaNode::Struct(types, id),
-            (None, Some(_)) => SchemaNode::Deduced,
-            (None, None) => SchemaNode::Struct(types, served.type_id),
-        };
+        let own_type = self.own_type().map(|id| SchemaNode::Struct(types, id));
+        let node = own_type.unwrap_or_else(|| schema_node(&self.definition, served));
         if let Some(error) = managed::validate(node, configuration) {
             return Err(format!("failed to convert patch object to typed object: {error}"));
         }
