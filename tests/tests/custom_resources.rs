@@ -10,6 +10,8 @@ use trireme_tests::http::Client;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What one replica is told, all have taken in within this time. A second is promised, for a machine that does nothing else.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(5);
+/// How often a name changes hands: what it is about was seen in one of thirty times.
+const ROUNDS: usize = 60;
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
@@ -160,4 +162,38 @@ fn many_definitions_do_not_hold_each_other_up() {
         code(&client, &format!("/apis/example.com/v1/widgets{}", count - 1)),
         200
     );
+}
+
+#[test]
+fn a_name_that_becomes_free_goes_to_who_waits_for_it() {
+    let server = trireme_tests::Server::start(trireme_tests::StoreChoice::Embedded);
+    let client = server.client();
+    let named = |plural: &str| {
+        let mut definition = definition();
+        definition["metadata"]["name"] = format!("{plural}.example.com").into();
+        definition["spec"]["names"] = json!({"plural": plural, "kind": "Boat"});
+        definition
+    };
+    let path = |plural: &str| format!("{DEFINITIONS}/{plural}.example.com");
+    let has_conflict = |plural: &str| {
+        let conditions = read(&client, &path(plural))["status"]["conditions"].clone();
+        let conditions = conditions.as_array().cloned().unwrap_or_default();
+        conditions
+            .iter()
+            .any(|condition| condition["reason"] == "ListKindConflict")
+    };
+    let (mut holder, mut waiting) = ("boats", "ships");
+    send(&client, "POST", DEFINITIONS, &named(holder));
+    for round in 0..ROUNDS {
+        until("the holder is established", PATIENCE, || {
+            is_established(&read(&client, &path(holder)))
+        });
+        send(&client, "POST", DEFINITIONS, &named(waiting));
+        until("the other waits for the name", PATIENCE, || has_conflict(waiting));
+        send(&client, "DELETE", &path(holder), &json!({}));
+        until(&format!("the name is taken over, round {round}"), PATIENCE, || {
+            is_established(&read(&client, &path(waiting)))
+        });
+        (holder, waiting) = (waiting, holder);
+    }
 }

@@ -24,7 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("registry", &["actors", "machinery", "storage"]),
     ("schema", &["machinery"]),
     ("kinds", &["machinery", "registry", "cel", "schema"]),
-    ("flow", &["actors"]),
+    ("flow", &["actors", "machinery"]),
     ("auth", &["actors", "machinery", "registry"]),
     ("admission", &["actors", "cel", "machinery", "registry", "http"]),
     ("audit", &[]),

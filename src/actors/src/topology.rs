@@ -16,6 +16,8 @@ pub struct ActorKind(&'static str);
 impl ActorKind {
     /// The seats of one class of requests.
     pub const LIMITER: Self = Self("Limiter");
+    /// The queues of one priority level.
+    pub const PRIORITY_LEVEL: Self = Self("PriorityLevel");
     /// The one place that learns resources and publishes the route table.
     pub const DIRECTOR: Self = Self("Director");
     /// The write path of one resource.
@@ -356,6 +358,20 @@ pub static TABLE: &[Entry] = &[
         restart: FIVE_A_MINUTE,
         placement: Placement::RoundRobin,
         purpose: "how many seats a class has, and who is refused when none is free",
+    },
+    Entry {
+        kind: ActorKind::PRIORITY_LEVEL,
+        count: "1 a priority level",
+        owner: "flow",
+        rank: 60,
+        permits: 8192,
+        permits_reason: "requests that wait: 128 queues of 50 and some that are refused; more are refused without a turn",
+        asked_by: &[OUTSIDE],
+        noted_by: &[],
+        timers: &[],
+        restart: FIVE_A_MINUTE,
+        placement: Placement::RoundRobin,
+        purpose: "who waits for a seat of the level, and whose turn it is",
     },
     Entry {
         kind: ActorKind::DIRECTOR,

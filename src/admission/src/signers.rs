@@ -146,3 +146,44 @@ impl Admission for SignerPermission {
         self.check(attributes).boxed()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Allows one verb on one name.
+    struct Only(&'static str, &'static str);
+
+    impl Permissions for Only {
+        fn allow<'a>(&'a self, request: PermissionRequest<'a>) -> BoxFuture<'a, bool> {
+            let is_signers = (request.group, request.resource) == (GROUP, "signers");
+            let allowed = is_signers && (request.verb, request.name) == (self.0, self.1);
+            std::future::ready(allowed).boxed()
+        }
+    }
+
+    #[test]
+    fn a_signer_is_allowed_by_its_name_or_its_domain() {
+        let may = |only: Only, signer: &str| {
+            let plugin = SignerPermission::to_attest(Arc::new(only));
+            plugin.is_allowed(&UserInfo::default(), signer).now_or_never()
+        };
+        assert_eq!(may(Only("attest", "a.com/s"), "a.com/s"), Some(true));
+        assert_eq!(may(Only("attest", "a.com/*"), "a.com/s"), Some(true));
+        assert_eq!(may(Only("attest", "a.com/*"), "b.com/s"), Some(false));
+        assert_eq!(may(Only("sign", "a.com/s"), "a.com/s"), Some(false));
+    }
+
+    #[test]
+    fn a_bundle_without_a_signer_or_with_other_owners_only_is_free() {
+        let plugin = SignerPermission::to_attest(Arc::new(Only("", "")));
+        let bundle = |signer: &str, owner: &str| json!({ "metadata": { "ownerReferences": [{ "uid": owner }] }, "spec": { "signerName": signer } });
+        let is_free = |old: Option<&Value>, new: &Value| (plugin.signed.is_free)(old, new);
+        assert!(is_free(None, &bundle("", "1")));
+        assert!(!is_free(None, &bundle("a.com/s", "1")));
+        assert!(is_free(Some(&bundle("a.com/s", "1")), &bundle("a.com/s", "2")));
+        assert!(!is_free(Some(&bundle("b.com/s", "1")), &bundle("a.com/s", "1")));
+    }
+}

@@ -35,7 +35,7 @@ mod tenure;
 pub use alone::acquire_alone;
 pub use client_trust::ClientTrust;
 pub use controller::{Change, Controller, QueueKey, ReconcileResult};
-pub use flow::{FlowConfiguration, FlowStatus};
+pub use flow::{DesiredFlowObject, FlowConfiguration, FlowStatus};
 pub use garbage::{GarbageCollector, Suspect};
 pub use identity::{ExpiredIdentities, Identity, keep_identity};
 pub use keep::{Reconciler, SingleKey, SingleKeyController, keep};

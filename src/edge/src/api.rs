@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use actix_web::{FromRequest, HttpRequest, dev::Payload, web};
 use trireme_actors::{ActorSnapshot, Clock};
 use trireme_auth::{Authorizer, IssuerDocuments};
+use trireme_flow::Limiter;
 use trireme_http::server::Lifecycle;
 use trireme_registry::{DirectorHandle, documents::Document};
 
@@ -29,6 +30,8 @@ pub(crate) struct Api {
     pub(crate) actors: ActorSnapshots,
     /// Tells of the replica group, and changes it.
     pub(crate) replicas: Arc<dyn Replicas>,
+    /// Shows who waits for a seat.
+    pub(crate) limiter: Limiter,
     /// Takes CPU profiles, unless that is switched off.
     pub(crate) profiler: Option<Arc<dyn Profiler>>,
     /// Documents for checking service-account tokens elsewhere, if they can be looked up.

@@ -13,7 +13,7 @@ use crate::{
     exchange::Exchange,
     filters::{
         audit_id, authentication, authorization, cache_control, date, deadline, goaway, impersonation, latency,
-        max_in_flight, panic_recovery, request_info, retry_after, timeout, warnings,
+        limiter, panic_recovery, request_info, retry_after, timeout, warnings,
     },
     request_span,
     state::ChainState,
@@ -41,6 +41,7 @@ where
                     Err(error) => (status::response(&error, exchange.error_style()), None),
                 };
             warnings::write(&exchange, &mut response);
+            limiter::write(&exchange, &mut response);
             goaway::maybe(state, &exchange, &mut response);
             // Last, because the measurement goes on while the body is written; so does the hold on the seat.
             latency::observe(state, exchange, seat, response)
@@ -75,7 +76,9 @@ where
         // The user is known who wants to be somebody else, and nothing has been done in the name of either.
         impersonation::impersonate(state, exchange, &request).await?;
         // After authentication, as it depends on the user, and before authorization, which can cost more than the rest.
-        let seat = max_in_flight::seat(state, exchange).await?;
+        let Ok(seat) = limiter::seat(state, exchange).await else {
+            return Ok((limiter::too_many(), None));
+        };
         exchange.trace.pass_if_waited(TraceStep::Seated, false);
         authorization::authorize(state, exchange).await?;
         exchange.trace.pass(TraceStep::Authorized);
@@ -85,7 +88,8 @@ where
             Err(error) => error.error_response(),
         };
         authorization::settle(state, exchange, &response).await;
-        Ok((response, seat))
+        // A watch that goes on keeps nobody out.
+        Ok((response, seat.filter(|_| !exchange.info.is_long_running())))
     })
     .await
 }

@@ -16,6 +16,7 @@ use actix_web::{
     http::{Method, Version},
 };
 use trireme_audit::AuditId;
+use trireme_flow::Flow;
 use trireme_http::server::{Peer, RunningRequest};
 use trireme_registry::{ResourceDefinition, request::UserInfo, trace::Trace};
 
@@ -47,6 +48,8 @@ pub(crate) struct Exchange {
     pub(crate) impersonated: OnceCell<UserInfo>,
     /// When the answer must be there; set by the deadline filter. Long-running requests have none.
     pub(crate) deadline: Cell<Option<Instant>>,
+    /// The flow schema and priority level; set by the limiter, unless there are none.
+    pub(crate) flow: OnceCell<Flow>,
     /// Texts for `Warning` headers, in order.
     pub(crate) warnings: RefCell<Vec<String>>,
     /// The resource that the request was routed to: what metrics may name.

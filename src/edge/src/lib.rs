@@ -18,6 +18,7 @@ mod delete_options;
 mod edge;
 mod exchange;
 mod filters;
+mod flow_control;
 mod handlers;
 mod health;
 pub mod metrics;
@@ -42,5 +43,6 @@ mod websocket;
 
 pub use config::{EdgeConfig, Rooms, VersionInfo};
 pub use edge::{Edge, EdgeError};
+pub use flow_control::follow_flow_control;
 pub use health::{Health, Probes};
 pub use reviews::{Reviewers, reviews};

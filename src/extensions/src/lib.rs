@@ -25,7 +25,7 @@ mod structural;
 
 use std::sync::Arc;
 
-use trireme_actors::ActorSystem;
+use trireme_actors::{ActorSystem, Clock};
 use trireme_http::client::Client;
 use trireme_registry::{
     AnnouncedDefinitions, DirectorHandle, Entries, OwnObjects, Readiness, RegistryHandle, ResourceDefinition,
@@ -78,6 +78,7 @@ pub struct Extensions {
     view: View<Catalogue>,
     installed: InstalledRevision,
     others: Option<AnnouncedDefinitions>,
+    clock: Clock,
 }
 
 impl Extensions {
@@ -116,6 +117,7 @@ impl Extensions {
             view,
             installed,
             others,
+            clock: system.clock().clone(),
         })
     }
 
@@ -134,6 +136,7 @@ impl Extensions {
             self.view.clone(),
             self.installed.clone(),
             self.others.clone(),
+            self.clock.clone(),
         )
     }
 

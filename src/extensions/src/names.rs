@@ -11,6 +11,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
+use trireme_actors::Clock;
 use trireme_cluster::Duty;
 use trireme_duties::{Change, Controller, LeaseTenure, ReconcileResult};
 use trireme_machinery::{ApiError, Object, meta::ObjectMeta as _};
@@ -29,12 +30,16 @@ use crate::{
 /// The delay before the other replicas are asked again what they serve.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
+/// The time within which the view of the definitions follows the store; the duty tries again after that.
+const CATCHES_UP_WITHIN: Duration = Duration::from_secs(5);
+
 /// The duty. Its keys are names of definitions.
 pub struct DefinitionNames {
     definitions: OwnObjects,
     view: View<Catalogue>,
     installed: InstalledRevision,
     others: Option<AnnouncedDefinitions>,
+    clock: Clock,
     /// Names that were accepted here and are not in the view yet.
     just_accepted: Mutex<HashMap<Arc<str>, (String, Object)>>,
 }
@@ -45,12 +50,14 @@ impl DefinitionNames {
         view: View<Catalogue>,
         installed: InstalledRevision,
         others: Option<AnnouncedDefinitions>,
+        clock: Clock,
     ) -> Self {
         Self {
             definitions,
             view,
             installed,
             others,
+            clock,
             just_accepted: Mutex::default(),
         }
     }
@@ -59,6 +66,8 @@ impl DefinitionNames {
         let definitions = self.definitions.under(term.fence());
         let Some(item) = definitions.find_item("", name, Freshness::Latest).await? else {
             self.forget(name);
+            // Whoever waits for its names must not see them taken still.
+            self.view.wait_for_now(self.clock.now() + CATCHES_UP_WITHIN).await?;
             return Ok(ReconcileResult::done().and(self.others_of(name)));
         };
         let mut definition = parse(&item)?;

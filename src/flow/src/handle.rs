@@ -1,15 +1,27 @@
-//! The public face of the limiter.
+//! The public face of the limiter: priority and fairness, or else two classes of requests.
 
-use std::sync::Arc;
-
-use metrics::{Counter, counter};
-use trireme_actors::{ActorSystem, AskError, Caller, Handle, SpawnError, topology::TopologyError};
+use trireme_actors::{SpawnError, topology::TopologyError};
 
 use crate::{
-    actor::ClassLimiter,
-    messages::{Acquire, ResizeSeats},
-    seats::{Seat, Seats},
+    fairness::{LevelSeat, PriorityAndFairness},
+    max_in_flight::{ClassSeat, MaxInFlight},
 };
+
+/// There is no seat, or none in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests in flight")]
+pub struct Full;
+
+/// Why the limiter could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum LimiterError {
+    /// An actor could not be spawned.
+    #[error("an actor could not be started")]
+    Spawn(#[from] SpawnError),
+    /// The topology forbids to ask it.
+    #[error("the topology is wrong")]
+    Topology(#[from] TopologyError),
+}
 
 /// The number of requests that may be in flight; 0 means any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,123 +42,38 @@ impl Default for Limits {
     }
 }
 
-/// The two classes of requests that are counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RequestKind {
-    /// get, list and the like.
-    ReadOnly,
-    /// Everything else.
-    Mutating,
-}
-
-impl RequestKind {
-    /// The class of a request with this verb.
-    pub fn of_verb(verb: &str) -> Self {
-        match verb {
-            "get" | "list" | "watch" | "head" | "options" => Self::ReadOnly,
-            _ => Self::Mutating,
-        }
-    }
-}
-
-/// All seats of a class are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too many requests in flight")]
-pub struct Full;
-
-/// Why the limiter could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum LimiterError {
-    /// An actor could not be spawned.
-    #[error("an actor could not be started")]
-    Spawn(#[from] SpawnError),
-    /// The topology forbids to ask it.
-    #[error("the topology is wrong")]
-    Topology(#[from] TopologyError),
-}
-
 /// Hands out seats. Cheap to clone; clones share the seats.
 #[derive(Clone)]
-pub struct Limiter(Arc<Classes>);
-
-struct Classes {
-    read_only: RequestClass,
-    mutating: RequestClass,
+pub enum Limiter {
+    /// By levels and queues (`--enable-priority-and-fairness`).
+    PriorityAndFairness(PriorityAndFairness),
+    /// By two classes, without queues.
+    MaxInFlight(MaxInFlight),
 }
 
-struct RequestClass {
-    seats: Arc<Seats>,
-    actor: Handle<ClassLimiter>,
-    dropped: Counter,
+/// The right to be worked on; given back on drop.
+#[must_use]
+pub struct Seat {
+    _held: HeldSeat,
 }
 
-impl RequestClass {
-    fn start(system: &ActorSystem, name: &'static str, limit: usize) -> Result<Self, LimiterError> {
-        let seats = Seats::new(name, limit);
-        let dropped = counter!("apiserver_dropped_requests_total", "request_kind" => name);
-        let (shared, counted) = (Arc::clone(&seats), dropped.clone());
-        let owned = system.spawn(name, move || ClassLimiter::new(Arc::clone(&shared), counted.clone()))?;
-        Ok(Self {
-            seats,
-            actor: owned.for_caller(Caller::Outside)?,
-            dropped,
-        })
-    }
+enum HeldSeat {
+    Level { _seat: LevelSeat },
+    Class { _seat: ClassSeat },
+}
 
-    async fn ask(&self) -> Result<Seat, Full> {
-        match self.actor.ask(Acquire).await {
-            Ok(seat) => seat.ok_or(Full),
-            // Nobody can decide now: there was no seat, so there is none. The actor has not counted it.
-            Err(_) => {
-                self.dropped.increment(1);
-                Err(Full)
-            }
+impl From<LevelSeat> for Seat {
+    fn from(seat: LevelSeat) -> Self {
+        Self {
+            _held: HeldSeat::Level { _seat: seat },
         }
     }
 }
 
-impl Limiter {
-    /// Starts one actor a class, with all seats free. The recorder of metrics must be installed before.
-    ///
-    /// # Errors
-    /// If the actors cannot be started.
-    pub fn start(system: &ActorSystem, limits: Limits) -> Result<Self, LimiterError> {
-        Ok(Self(Arc::new(Classes {
-            read_only: RequestClass::start(system, "readOnly", limits.read_only)?,
-            mutating: RequestClass::start(system, "mutating", limits.mutating)?,
-        })))
-    }
-
-    /// Takes a seat: without a turn of the actor if one is free.
-    ///
-    /// # Errors
-    /// [`Full`] if none is free.
-    pub async fn acquire(&self, kind: RequestKind) -> Result<Seat, Full> {
-        let class = self.class(kind);
-        match class.seats.try_take() {
-            Some(seat) => Ok(seat),
-            None => class.ask().await,
-        }
-    }
-
-    /// A seat outside the limit, for those who must always be admitted. It is counted all the same.
-    pub fn exempt(&self, kind: RequestKind) -> Seat {
-        self.class(kind).seats.exempt()
-    }
-
-    /// Changes how many seats there are. Requests in flight keep theirs.
-    ///
-    /// # Errors
-    /// If an actor does not answer.
-    pub async fn resize(&self, limits: Limits) -> Result<(), AskError> {
-        self.0.read_only.actor.ask(ResizeSeats(limits.read_only)).await?;
-        self.0.mutating.actor.ask(ResizeSeats(limits.mutating)).await
-    }
-
-    fn class(&self, kind: RequestKind) -> &RequestClass {
-        match kind {
-            RequestKind::ReadOnly => &self.0.read_only,
-            RequestKind::Mutating => &self.0.mutating,
+impl From<ClassSeat> for Seat {
+    fn from(seat: ClassSeat) -> Self {
+        Self {
+            _held: HeldSeat::Class { _seat: seat },
         }
     }
 }

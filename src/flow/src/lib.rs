@@ -1,27 +1,15 @@
-//! The in-flight limiter: how many requests may be worked on at once.
+//! The limiter: how many requests may be worked on at once, and whose.
 //!
-//! `edge` asks for a [`Seat`] for every request that is not long-running and holds it until the answer is written.
-//! Read-only and mutating requests are counted apart, as by kube-apiserver's `--max-requests-inflight` and
-//! `--max-mutating-requests-inflight`.
-//!
-//! ```text
-//! acquire ─► a free seat? ─yes─► Seat            (one atomic exchange, no actor)
-//!              │ no
-//!              ▼
-//!            Limiter actor of the class: a seat given back meanwhile? ─yes─► Seat
-//!              │ no                                     resize ─► the same actor
-//!              ▼
-//!            Full (a 429), never a wait
-//! ```
-//!
-//! There are no queues: what finds no seat is refused at once.
+//! `edge` asks for a [`Seat`] for every request that is not long-running and holds it until the answer is written. There are two
+//! ways to decide who gets one: [`PriorityAndFairness`], by flow schemas, priority levels and fair queues, and, where it is
+//! switched off, [`MaxInFlight`], by `--max-requests-inflight` and `--max-mutating-requests-inflight` alone.
 
-mod actor;
+mod fairness;
 mod handle;
-mod messages;
-mod seats;
-#[cfg(test)]
-mod tests;
+mod max_in_flight;
 
-pub use handle::{Full, Limiter, LimiterError, Limits, RequestKind};
-pub use seats::Seat;
+pub use fairness::{
+    BootstrapObject, Flow, FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects,
+};
+pub use handle::{Full, Limiter, LimiterError, Limits, Seat};
+pub use max_in_flight::{MaxInFlight, RequestKind};

@@ -24,6 +24,7 @@ use crate::duties::Duties;
 use crate::first_objects::FirstObjects;
 use crate::group::Membership;
 use crate::lifecycle::{Lifecycle, Moment};
+use crate::limiter::{self, StartedLimiter};
 use crate::pki::{self, Pki, PkiError};
 use crate::probe::StoreProbe;
 use crate::replicas::{Facts, Observed};
@@ -109,8 +110,9 @@ impl App {
         let bootstrap_roles = FirstObjects::bootstrap_roles(&system, &resources::rbac_registries(&director)?, group);
         // Every view that a room keeps is named here: readiness waits for all of them.
         let own = [namespaces.view(), bootstrap_roles.view(), served.extensions.readiness()];
+        let StartedLimiter { limiter, view } = limiter::start(settings, &system, &director)?;
         let views = own.into_iter().chain(served.authorization.views());
-        let views = Views::of(views.chain(served.views.iter().cloned()));
+        let views = Views::of(views.chain(served.views.iter().cloned()).chain(view));
         let replicas = Observed::start(
             &system,
             Facts {
@@ -132,6 +134,7 @@ impl App {
                 store: probe.clone(),
                 namespaces: namespaces.clone(),
                 bootstrap_roles: bootstrap_roles.clone(),
+                limiter,
                 views: views.clone(),
                 lifecycle: lifecycle.clone(),
                 replicas,

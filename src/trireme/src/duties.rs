@@ -7,11 +7,12 @@ use std::time::Duration;
 use trireme_actors::ActorSystem;
 use trireme_cluster::{Duty, Group, LeaseWatch};
 use trireme_duties::{
-    BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, ExpiredIdentities,
-    FlowConfiguration, FlowStatus, GarbageCollector, Identity, KubernetesEndpoints, KubernetesService,
-    NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher, SingleKeyController,
-    SystemNamespaces, SystemPriorityClasses,
+    BootstrapRoles, ClientTrust, Controller, DefaultServiceAccounts, DefaultServiceRange, DesiredFlowObject,
+    ExpiredIdentities, FlowConfiguration, FlowStatus, GarbageCollector, Identity, KubernetesEndpoints,
+    KubernetesService, NamespaceDeletion, Presence, RepairReservations, Reservations, RootCaPublisher,
+    SingleKeyController, SystemNamespaces, SystemPriorityClasses,
 };
+use trireme_flow::BootstrapObject;
 use trireme_registry::{AnnouncedAddresses, Fences, RegistryHandle};
 
 use crate::resources::{ResourcesError, Served, rbac_registries, registry};
@@ -82,6 +83,7 @@ impl Duties<'_> {
             self.keep(SingleKeyController(FlowConfiguration::new(
                 schemas.clone(),
                 levels.clone(),
+                flow_objects(),
             ))),
             self.keep(SingleKeyController(FlowStatus::new(schemas, levels))),
             self.keep(SingleKeyController(DefaultServiceRange::new(
@@ -178,4 +180,12 @@ fn default_route(bound: IpAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((bound, 0)).ok()?;
     socket.connect(elsewhere).ok()?;
     Some(socket.local_addr().ok()?.ip())
+}
+
+fn flow_objects() -> Vec<DesiredFlowObject> {
+    let desired = |default: &BootstrapObject| DesiredFlowObject {
+        is_mandatory: default.is_mandatory,
+        object: default.object.clone(),
+    };
+    trireme_flow::bootstrap_objects().iter().map(desired).collect()
 }

@@ -14,7 +14,7 @@ use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
 use trireme_edge::spans::Spans;
 use trireme_edge::{Edge, EdgeConfig, Health, Probes, Reviewers, Rooms};
-use trireme_flow::{Limiter, Limits};
+use trireme_flow::Limiter;
 use trireme_http::client::{Client, ClientSettings};
 use trireme_http::server::{Running, Tls, TlsProvider, tls_from_pem};
 use trireme_machinery::GroupResource;
@@ -43,6 +43,8 @@ pub(crate) struct Watched {
     pub(crate) namespaces: FirstObjects,
     /// True if it has the roles and bindings.
     pub(crate) bootstrap_roles: FirstObjects,
+    /// The limiter of requests.
+    pub(crate) limiter: Limiter,
     /// The values that are derived from resources.
     pub(crate) views: Views,
     /// True if the end has begun.
@@ -84,10 +86,6 @@ pub(crate) async fn start(
         goaway_chance: settings.limits.goaway_chance,
         ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
     };
-    let limits = Limits {
-        read_only: settings.limits.requests_inflight.unwrap_or(usize::MAX),
-        mutating: settings.limits.mutating_requests_inflight.unwrap_or(usize::MAX),
-    };
     let actors = system.clone();
     let audiences = keys.tokens.audiences().to_vec();
     let tokens = tokens(settings, system, keys.tokens, director, &mut files)?;
@@ -119,7 +117,7 @@ pub(crate) async fn start(
         authenticator: Arc::new(Union::new(ways)),
         authorizer,
         issuer: keys.tokens.documents(settings, reached_at)?,
-        limiter: Limiter::start(system, limits)?,
+        limiter: watched.limiter.clone(),
         replicas: Arc::new(watched.replicas.clone()),
         health: health(watched),
         metrics,
@@ -228,6 +226,7 @@ fn health(watched: Watched) -> Health {
         store,
         namespaces,
         bootstrap_roles,
+        limiter: _,
         views,
         lifecycle,
         replicas,

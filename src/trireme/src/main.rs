@@ -11,6 +11,7 @@ mod first_objects;
 mod front;
 mod group;
 mod lifecycle;
+mod limiter;
 mod outage;
 mod pki;
 mod probe;

@@ -19,7 +19,7 @@ use trireme_edge::{
     Edge, EdgeConfig, Health, Rooms,
     replicas::{Replicas, StoreView, View},
 };
-use trireme_flow::{Limiter, Limits};
+use trireme_flow::{Limiter, Limits, MaxInFlight};
 use trireme_http::server::{Running, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
@@ -265,7 +265,7 @@ fn serve(system: &ActorSystem, director: &DirectorHandle) -> Running {
         authenticator: Arc::new(Everybody),
         authorizer: Arc::new(Everybody),
         issuer: None,
-        limiter: Limiter::start(system, limits).expect("its actors start"),
+        limiter: Limiter::MaxInFlight(MaxInFlight::start(system, limits).expect("its actors start")),
         health: Health::new(),
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         actors: Arc::new(move || actors.snapshot()),

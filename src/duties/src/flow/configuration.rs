@@ -12,42 +12,50 @@ use trireme_cluster::Duty;
 use trireme_machinery::ApiError;
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use super::catalogue::{self, AUTO_UPDATE, EXEMPT};
+use super::EXEMPT;
 use crate::{LeaseTenure, Reconciler};
 
+/// The annotation that says whether the server keeps an object's spec as it is in the catalogue.
+const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-producer-v1";
+
+/// An object of the catalogue.
+#[derive(Debug, Clone)]
+pub struct DesiredFlowObject {
+    /// True if administrators may not change it.
+    pub is_mandatory: bool,
+    /// A FlowSchema or a PriorityLevelConfiguration.
+    pub object: Value,
+}
 
 /// The duty.
 pub struct FlowConfiguration {
     schemas: OwnObjects,
     levels: OwnObjects,
+    catalogue: Vec<DesiredFlowObject>,
 }
 
 /// Objects of one kind as they should be.
-struct DesiredObjects {
-    mandatory: Vec<Value>,
-    suggested: Vec<Value>,
-}
+struct DesiredObjects<'c>(Vec<&'c DesiredFlowObject>);
 
 impl FlowConfiguration {
     /// Works on the registries of FlowSchemas and of PriorityLevelConfigurations.
-    pub fn new(schemas: RegistryHandle, levels: RegistryHandle) -> Self {
+    pub fn new(schemas: RegistryHandle, levels: RegistryHandle, catalogue: Vec<DesiredFlowObject>) -> Self {
         Self {
             schemas: OwnObjects::new(schemas, FIELD_MANAGER),
             levels: OwnObjects::new(levels, FIELD_MANAGER),
+            catalogue,
         }
+    }
+
+    fn desired(&self, kind: &str) -> DesiredObjects<'_> {
+        let of_kind = self.catalogue.iter().filter(|desired| desired.object["kind"] == kind);
+        DesiredObjects(of_kind.collect())
     }
 
     async fn keep(&self, term: &LeaseTenure) -> Result<(), ApiError> {
         // Levels first, so that no schema is told to be dangling meanwhile.
-        let levels = DesiredObjects {
-            mandatory: catalogue::mandatory_levels(),
-            suggested: catalogue::suggested_levels(),
-        };
-        let schemas = DesiredObjects {
-            mandatory: catalogue::mandatory_schemas(),
-            suggested: catalogue::suggested_schemas(),
-        };
+        let (levels, schemas) = (self.desired("PriorityLevelConfiguration"), self.desired("FlowSchema"));
         let [own_levels, own_schemas] = [&self.levels, &self.schemas].map(|objects| objects.under(term.fence()));
         levels.keep(&own_levels).await?;
         schemas.keep(&own_schemas).await?;
@@ -56,17 +64,16 @@ impl FlowConfiguration {
     }
 }
 
-impl DesiredObjects {
+impl DesiredObjects<'_> {
     async fn keep(&self, objects: &OwnObjects) -> Result<(), ApiError> {
         let found = objects.all().await?;
-        let wanted = self.mandatory.iter().map(|object| (object, true));
-        for (object, mandatory) in wanted.chain(self.suggested.iter().map(|object| (object, false))) {
+        for DesiredFlowObject { object, is_mandatory } in self.0.iter().copied() {
             match found.iter().find(|found| name(found) == name(object)) {
                 None => {
                     objects.create("", object).await?;
                 }
                 Some(current) => {
-                    if let Some(changed) = update(current, object, mandatory) {
+                    if let Some(changed) = update(current, object, *is_mandatory) {
                         objects.replace("", name(object), &changed).await?;
                     }
                 }
@@ -78,11 +85,7 @@ impl DesiredObjects {
     /// Deletes what claims to follow the catalogue and is not in it.
     async fn remove_others(&self, objects: &OwnObjects) -> Result<(), ApiError> {
         for object in objects.all().await? {
-            let is_wanted = self
-                .mandatory
-                .iter()
-                .chain(&self.suggested)
-                .any(|wanted| name(wanted) == name(&object));
+            let is_wanted = self.0.iter().any(|wanted| name(&wanted.object) == name(&object));
             if !is_wanted && annotation(&object) == Some(true) {
                 tracing::info!(
                     name = name(&object),
@@ -155,7 +158,14 @@ mod tests {
     use super::*;
 
     fn level() -> Value {
-        catalogue::suggested_levels().swap_remove(0)
+        let queuing = json!({ "queues": 64, "handSize": 6, "queueLengthLimit": 50 });
+        limited("system", 30, json!({ "type": "Queue", "queuing": queuing }))
+    }
+
+    fn limited(name: &str, shares: u32, limit_response: Value) -> Value {
+        json!({ "metadata": { "name": name }, "spec": { "type": "Limited", "limited": {
+            "nominalConcurrencyShares": shares, "lendablePercent": 0, "limitResponse": limit_response,
+        } } })
     }
 
     fn with(mut object: Value, annotation: Value, generation: i64, shares: i64) -> Value {
@@ -188,7 +198,9 @@ mod tests {
 
     #[test]
     fn mandatory_objects_follow_always_but_for_the_numbers_of_the_exempt_level() {
-        let [exempt, catch_all]: [Value; 2] = catalogue::mandatory_levels().try_into().expect("there are two");
+        let shares = json!({ "nominalConcurrencyShares": 0, "lendablePercent": 0 });
+        let exempt = json!({ "metadata": { "name": EXEMPT }, "spec": { "type": "Exempt", "exempt": shares } });
+        let catch_all = limited("catch-all", 5, json!({ "type": "Reject" }));
         let mut changed = exempt.clone();
         changed["spec"]["exempt"]["lendablePercent"] = 7.into();
         assert_eq!(update(&changed, &exempt, true), None);

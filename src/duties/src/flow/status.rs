@@ -8,7 +8,7 @@ use trireme_cluster::Duty;
 use trireme_machinery::{ApiError, Reason, go_text::quote};
 use trireme_registry::{OwnObjects, RegistryHandle};
 
-use super::catalogue::{CATCH_ALL, EXEMPT};
+use super::{CATCH_ALL, EXEMPT};
 use crate::{LeaseTenure, Reconciler};
 
 const FIELD_MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";

@@ -17,7 +17,7 @@ use trireme_auth::{
     Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision, Impersonator,
     MASTERS, Rejected,
 };
-use trireme_flow::{Limiter, Limits, RequestKind};
+use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
 use trireme_registry::request::UserInfo;
 
 use trireme_http::server::Lifecycle;
@@ -98,14 +98,16 @@ impl Fixture {
             authenticator: Arc::new(TwoUsers),
             authorizer: Arc::new(PublicPaths),
             impersonator: Impersonator::new(Arc::new(PublicPaths)),
-            limiter: Limiter::start(
-                &system,
-                Limits {
-                    read_only: 1,
-                    mutating: 1,
-                },
-            )
-            .expect("its actors start"),
+            limiter: Limiter::MaxInFlight(
+                MaxInFlight::start(
+                    &system,
+                    Limits {
+                        read_only: 1,
+                        mutating: 1,
+                    },
+                )
+                .expect("its actors start"),
+            ),
             lifecycle: Lifecycle::new(),
             anonymous: true,
             request_timeout: Duration::from_secs(60),
@@ -114,6 +116,14 @@ impl Fixture {
             spans: None,
         };
         Self { state, clock }
+    }
+
+    /// The one seat for reading.
+    async fn reading_seat(&self) -> Result<Seat, Full> {
+        match &self.state.limiter {
+            Limiter::MaxInFlight(classes) => classes.acquire(RequestKind::ReadOnly).await,
+            Limiter::PriorityAndFairness(_) => Err(Full),
+        }
     }
 
     async fn get(&self, path: &str, token: Option<&str>) -> Seen {
@@ -279,7 +289,7 @@ async fn a_panic_is_an_internal_error_and_gives_its_seat_back() {
         assert_eq!(seen.code, 500);
         assert!(seen.message().starts_with("This request caused apiserver to panic"));
     }
-    assert!(fixture.state.limiter.acquire(RequestKind::ReadOnly).await.is_ok());
+    assert!(fixture.reading_seat().await.is_ok());
 }
 
 #[actix_web::test]
@@ -309,10 +319,10 @@ async fn a_timeout_that_is_none_is_refused() {
 #[actix_web::test]
 async fn too_many_requests_are_told_to_come_again_but_masters_get_through() {
     let fixture = Fixture::new();
-    let _taken = fixture.state.limiter.acquire(RequestKind::ReadOnly).await;
+    let _taken = fixture.reading_seat().await;
     let seen = fixture.get("/api/v1/pods", Some("alice")).await;
     assert_eq!((seen.code, seen.header("retry-after")), (429, "1"));
-    assert_eq!(seen.message(), "Too many requests, please try again later.");
+    assert_eq!(seen.body, "Too many requests, please try again later.\n");
     assert_eq!(fixture.get("/api/v1/pods", Some("admin")).await.code, 200);
     // Long-running requests take no seat, so that watches do not starve all others.
     assert_eq!(fixture.get("/api/v1/pods?watch=1", Some("alice")).await.code, 403);

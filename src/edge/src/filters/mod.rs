@@ -10,7 +10,7 @@ pub(crate) mod deadline;
 pub(crate) mod goaway;
 pub(crate) mod impersonation;
 pub(crate) mod latency;
-pub(crate) mod max_in_flight;
+pub(crate) mod limiter;
 pub(crate) mod panic_recovery;
 pub(crate) mod request_info;
 pub(crate) mod retry_after;

@@ -51,6 +51,7 @@ pub(crate) fn resolve(
         user: OnceCell::new(),
         impersonated: OnceCell::new(),
         deadline: Cell::new(None),
+        flow: OnceCell::new(),
         warnings: RefCell::default(),
         resource: OnceCell::new(),
         trace: if is_traced {

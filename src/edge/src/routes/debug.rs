@@ -1,12 +1,13 @@
-//! `/debug/actors`: all actors as they are now, as text or, on request, as JSON.
+//! `/debug/actors`: all actors as they are now, as text or, on request, as JSON; and the queues of requests that wait.
 
 use std::fmt::Write;
 
-use actix_web::{HttpResponse, http::StatusCode};
+use actix_web::{HttpResponse, http::StatusCode, web::Path};
 use serde_json::{Value, json};
 use trireme_actors::ActorSnapshot;
+use trireme_flow::{FlowDump, Limiter};
 
-use crate::{api::Shared, exchange::Current, negotiation::Format, respond};
+use crate::{api::Shared, exchange::Current, negotiation::Format, respond, status};
 
 /// `/debug/actors`
 pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
@@ -21,6 +22,21 @@ pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
         return respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"actors": actors}));
     }
     respond::text(StatusCode::OK, as_text(&actors))
+}
+
+/// `/debug/api_priority_and_fairness/dump_…`; any method, as with kube-apiserver.
+pub(super) async fn flow_control(exchange: Current, api: Shared, table: Path<String>) -> HttpResponse {
+    let Limiter::PriorityAndFairness(fairness) = &api.limiter else {
+        return status::page_not_found();
+    };
+    let dump = match table.as_str() {
+        "dump_priority_levels" => FlowDump::PriorityLevels,
+        "dump_queues" => FlowDump::Queues,
+        "dump_requests" if exchange.query.flag("includeRequestDetails") => FlowDump::RequestDetails,
+        "dump_requests" => FlowDump::Requests,
+        _ => return status::page_not_found(),
+    };
+    respond::text(StatusCode::OK, fairness.dump(dump).await)
 }
 
 fn as_json(actor: &ActorSnapshot) -> Value {

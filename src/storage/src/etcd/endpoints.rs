@@ -39,6 +39,8 @@ use super::{
 };
 use crate::StorageError;
 
+/// An attempt is not begun with less time than this for its answer.
+const LEAST_TIME: Duration = Duration::from_millis(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 /// An election takes about a second: pauses beyond a quarter of it only add to the gap.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -209,7 +211,13 @@ impl Endpoints {
                 tracing::debug!(?failure, operation = operation.name, "an etcd member did not answer");
             }
             let pause = patience.pause();
-            if !again || Instant::now() + pause >= deadline {
+            let has_time = |pause: Duration| Instant::now() + pause + LEAST_TIME < deadline;
+            let may_go_on = again && has_time(pause) && {
+                sleep(pause).await;
+                // The pause may have been longer. What is sent with no time for the answer has an unknown outcome for nothing.
+                has_time(Duration::ZERO)
+            };
+            if !may_go_on {
                 return Err(if repeated && operation.writes {
                     EtcdFailure::Unknown(failure.to_string())
                 } else {
@@ -217,7 +225,6 @@ impl Endpoints {
                 });
             }
             metrics::counter!("trireme_etcd_attempts_repeated_total", "operation" => operation.name).increment(1);
-            sleep(pause).await;
         }
     }
 }

@@ -85,6 +85,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "allow-privileged" BOOL Some("false"), "Whether pods may have privileged containers";
     "request-timeout" DURATION Some("1m"), "How long a request that is not a watch may take";
     "min-request-timeout" SECONDS Some("1800"), "How long a watch lasts at least, unless it asks for less";
+    "enable-priority-and-fairness" BOOL Some("true"), "Divide what is served at a time by flow schemas and priority levels; as many requests as the next two flags say together";
     "max-requests-inflight" COUNT Some("400"), "Reads served at a time; 0 sets no limit";
     "max-mutating-requests-inflight" COUNT Some("200"), "Writes served at a time; 0 sets no limit";
     "rebalance-connections" BOOL Some("true"), "With etcd: ask a few clients at a time to come again while this replica has clearly more connections than the others";

@@ -220,6 +220,8 @@ pub(crate) struct Limits {
     pub(crate) request_timeout: Duration,
     /// The least duration of a watch.
     pub(crate) min_request_timeout: Duration,
+    /// True if requests are classified by flow schemas and priority levels.
+    pub(crate) has_priority_and_fairness: bool,
     /// Reads served at a time; `None` for no limit.
     pub(crate) requests_inflight: Option<usize>,
     /// Writes served at a time; `None` for no limit.

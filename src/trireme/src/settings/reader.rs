@@ -163,6 +163,9 @@ impl Reader {
                     .filter(|seconds| *seconds > 0)
                     .map(Duration::from_secs)
             }),
+            has_priority_and_fairness: self.value("enable-priority-and-fairness", "give true or false", |text| {
+                text.parse().ok()
+            }),
             requests_inflight: self.value("max-requests-inflight", COUNT, limit),
             mutating_requests_inflight: self.value("max-mutating-requests-inflight", COUNT, limit),
             goaway_chance: self.value("goaway-chance", "give a number from 0 to 0.02", |text| {

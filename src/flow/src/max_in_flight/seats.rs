@@ -8,13 +8,13 @@ use std::sync::{
 use metrics::{Gauge, gauge};
 
 /// The seats: those there are and those taken. Outlives the actor's instances.
-pub(crate) struct Seats {
+pub(crate) struct ClassSeats {
     limit: AtomicUsize,
     taken: AtomicUsize,
     in_flight: Gauge,
 }
 
-impl Seats {
+impl ClassSeats {
     /// All seats free; a limit of 0 means any number.
     pub(crate) fn new(class: &'static str, limit: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -25,7 +25,7 @@ impl Seats {
     }
 
     /// Takes a seat if one is free.
-    pub(crate) fn try_take(self: &Arc<Self>) -> Option<Seat> {
+    pub(crate) fn try_take(self: &Arc<Self>) -> Option<ClassSeat> {
         let limit = self.limit.load(Ordering::Relaxed);
         let more = |taken: usize| (taken < limit).then_some(taken + 1);
         self.taken
@@ -35,7 +35,7 @@ impl Seats {
     }
 
     /// A seat outside the limit.
-    pub(crate) fn exempt(self: &Arc<Self>) -> Seat {
+    pub(crate) fn exempt(self: &Arc<Self>) -> ClassSeat {
         self.seat(false)
     }
 
@@ -44,9 +44,9 @@ impl Seats {
         self.limit.store(effective(limit), Ordering::Relaxed);
     }
 
-    fn seat(self: &Arc<Self>, is_counted: bool) -> Seat {
+    fn seat(self: &Arc<Self>, is_counted: bool) -> ClassSeat {
         self.in_flight.increment(1.0);
-        Seat {
+        ClassSeat {
             seats: Arc::clone(self),
             is_counted,
         }
@@ -59,12 +59,12 @@ fn effective(limit: usize) -> usize {
 
 /// The right to be worked on; given back on drop.
 #[must_use]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct ClassSeat {
+    seats: Arc<ClassSeats>,
     is_counted: bool,
 }
 
-impl Drop for Seat {
+impl Drop for ClassSeat {
     fn drop(&mut self) {
         if self.is_counted {
             self.seats.taken.fetch_sub(1, Ordering::AcqRel);

@@ -1,23 +1,23 @@
-//! The actor of one class of requests. Seats that are free are taken without it.
+//! The actor of one class of requests. ClassSeats that are free are taken without it.
 
 use std::sync::Arc;
 
 use metrics::Counter;
 use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
 
-use crate::{
+use super::{
     messages::{Acquire, ResizeSeats},
-    seats::{Seat, Seats},
+    seats::{ClassSeat, ClassSeats},
 };
 
 /// Decides about requests that found no seat, and how many seats there are.
 pub(crate) struct ClassLimiter {
-    seats: Arc<Seats>,
+    seats: Arc<ClassSeats>,
     dropped: Counter,
 }
 
 impl ClassLimiter {
-    pub(crate) fn new(seats: Arc<Seats>, dropped: Counter) -> Self {
+    pub(crate) fn new(seats: Arc<ClassSeats>, dropped: Counter) -> Self {
         Self { seats, dropped }
     }
 }
@@ -27,7 +27,7 @@ impl Actor for ClassLimiter {
 }
 
 impl Receive<Acquire> for ClassLimiter {
-    fn receive(&mut self, _: Acquire, reply: Reply<Option<Seat>>, _: &mut Turn<'_, Self>) {
+    fn receive(&mut self, _: Acquire, reply: Reply<Option<ClassSeat>>, _: &mut Turn<'_, Self>) {
         // One may have been given back since the asker looked.
         let seat = self.seats.try_take();
         if seat.is_none() {

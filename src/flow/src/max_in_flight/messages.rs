@@ -2,13 +2,13 @@
 
 use trireme_actors::Message;
 
-use crate::seats::Seat;
+use super::seats::ClassSeat;
 
 /// Asks for a seat where none was free a moment ago; nothing is the refusal.
 pub(crate) struct Acquire;
 
 impl Message for Acquire {
-    type Reply = Option<Seat>;
+    type Reply = Option<ClassSeat>;
 }
 
 /// Changes the number of seats; 0 means any number.

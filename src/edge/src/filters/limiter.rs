@@ -1,0 +1,129 @@
+//! Bounds how many requests are worked on at once, and whose.
+
+use std::time::Instant;
+
+use actix_web::{
+    HttpResponse,
+    http::{
+        StatusCode,
+        header::{HeaderName, HeaderValue, RETRY_AFTER},
+    },
+};
+use trireme_auth::MASTERS;
+use trireme_flow::{
+    Flow, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestKind, Seat,
+};
+use trireme_registry::request::UserInfo;
+
+use crate::{exchange::Exchange, respond, state::ChainState};
+
+/// A request may wait in a queue for this part of its time.
+const PART_IN_QUEUE: u32 = 4;
+
+/// Takes a seat. A watch holds it until it has begun; other long-running requests take none.
+///
+/// # Errors
+/// [`Full`] if there is none, or none in time.
+pub(crate) async fn seat(state: &ChainState, exchange: &Exchange) -> Result<Option<Seat>, Full> {
+    if exchange.info.is_long_running() && exchange.info.verb.as_str() != "watch" {
+        return Ok(None);
+    }
+    match &state.limiter {
+        Limiter::PriorityAndFairness(fairness) => in_flow(fairness, state, exchange).await.map(Some),
+        Limiter::MaxInFlight(_) if exchange.info.is_long_running() => Ok(None),
+        Limiter::MaxInFlight(classes) => in_class(classes, exchange).await.map(Some),
+    }
+}
+
+async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &Exchange) -> Result<Seat, Full> {
+    let nobody = UserInfo::default();
+    let user = exchange.acting_user().unwrap_or(&nobody);
+    let flow = exchange
+        .flow
+        .get_or_init(|| fairness.classify(&request(exchange, user)));
+    // Lists are not told from other requests yet: each takes one seat.
+    let describe = || describe(exchange, user);
+    fairness.acquire(flow, 1, wait_until(state, exchange), describe).await
+}
+
+/// The columns of a request in `dump_requests?includeRequestDetails`.
+fn describe(exchange: &Exchange, user: &UserInfo) -> String {
+    let info = &exchange.info;
+    [
+        user.name.as_str(),
+        info.verb.as_str(),
+        info.path(),
+        info.namespace(),
+        info.name(),
+        info.version(),
+        info.resource(),
+        info.subresource(),
+    ]
+    .join(", ")
+}
+
+fn wait_until(state: &ChainState, exchange: &Exchange) -> Instant {
+    let ends = exchange
+        .deadline
+        .get()
+        .unwrap_or(exchange.received + state.request_timeout);
+    exchange.received + ends.saturating_duration_since(exchange.received) / PART_IN_QUEUE
+}
+
+fn request<'r>(exchange: &'r Exchange, user: &'r UserInfo) -> FlowRequest<'r> {
+    let info = &exchange.info;
+    FlowRequest {
+        user: &user.name,
+        groups: &user.groups,
+        verb: info.verb.as_str(),
+        subject: if info.is_resource {
+            FlowSubject::Resource {
+                group: info.group(),
+                resource: info.resource(),
+                subresource: info.subresource(),
+                namespace: info.namespace(),
+            }
+        } else {
+            FlowSubject::Path(info.path())
+        },
+    }
+}
+
+/// `system:masters` must be able to repair what floods the server.
+async fn in_class(classes: &MaxInFlight, exchange: &Exchange) -> Result<Seat, Full> {
+    let kind = RequestKind::of_verb(exchange.info.verb.as_str());
+    match classes.acquire(kind).await {
+        Err(Full) if is_master(exchange) => Ok(classes.exempt(kind)),
+        seat => seat,
+    }
+}
+
+fn is_master(exchange: &Exchange) -> bool {
+    exchange
+        .acting_user()
+        .is_some_and(|user| user.groups.iter().any(|group| group == MASTERS))
+}
+
+/// The answer to a request that gets no seat.
+pub(crate) fn too_many() -> HttpResponse {
+    let mut response = respond::text(
+        StatusCode::TOO_MANY_REQUESTS,
+        "Too many requests, please try again later.\n",
+    );
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
+
+/// Names the flow schema and the priority level of a request in its answer.
+pub(crate) fn write(exchange: &Exchange, response: &mut HttpResponse) {
+    let Some(flow) = exchange.flow.get() else { return };
+    let mut insert = |name: &'static str, uid: &str| {
+        if let (false, Ok(uid)) = (uid.is_empty(), HeaderValue::from_str(uid)) {
+            response.headers_mut().insert(HeaderName::from_static(name), uid);
+        }
+    };
+    insert("x-kubernetes-pf-flowschema-uid", Flow::schema_uid(flow));
+    insert("x-kubernetes-pf-prioritylevel-uid", Flow::level_uid(flow));
+}

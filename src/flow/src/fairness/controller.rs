@@ -1,0 +1,302 @@
+//! Divides the server's seats among the levels, and publishes the snapshot by which requests are classified.
+
+use std::{collections::BTreeMap, mem, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwap;
+use metrics::{Gauge, gauge};
+use tokio::sync::watch;
+use trireme_actors::{ActorSystem, Caller, Handle, Owned};
+
+use super::{
+    config::{FlowConfig, FlowSchema, PriorityLevelSpec},
+    counters::{LevelCounters, RouteMeters},
+    level::LevelActor,
+    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits},
+    messages::Reshape,
+    seats::LevelSeats,
+};
+use crate::LimiterError;
+
+/// The time between two decisions about who borrows.
+const PERIOD: Duration = Duration::from_secs(10);
+/// The weight of the past in the smoothed demand, per period, in thousandths.
+const SMOOTHING: u64 = 977;
+
+/// A level as requests see it.
+pub(crate) struct FlowLevel {
+    pub(crate) name: Arc<str>,
+    pub(crate) uid: Arc<str>,
+    /// True if it holds nobody up.
+    pub(crate) is_exempt: bool,
+    /// True if requests may wait in it.
+    pub(crate) has_queues: bool,
+    /// True if no configuration names it any more: it only serves those who are in it.
+    pub(crate) is_quiescing: bool,
+    pub(crate) seats: Arc<LevelSeats>,
+    pub(crate) actor: Handle<LevelActor>,
+    pub(crate) counters: Arc<LevelCounters>,
+}
+
+/// A schema and the level that it sends requests to.
+pub(crate) struct FlowRoute {
+    pub(crate) schema: Arc<FlowSchema>,
+    pub(crate) uid: Arc<str>,
+    pub(crate) level: Arc<FlowLevel>,
+    pub(crate) meters: RouteMeters,
+}
+
+/// What requests are classified by. Immutable; replaced as a whole.
+#[derive(Default)]
+pub(crate) struct LevelTable {
+    /// In the order of matching. The last one matches everything.
+    pub(crate) routes: Vec<FlowRoute>,
+    /// By name, with those that are about to go.
+    pub(crate) levels: Vec<Arc<FlowLevel>>,
+}
+
+/// A level as the controller keeps it.
+struct KeptLevel {
+    level: Arc<FlowLevel>,
+    spec: PriorityLevelSpec,
+    owned: Owned<LevelActor>,
+    limits: SeatLimits,
+    smoothed_milli: u64,
+    shown: LimitGauges,
+}
+
+/// Starts and stops the actors of levels, and tells each how many seats it has.
+pub(crate) struct FlowController {
+    system: ActorSystem,
+    server_seats: u32,
+    published: Arc<ArcSwap<LevelTable>>,
+    kept: BTreeMap<Arc<str>, KeptLevel>,
+}
+
+impl FlowController {
+    /// A controller of so many seats, with the mandatory levels.
+    pub(crate) fn start(
+        system: &ActorSystem,
+        server_seats: u32,
+        published: Arc<ArcSwap<LevelTable>>,
+    ) -> Result<Self, LimiterError> {
+        let mut controller = Self {
+            system: system.clone(),
+            server_seats,
+            published,
+            kept: BTreeMap::new(),
+        };
+        controller.configure(&FlowConfig::of([], []))?;
+        Ok(controller)
+    }
+
+    /// Follows the configuration, and lets busy levels borrow from idle ones.
+    pub(crate) async fn run(mut self, mut configs: watch::Receiver<FlowConfig>) {
+        let clock = self.system.clock().clone();
+        let mut next = clock.now() + PERIOD;
+        loop {
+            tokio::select! {
+                changed = configs.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    let config = configs.borrow_and_update().clone();
+                    if let Err(error) = self.configure(&config) {
+                        tracing::error!(%error, "the priority levels stay as they are");
+                    }
+                }
+                () = clock.sleep_until(next) => {
+                    next = clock.now() + PERIOD;
+                    self.rebalance();
+                }
+            }
+        }
+    }
+
+    fn configure(&mut self, config: &FlowConfig) -> Result<(), LimiterError> {
+        let specs: Vec<_> = config.levels.iter().map(|level| &level.spec).collect();
+        let limits = nominal_limits(self.server_seats, &specs);
+        let mut before = mem::take(&mut self.kept);
+        for (level, limits) in config.levels.iter().zip(limits) {
+            let name: Arc<str> = level.metadata.name.as_str().into();
+            let mut kept = match before.remove(&name) {
+                Some(kept) => kept,
+                None => self.start_level(&name, &level.spec)?,
+            };
+            kept.set(&level.metadata.uid, &level.spec, limits);
+            self.kept.insert(name, kept);
+        }
+        // What is left is not in the configuration any more.
+        for (name, mut gone) in before {
+            gone.quiesce();
+            self.kept.insert(name, gone);
+        }
+        self.stop_idle();
+        self.publish(&config.schemas);
+        Ok(())
+    }
+
+    fn start_level(&self, name: &Arc<str>, spec: &PriorityLevelSpec) -> Result<KeptLevel, LimiterError> {
+        let seats = LevelSeats::new(name, 0, self.system.clock().clone());
+        let (shared, shape) = (Arc::clone(&seats), spec.queuing());
+        let owned = self
+            .system
+            .spawn(&**name, move || LevelActor::new(Arc::clone(&shared), shape))?;
+        let level = FlowLevel {
+            name: Arc::clone(name),
+            uid: "".into(),
+            is_exempt: spec.limited.is_none(),
+            has_queues: shape.is_some(),
+            is_quiescing: false,
+            seats,
+            actor: owned.for_caller(Caller::Outside)?,
+            counters: Arc::new(LevelCounters::new(name)),
+        };
+        Ok(KeptLevel {
+            level: Arc::new(level),
+            spec: spec.clone(),
+            owned,
+            limits: SeatLimits::default(),
+            smoothed_milli: 0,
+            shown: LimitGauges::new(name),
+        })
+    }
+
+    fn rebalance(&mut self) {
+        let limited = |kept: &&mut KeptLevel| !kept.level.is_exempt && !kept.level.is_quiescing;
+        let mut limited: Vec<&mut KeptLevel> = self.kept.values_mut().filter(limited).collect();
+        let demands: Vec<SeatDemand> = limited.iter_mut().map(|kept| kept.demand()).collect();
+        let limits = borrowed_limits(self.server_seats, &demands);
+        for (kept, limit) in limited.into_iter().zip(limits) {
+            kept.set_current(limit);
+        }
+        self.stop_idle();
+    }
+
+    /// Stops the levels that are in no configuration and serve nobody any more.
+    fn stop_idle(&mut self) {
+        let is_done = |kept: &KeptLevel| kept.level.is_quiescing && kept.level.seats.is_idle();
+        let done: Vec<Arc<str>> = self
+            .kept
+            .iter()
+            .filter(|(_, kept)| is_done(kept))
+            .map(|(name, _)| Arc::clone(name))
+            .collect();
+        for name in done {
+            if let Some(gone) = self.kept.remove(&name) {
+                self.system
+                    .tasks()
+                    .spawn_named(format!("stop-level/{name}"), async move { gone.owned.stop().await });
+            }
+        }
+    }
+
+    fn publish(&self, schemas: &[Arc<FlowSchema>]) {
+        let route = |schema: &Arc<FlowSchema>| {
+            let kept = self.kept.get(schema.spec.priority_level_configuration.name.as_str())?;
+            (!kept.level.is_quiescing).then(|| FlowRoute {
+                schema: Arc::clone(schema),
+                uid: schema.metadata.uid.as_str().into(),
+                level: Arc::clone(&kept.level),
+                meters: RouteMeters::new(schema.name(), &kept.level.name),
+            })
+        };
+        self.published.store(Arc::new(LevelTable {
+            routes: schemas.iter().filter_map(route).collect(),
+            levels: self.kept.values().map(|kept| Arc::clone(&kept.level)).collect(),
+        }));
+    }
+}
+
+impl KeptLevel {
+    /// Takes in a configuration.
+    fn set(&mut self, uid: &str, spec: &PriorityLevelSpec, limits: SeatLimits) {
+        if self.spec.queuing() != spec.queuing() {
+            self.reshape(spec);
+        }
+        self.spec = spec.clone();
+        self.level = Arc::new(FlowLevel {
+            uid: uid.into(),
+            is_exempt: spec.limited.is_none(),
+            has_queues: spec.queuing().is_some(),
+            is_quiescing: false,
+            ..self.level.share()
+        });
+        if self.limits != limits {
+            self.limits = limits;
+            self.set_current(limits.nominal);
+        }
+    }
+
+    fn quiesce(&mut self) {
+        self.level = Arc::new(FlowLevel {
+            is_quiescing: true,
+            ..self.level.share()
+        });
+    }
+
+    fn reshape(&self, spec: &PriorityLevelSpec) {
+        if let Err(error) = self.level.actor.tell(Reshape(spec.queuing())) {
+            tracing::error!(level = %self.level.name, %error, "the queues stay as they are");
+        }
+    }
+
+    fn set_current(&self, limit: u32) {
+        self.level.seats.set_limit(limit);
+        self.shown.show(self.limits, limit);
+    }
+
+    /// The demand of the last period.
+    fn demand(&mut self) -> SeatDemand {
+        let peak = self.level.seats.take_peak();
+        let now = u64::from(peak) * 1000;
+        // Grows at once and shrinks slowly.
+        self.smoothed_milli = now.max((SMOOTHING * self.smoothed_milli + (1000 - SMOOTHING) * now) / 1000);
+        SeatDemand {
+            limits: self.limits,
+            peak,
+            smoothed_milli: self.smoothed_milli,
+        }
+    }
+}
+
+impl FlowLevel {
+    /// Another view of the same level.
+    fn share(&self) -> Self {
+        Self {
+            name: Arc::clone(&self.name),
+            uid: Arc::clone(&self.uid),
+            is_exempt: self.is_exempt,
+            has_queues: self.has_queues,
+            is_quiescing: self.is_quiescing,
+            seats: Arc::clone(&self.seats),
+            actor: self.actor.clone(),
+            counters: Arc::clone(&self.counters),
+        }
+    }
+}
+
+struct LimitGauges {
+    nominal: Gauge,
+    current: Gauge,
+    lower: Gauge,
+    upper: Gauge,
+}
+
+impl LimitGauges {
+    fn new(level: &str) -> Self {
+        let shown = |name: &'static str| gauge!(name, "priority_level" => level.to_owned());
+        Self {
+            nominal: shown("apiserver_flowcontrol_nominal_limit_seats"),
+            current: shown("apiserver_flowcontrol_current_limit_seats"),
+            lower: shown("apiserver_flowcontrol_lower_limit_seats"),
+            upper: shown("apiserver_flowcontrol_upper_limit_seats"),
+        }
+    }
+
+    fn show(&self, limits: SeatLimits, current: u32) {
+        self.nominal.set(f64::from(limits.nominal));
+        self.lower.set(f64::from(limits.lower));
+        self.upper.set(f64::from(limits.upper));
+        self.current.set(f64::from(current));
+    }
+}

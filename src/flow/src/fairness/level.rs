@@ -1,0 +1,136 @@
+//! The actor of one priority level. Seats that are free are taken without it.
+
+use std::sync::Arc;
+
+use trireme_actors::{Actor, ActorKind, Receive, Reply, Turn};
+
+use super::{
+    config::QueueShape,
+    dump::QueuesDump,
+    messages::{Dump, Enqueue, Freed, Reshape, Turned, WaitingRequest},
+    queues::FairQueues,
+    seats::LevelSeats,
+};
+
+/// A request in a queue.
+struct QueuedRequest {
+    request: WaitingRequest,
+    reply: Reply<Turned>,
+}
+
+/// Keeps the queues of a level, and gives seats to whoever's turn it is.
+pub(crate) struct LevelActor {
+    seats: Arc<LevelSeats>,
+    shape: Option<QueueShape>,
+    queues: Option<FairQueues<QueuedRequest>>,
+    /// True while a task waits for seats to be given back.
+    is_listening: bool,
+}
+
+impl LevelActor {
+    /// An actor that knows of nobody who waits.
+    pub(crate) fn new(seats: Arc<LevelSeats>, shape: Option<QueueShape>) -> Self {
+        seats.forget_waiting();
+        Self {
+            seats,
+            shape,
+            queues: None,
+            is_listening: false,
+        }
+    }
+
+    /// Lets through whoever can be, and listens for more seats as long as somebody waits.
+    fn dispatch(&mut self, turn: &mut Turn<'_, Self>) {
+        let Some(queues) = &mut self.queues else { return };
+        let gone = queues.retain(|asked| !asked.reply.is_abandoned());
+        self.seats.leave(gone);
+        let (seats, now) = (&self.seats, turn.now());
+        while let Some(next) = queues.dispatch(now, seats.limit(), |width| seats.try_take_in_turn(width)) {
+            // An asker that has left meanwhile gives the seats back by dropping them.
+            next.item
+                .reply
+                .send(Turned::Seated(seats.dispatched(next.seats, next.executing)));
+        }
+        if queues.waiting() > 0 {
+            self.listen(turn);
+        }
+    }
+
+    fn listen(&mut self, turn: &mut Turn<'_, Self>) {
+        if !self.is_listening {
+            self.is_listening = true;
+            let seats = Arc::clone(&self.seats);
+            turn.detach(async move { seats.freed.notified().await }, |_| Freed);
+        }
+    }
+}
+
+impl Actor for LevelActor {
+    const KIND: ActorKind = ActorKind::PRIORITY_LEVEL;
+}
+
+impl Receive<Enqueue> for LevelActor {
+    fn receive(&mut self, Enqueue { flow, request }: Enqueue, reply: Reply<Turned>, turn: &mut Turn<'_, Self>) {
+        let Some(shape) = self.shape else {
+            // Seats may have been given back since the asker looked.
+            let seated = self
+                .seats
+                .try_take(request.seats)
+                .map_or(Turned::Refused, Turned::Seated);
+            return reply.send(seated);
+        };
+        let now = turn.now();
+        let queues = self.queues.get_or_insert_with(|| FairQueues::new(shape, now));
+        let gone = queues.retain(|asked| !asked.reply.is_abandoned());
+        self.seats.leave(gone);
+        let width = request.seats;
+        let Some(place) = queues.place(now, self.seats.limit(), flow) else {
+            return reply.send(Turned::Refused);
+        };
+        // Counted before the seats are looked at: whoever gives one back after that wakes this actor.
+        self.seats.wait(width);
+        queues.enqueue(place, width, QueuedRequest { request, reply });
+        self.dispatch(turn);
+    }
+}
+
+impl Receive<Freed> for LevelActor {
+    fn receive(&mut self, _: Freed, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
+        self.is_listening = false;
+        self.dispatch(turn);
+        reply.send(());
+    }
+}
+
+impl Receive<Reshape> for LevelActor {
+    fn receive(&mut self, Reshape(shape): Reshape, reply: Reply<()>, turn: &mut Turn<'_, Self>) {
+        self.shape = shape;
+        match (shape, &mut self.queues) {
+            (Some(shape), Some(queues)) => queues.reshape(shape),
+            (None, Some(queues)) => {
+                let refused: Vec<QueuedRequest> = queues.drain().collect();
+                self.seats.leave(refused.len());
+                for asked in refused {
+                    asked.reply.send(Turned::Refused);
+                }
+                self.queues = None;
+            }
+            (_, None) => {}
+        }
+        self.dispatch(turn);
+        reply.send(());
+    }
+}
+
+impl Receive<Dump> for LevelActor {
+    fn receive(&mut self, _: Dump, reply: Reply<QueuesDump>, _: &mut Turn<'_, Self>) {
+        let active = self.queues.iter().flat_map(FairQueues::active);
+        let queues = active.map(|(state, waiting)| {
+            let waiting = waiting.map(|asked| asked.request.clone());
+            (state, waiting.collect())
+        });
+        reply.send(QueuesDump {
+            queues: queues.collect(),
+        });
+    }
+}

@@ -1,0 +1,60 @@
+//! Messages of the priority levels and of their controller.
+
+use trireme_actors::Message;
+use trireme_machinery::time::Time;
+
+use super::{config::QueueShape, dump::QueuesDump, seats::LevelSeat};
+
+/// A request as the dumps show it while it waits.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingRequest {
+    /// The name of its schema.
+    pub(crate) schema: String,
+    /// What tells it from other flows of the schema.
+    pub(crate) distinguisher: String,
+    /// When it came.
+    pub(crate) arrived: Time,
+    /// Its seats.
+    pub(crate) seats: u32,
+    /// The columns of the dump with details: user, verb, path, namespace, name, version, resource, subresource.
+    pub(crate) details: String,
+}
+
+/// Waits for seats where none were free a moment ago.
+pub(crate) struct Enqueue {
+    pub(crate) flow: u64,
+    pub(crate) request: WaitingRequest,
+}
+
+/// What a request that found no seats gets.
+pub(crate) enum Turned {
+    /// Its turn has come.
+    Seated(LevelSeat),
+    /// The queue of its flow is full, or the level has none.
+    Refused,
+}
+
+impl Message for Enqueue {
+    type Reply = Turned;
+}
+
+/// Seats may be free.
+pub(crate) struct Freed;
+
+impl Message for Freed {
+    type Reply = ();
+}
+
+/// Changes the queues; `None` is for a level that refuses at once.
+pub(crate) struct Reshape(pub(crate) Option<QueueShape>);
+
+impl Message for Reshape {
+    type Reply = ();
+}
+
+/// Asks what waits.
+pub(crate) struct Dump;
+
+impl Message for Dump {
+    type Reply = QueuesDump;
+}

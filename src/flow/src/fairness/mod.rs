@@ -1,0 +1,210 @@
+//! Priority and fairness: who goes first when more is asked than can be worked on (KEP-1040).
+//!
+//! ```text
+//!  FlowConfig ──watch──► FlowController ──LevelTable (ArcSwap)──► classify: schema, level, flow
+//!                          │ limits, every 10 s                      │
+//!                          ▼                                         ▼
+//!                        LevelSeats ◄── seats free, nobody waits? ── acquire      (one atomic exchange, no actor)
+//!                          ▲                                         │ no
+//!                          │ whose turn it is                        ▼
+//!                        PriorityLevel actor ◄──── Enqueue ────── its queue      (waits for a quarter of the request's time)
+//! ```
+//!
+//! Promises: a level never has more requests at work than it has seats, but for exempt ones. Of flows that wait in one level none
+//! waits for another's flood. A refusal is a 429, and what is refused has not been done.
+//!
+//! Unlike kube-apiserver, a request that finds a free seat in a level where nobody waits is not put through a queue, so what runs
+//! when a queue begins to form counts for no flow.
+
+mod classify;
+mod config;
+mod controller;
+mod counters;
+mod defaults;
+mod dump;
+mod level;
+mod limits;
+mod messages;
+mod queues;
+mod seats;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use trireme_actors::{ActorSystem, AskError, Clock};
+use trireme_machinery::time::Time;
+
+pub(crate) use self::seats::LevelSeat;
+pub use self::{
+    classify::{FlowRequest, FlowSubject},
+    config::FlowConfig,
+    defaults::{BootstrapObject, bootstrap_objects},
+    dump::FlowDump,
+};
+use self::{
+    controller::{FlowController, FlowRoute, LevelTable},
+    counters::RefusalReason,
+    messages::{Enqueue, Turned, WaitingRequest},
+};
+use crate::{Full, LimiterError, Seat};
+
+/// Classifies requests and gives them seats. Cheap to clone; clones share the seats.
+#[derive(Clone)]
+pub struct PriorityAndFairness {
+    table: Arc<ArcSwap<LevelTable>>,
+    configs: Arc<watch::Sender<FlowConfig>>,
+    clock: Clock,
+}
+
+/// Where a request belongs.
+pub struct Flow {
+    table: Arc<LevelTable>,
+    route: usize,
+    distinguisher: String,
+}
+
+impl Flow {
+    fn route(&self) -> Option<&FlowRoute> {
+        self.table.routes.get(self.route)
+    }
+
+    /// The UID of its flow schema; empty for a mandatory one that the store does not have yet.
+    pub fn schema_uid(&self) -> &str {
+        self.route().map_or("", |route| &route.uid)
+    }
+
+    /// The UID of its priority level; empty for a mandatory one that the store does not have yet.
+    pub fn level_uid(&self) -> &str {
+        self.route().map_or("", |route| &route.level.uid)
+    }
+
+    /// The name of its flow schema.
+    pub fn schema(&self) -> &str {
+        self.route().map_or("", |route| route.schema.name())
+    }
+
+    /// The name of its priority level.
+    pub fn level(&self) -> &str {
+        self.route().map_or("", |route| &route.level.name)
+    }
+}
+
+impl PriorityAndFairness {
+    /// Starts the mandatory levels, with so many seats for the whole server, and the task that follows the configuration.
+    ///
+    /// # Errors
+    /// If an actor cannot be started.
+    pub fn start(system: &ActorSystem, server_seats: usize) -> Result<Self, LimiterError> {
+        let table = Arc::<ArcSwap<LevelTable>>::default();
+        let (sender, receiver) = watch::channel(FlowConfig::default());
+        let seats = u32::try_from(server_seats).unwrap_or(u32::MAX);
+        let controller = FlowController::start(system, seats, Arc::clone(&table))?;
+        system.tasks().spawn_named("flow-controller", controller.run(receiver));
+        Ok(Self {
+            table,
+            configs: Arc::new(sender),
+            clock: system.clock().clone(),
+        })
+    }
+
+    /// Goes by other schemas and levels from soon on.
+    pub fn configure(&self, config: FlowConfig) {
+        self.configs.send_replace(config);
+    }
+
+    /// Finds the schema of a request.
+    pub fn classify(&self, request: &FlowRequest<'_>) -> Flow {
+        let table = self.table.load_full();
+        let found = table.routes.iter().position(|route| route.schema.matches(request));
+        // Who matches nothing, such as a user in no group, is caught by the last one.
+        let route = found.unwrap_or_else(|| table.routes.len().saturating_sub(1));
+        let distinguisher = table
+            .routes
+            .get(route)
+            .map_or("", |route| route.schema.distinguisher(request));
+        Flow {
+            route,
+            distinguisher: distinguisher.to_owned(),
+            table,
+        }
+    }
+
+    /// Takes seats in the flow's level, and waits for them in its queue until `deadline` if the level has queues. `describe` says who
+    /// asks for what, for the dumps; it is called only if the request waits.
+    ///
+    /// # Errors
+    /// [`Full`] if there are none in time.
+    pub async fn acquire(
+        &self,
+        flow: &Flow,
+        seats: u32,
+        deadline: Instant,
+        describe: impl FnOnce() -> String,
+    ) -> Result<Seat, Full> {
+        let route = flow.route().ok_or(Full)?;
+        let level = &route.level;
+        if level.is_exempt {
+            route.meters.dispatched(Duration::ZERO);
+            return Ok(level.seats.exempt(seats).into());
+        }
+        if let Some(held) = level.seats.try_take(seats) {
+            route.meters.dispatched(Duration::ZERO);
+            return Ok(held.into());
+        }
+        self.wait(flow, route, seats, deadline, describe()).await
+    }
+
+    async fn wait(
+        &self,
+        flow: &Flow,
+        route: &FlowRoute,
+        seats: u32,
+        deadline: Instant,
+        details: String,
+    ) -> Result<Seat, Full> {
+        let (level, arrived) = (&route.level, self.clock.now());
+        let message = Enqueue {
+            flow: route.schema.flow_hash(&flow.distinguisher),
+            request: WaitingRequest {
+                schema: route.schema.name().to_owned(),
+                distinguisher: flow.distinguisher.clone(),
+                arrived: since_epoch(self.clock.wall()),
+                seats,
+                details,
+            },
+        };
+        let waits = level.counters.wait(route.schema.name());
+        let outcome = level.actor.ask_until(message, deadline).await;
+        waits.over();
+        let reason = match outcome {
+            Ok(Turned::Seated(held)) => {
+                route
+                    .meters
+                    .dispatched(self.clock.now().saturating_duration_since(arrived));
+                return Ok(held.into());
+            }
+            Err(AskError::Deadline { .. }) => RefusalReason::TimeOut,
+            Ok(Turned::Refused) if !level.has_queues => RefusalReason::ConcurrencyLimit,
+            // An actor that has no place for another message has queues that are full.
+            Ok(Turned::Refused) | Err(_) => RefusalReason::QueueFull,
+        };
+        level.counters.refused(route.schema.name(), reason);
+        Err(Full)
+    }
+
+    /// A table of what the levels are at, as text.
+    pub async fn dump(&self, dump: FlowDump) -> String {
+        dump.render(&self.table.load_full()).await
+    }
+}
+
+fn since_epoch(time: SystemTime) -> Time {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::from_unix(i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}

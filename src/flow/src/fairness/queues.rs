@@ -1,0 +1,293 @@
+//! The fair queues of a level: whose turn it is (KEP-1040, "Fair Queuing for Server Requests").
+//!
+//! Every flow is dealt a hand of queues and waits in the least loaded of them. Queues take turns by virtual time: the queue goes
+//! first whose head would be finished first if all waited queues had been served alike. A request's work is its seats for as long
+//! as it is worked on, guessed at dispatch and put right when it ends.
+//!
+//! Pure: the time comes from the caller, and nothing waits here.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use super::config::QueueShape;
+
+/// The guess of how long a request is worked on.
+const SERVICE_TIME: Duration = Duration::from_millis(3);
+
+/// The requests of one queue that are worked on; they outlive the queues that they came from.
+#[derive(Debug, Default)]
+pub(crate) struct Executing {
+    requests: AtomicU32,
+    seats: AtomicU32,
+    /// Work beyond the guess, in seat-nanoseconds, which the queue has not taken notice of.
+    excess: AtomicI64,
+}
+
+impl Executing {
+    fn begin(&self, seats: u32) {
+        self.requests.fetch_add(1, Ordering::AcqRel);
+        self.seats.fetch_add(seats, Ordering::AcqRel);
+    }
+
+    /// A request has ended after so long.
+    pub(crate) fn end(&self, seats: u32, took: Duration) {
+        let excess = nanos(took)
+            .saturating_sub(nanos(SERVICE_TIME))
+            .saturating_mul(i64::from(seats));
+        self.excess.fetch_add(excess, Ordering::AcqRel);
+        self.seats.fetch_sub(seats, Ordering::AcqRel);
+        self.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A request that waits.
+struct Waiting<T> {
+    seats: u32,
+    item: T,
+}
+
+struct Queue<T> {
+    waiting: VecDeque<Waiting<T>>,
+    executing: Arc<Executing>,
+    /// The virtual time at which the next request would start, in seat-nanoseconds.
+    next_start: i64,
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            executing: Arc::default(),
+            next_start: 0,
+        }
+    }
+}
+
+impl<T> Queue<T> {
+    fn waiting_seats(&self) -> u32 {
+        self.waiting.iter().map(|waiting| waiting.seats).sum()
+    }
+
+    fn is_active(&self) -> bool {
+        !self.waiting.is_empty() || self.executing.requests.load(Ordering::Acquire) > 0
+    }
+
+    fn load(&self) -> u32 {
+        self.waiting_seats() + self.executing.seats.load(Ordering::Acquire)
+    }
+
+    fn settle(&mut self) {
+        self.next_start = self
+            .next_start
+            .saturating_add(self.executing.excess.swap(0, Ordering::AcqRel));
+    }
+}
+
+/// A queue as `/debug/api_priority_and_fairness/dump_queues` shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct QueueState {
+    pub(crate) index: usize,
+    pub(crate) pending: usize,
+    pub(crate) executing: u32,
+    pub(crate) seats_in_use: u32,
+    pub(crate) next_start_seconds: f64,
+    pub(crate) waiting_seats: u32,
+    pub(crate) waiting_work_seconds: f64,
+}
+
+/// Room in a queue.
+pub(crate) struct QueuePlace(usize);
+
+/// A request whose turn it is.
+pub(crate) struct Dispatched<T> {
+    pub(crate) item: T,
+    pub(crate) seats: u32,
+    pub(crate) executing: Arc<Executing>,
+}
+
+/// The queues.
+pub(crate) struct FairQueues<T> {
+    shape: QueueShape,
+    queues: Vec<Queue<T>>,
+    /// The virtual time, in seat-nanoseconds.
+    virtual_now: i64,
+    updated: Instant,
+    /// Where the search begins, so that none of several equal queues always goes first.
+    robin: usize,
+}
+
+impl<T> FairQueues<T> {
+    pub(crate) fn new(shape: QueueShape, now: Instant) -> Self {
+        Self {
+            shape,
+            queues: (0..shape.queues.max(1)).map(|_| Queue::default()).collect(),
+            virtual_now: 0,
+            updated: now,
+            robin: 0,
+        }
+    }
+
+    /// Takes another shape. What waits goes on waiting, dealt anew by the number of its old queue.
+    pub(crate) fn reshape(&mut self, shape: QueueShape) {
+        self.shape = shape;
+        let count = shape.queues.max(1);
+        let surplus = self.queues.split_off(count.min(self.queues.len()));
+        self.queues.resize_with(count, Queue::default);
+        for (index, queue) in surplus.into_iter().enumerate() {
+            if let Some(target) = self.queues.get_mut(index % count) {
+                target.waiting.extend(queue.waiting);
+            }
+        }
+    }
+
+    /// The number of requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queues.iter().map(|queue| queue.waiting.len()).sum()
+    }
+
+    /// The least loaded queue of a flow's hand, if there is room in it.
+    pub(crate) fn place(&mut self, now: Instant, limit: u32, flow: u64) -> Option<QueuePlace> {
+        self.advance(now, limit);
+        let hand = deal(flow, self.queues.len(), self.shape.hand_size);
+        let load = |index: &usize| self.queues.get(*index).map_or(u32::MAX, Queue::load);
+        let chosen = hand.into_iter().min_by_key(load)?;
+        let has_room = self.queues.get(chosen)?.waiting.len() < self.shape.queue_length_limit;
+        has_room.then_some(QueuePlace(chosen))
+    }
+
+    /// Puts a request where there is room for it.
+    pub(crate) fn enqueue(&mut self, QueuePlace(index): QueuePlace, seats: u32, item: T) {
+        let Some(queue) = self.queues.get_mut(index) else {
+            return;
+        };
+        if !queue.is_active() {
+            queue.next_start = self.virtual_now;
+        }
+        queue.waiting.push_back(Waiting { seats, item });
+    }
+
+    /// The request whose turn it is, if `may_take` finds seats for it. A wide request at the head is not overtaken: it would
+    /// never find its seats free.
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        limit: u32,
+        may_take: impl FnOnce(u32) -> bool,
+    ) -> Option<Dispatched<T>> {
+        self.advance(now, limit);
+        let index = self.next_queue()?;
+        let queue = self.queues.get_mut(index)?;
+        if !may_take(queue.waiting.front()?.seats) {
+            return None;
+        }
+        let Waiting { seats, item } = queue.waiting.pop_front()?;
+        queue.next_start = queue.next_start.saturating_add(guessed_work(seats));
+        queue.executing.begin(seats);
+        self.robin = index + 1;
+        Some(Dispatched {
+            item,
+            seats,
+            executing: Arc::clone(&queue.executing),
+        })
+    }
+
+    /// Forgets requests, such as those whose clients have left; returns how many.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&T) -> bool) -> usize {
+        let before = self.waiting();
+        for queue in &mut self.queues {
+            queue.waiting.retain(|waiting| keep(&waiting.item));
+        }
+        before - self.waiting()
+    }
+
+    /// Empties the queues.
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = T> {
+        self.queues
+            .iter_mut()
+            .flat_map(|queue| queue.waiting.drain(..))
+            .map(|waiting| waiting.item)
+    }
+
+    /// The queues in which something happens, with what waits in them.
+    pub(crate) fn active(&self) -> impl Iterator<Item = (QueueState, impl Iterator<Item = &T>)> {
+        let active = self.queues.iter().enumerate().filter(|(_, queue)| queue.is_active());
+        active.map(|(index, queue)| {
+            let state = QueueState {
+                index,
+                pending: queue.waiting.len(),
+                executing: queue.executing.requests.load(Ordering::Acquire),
+                seats_in_use: queue.executing.seats.load(Ordering::Acquire),
+                next_start_seconds: Duration::from_nanos(u64::try_from(queue.next_start).unwrap_or(0)).as_secs_f64(),
+                waiting_seats: queue.waiting_seats(),
+                waiting_work_seconds: (SERVICE_TIME * queue.waiting_seats()).as_secs_f64(),
+            };
+            (state, queue.waiting.iter().map(|waiting| &waiting.item))
+        })
+    }
+
+    /// Lets the virtual time pass: the faster, the more seats are at work for each active queue.
+    fn advance(&mut self, now: Instant, limit: u32) {
+        let elapsed = nanos(now.saturating_duration_since(self.updated));
+        self.updated = now;
+        for queue in &mut self.queues {
+            queue.settle();
+        }
+        let active = self.queues.iter().filter(|queue| queue.is_active());
+        let (count, demand) = active.fold((0_i64, 0_u32), |(count, demand), queue| {
+            (count + 1, demand + queue.load())
+        });
+        if count > 0 {
+            let at_work = i64::from(demand.min(limit));
+            self.virtual_now = self.virtual_now.saturating_add(elapsed.saturating_mul(at_work) / count);
+        }
+    }
+
+    /// The queue whose head would be finished first.
+    fn next_queue(&self) -> Option<usize> {
+        let count = self.queues.len();
+        let finish = |index: usize| {
+            let queue = self.queues.get(index)?;
+            let head = queue.waiting.front()?;
+            Some((queue.next_start.saturating_add(guessed_work(head.seats)), index))
+        };
+        let in_turn = (0..count).map(|offset| (self.robin + offset) % count);
+        in_turn
+            .filter_map(finish)
+            .min_by_key(|(at, _)| *at)
+            .map(|(_, index)| index)
+    }
+}
+
+fn guessed_work(seats: u32) -> i64 {
+    nanos(SERVICE_TIME).saturating_mul(i64::from(seats))
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Deals a flow its hand: different queues, chosen by the digits of its number (shuffle sharding).
+fn deal(mut flow: u64, queues: usize, hand_size: usize) -> Vec<usize> {
+    let mut hand: Vec<usize> = Vec::with_capacity(hand_size);
+    for dealt in 0..hand_size.clamp(1, queues) {
+        let left = (queues - dealt) as u64;
+        let mut card = usize::try_from(flow % left).unwrap_or(0);
+        flow /= left;
+        // Counts only the queues that are not in the hand yet.
+        let mut sorted = hand.clone();
+        sorted.sort_unstable();
+        for taken in sorted {
+            if taken <= card {
+                card += 1;
+            }
+        }
+        hand.push(card);
+    }
+    hand
+}

@@ -1,0 +1,378 @@
+//! Priority and fairness in a system of actors, and its parts.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use trireme_actors::{
+    Clock,
+    testkit::{TestKit, assert_topology_happened, eventually, run},
+    topology::Topology,
+};
+
+use super::{
+    FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects,
+    config::QueueShape,
+    limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits},
+    queues::FairQueues,
+};
+use crate::{Full, Limits, MaxInFlight, RequestKind, Seat};
+
+const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
+    group: "",
+    resource: "pods",
+    subresource: "",
+    namespace: "ns",
+};
+
+fn request<'r>(user: &'r str, groups: &'r [String], subject: FlowSubject<'r>) -> FlowRequest<'r> {
+    FlowRequest {
+        user,
+        groups,
+        verb: "list",
+        subject,
+    }
+}
+
+fn groups(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn defaults() -> FlowConfig {
+    let of_kind = |kind: &'static str| {
+        let objects = bootstrap_objects().iter().map(|default| &default.object);
+        objects.filter(move |object| object["kind"] == kind)
+    };
+    FlowConfig::of(of_kind("FlowSchema"), of_kind("PriorityLevelConfiguration"))
+}
+
+/// A level `one` with so many shares of all, and a schema that sends alice and bob to it.
+fn one_level(limit_response: &Value) -> FlowConfig {
+    let level = json!({
+        "metadata": { "name": "one", "uid": "level-uid" },
+        "spec": { "type": "Limited", "limited": {
+            "nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": limit_response,
+        }},
+    });
+    let everything = json!([{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"] }]);
+    let subjects =
+        json!([{ "kind": "User", "user": { "name": "alice" } }, { "kind": "User", "user": { "name": "bob" } }]);
+    let schema = json!({
+        "metadata": { "name": "one", "uid": "schema-uid" },
+        "spec": {
+            "matchingPrecedence": 5,
+            "priorityLevelConfiguration": { "name": "one" },
+            "distinguisherMethod": { "type": "ByUser" },
+            "rules": [{ "subjects": subjects, "resourceRules": everything }],
+        },
+    });
+    FlowConfig::of([&schema], [&level])
+}
+
+fn queue_of(length: usize) -> Value {
+    json!({ "type": "Queue", "queuing": { "queues": 8, "handSize": 1, "queueLengthLimit": length } })
+}
+
+/// Priority and fairness with six seats in all, one of which is that of the level `one`: catch-all has five shares.
+async fn started(kit: &TestKit, config: FlowConfig) -> PriorityAndFairness {
+    let fairness = PriorityAndFairness::start(&kit.system, 6).expect("the actors start");
+    fairness.configure(config);
+    eventually("the configuration counts", || {
+        fairness.classify(&request("alice", &[], LIST_PODS)).schema() == "one"
+    })
+    .await;
+    fairness
+}
+
+async fn ask(fairness: &PriorityAndFairness, user: &str, within: Duration, now: Instant) -> Result<Seat, Full> {
+    let flow = fairness.classify(&request(user, &[], LIST_PODS));
+    fairness.acquire(&flow, 1, now + within, String::new).await
+}
+
+#[test]
+fn requests_are_classified_as_by_the_default_schemas() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = PriorityAndFairness::start(&kit.system, 600).expect("the actors start");
+        fairness.configure(defaults());
+        let all = groups(&["system:authenticated"]);
+        let of = |user: &str, groups: &[String], verb: &str, subject: FlowSubject<'_>| {
+            let flow = fairness.classify(&FlowRequest {
+                user,
+                groups,
+                verb,
+                subject,
+            });
+            format!("{} {}", flow.schema(), flow.level())
+        };
+        eventually("the configuration counts", || {
+            of("x", &all, "get", LIST_PODS).starts_with("global")
+        })
+        .await;
+        let leases = |namespace| FlowSubject::Resource {
+            group: "coordination.k8s.io",
+            resource: "leases",
+            subresource: "",
+            namespace,
+        };
+        let masters = groups(&["system:masters", "system:authenticated"]);
+        let accounts = groups(&["system:serviceaccounts", "system:authenticated"]);
+        let scheduler = "system:kube-scheduler";
+        let in_system = "system:serviceaccount:kube-system:x";
+        assert_eq!(of("admin", &masters, "list", LIST_PODS), "exempt exempt");
+        assert_eq!(of("x", &all, "get", FlowSubject::Path("/livez")), "probes exempt");
+        assert_eq!(
+            of("x", &all, "get", FlowSubject::Path("/livez/ping")),
+            "global-default global-default"
+        );
+        assert_eq!(
+            of(scheduler, &all, "update", leases("kube-system")),
+            "system-leader-election leader-election"
+        );
+        assert_eq!(
+            of(scheduler, &all, "list", leases("kube-system")),
+            "kube-scheduler workload-high"
+        );
+        assert_eq!(
+            of(in_system, &accounts, "list", LIST_PODS),
+            "kube-system-service-accounts workload-high"
+        );
+        assert_eq!(
+            of("system:serviceaccount:ns:x", &accounts, "list", LIST_PODS),
+            "service-accounts workload-low"
+        );
+        assert_eq!(
+            of(
+                "system:node:n",
+                &groups(&["system:nodes"]),
+                "get",
+                leases("kube-node-lease")
+            ),
+            "system-node-high node-high"
+        );
+        assert_eq!(
+            of("system:node:n", &groups(&["system:nodes"]), "get", LIST_PODS),
+            "system-nodes system"
+        );
+        assert_eq!(of("nobody", &[], "get", LIST_PODS), "catch-all catch-all");
+    });
+}
+
+#[test]
+fn a_free_seat_is_taken_without_the_actor() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(10))).await;
+        let turns = || kit.system.snapshot().iter().map(|actor| actor.turns).sum::<u64>();
+        let before = turns();
+        for _ in 0..100 {
+            assert!(
+                ask(&fairness, "alice", Duration::ZERO, kit.system.clock().now())
+                    .await
+                    .is_ok()
+            );
+        }
+        assert_eq!(turns(), before);
+    });
+}
+
+#[test]
+fn a_level_without_queues_refuses_at_once() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&json!({ "type": "Reject" }))).await;
+        let now = kit.system.clock().now();
+        let seat = ask(&fairness, "alice", Duration::from_secs(15), now).await;
+        assert!(seat.is_ok());
+        assert_eq!(
+            ask(&fairness, "bob", Duration::from_secs(15), now).await.err(),
+            Some(Full)
+        );
+        drop(seat);
+        assert!(ask(&fairness, "bob", Duration::from_secs(15), now).await.is_ok());
+        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        assert!(shown.contains("\none, 0, true, false, 0, 0, 2, 1, 0, 0\n"), "{shown}");
+    });
+}
+
+#[test]
+fn a_request_waits_for_its_turn_and_gets_the_seat_that_is_given_back() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(1))).await;
+        let now = kit.system.clock().now();
+        let seat = ask(&fairness, "alice", Duration::from_secs(15), now).await;
+        let waits = ask(&fairness, "alice", Duration::from_secs(15), now);
+        let give_back = async {
+            let waiting = |shown: &str| shown.contains("\none, 1, false, false, 1, 1, 1, 0, 0, 0\n");
+            while !waiting(&fairness.dump(FlowDump::PriorityLevels).await) {}
+            // The queue is full, and a refusal does not wait.
+            assert_eq!(
+                ask(&fairness, "alice", Duration::from_secs(15), now).await.err(),
+                Some(Full)
+            );
+            drop(seat);
+        };
+        let (got, ()) = futures_util::join!(waits, give_back);
+        assert!(got.is_ok());
+        // The other limiter's actors belong to the same room.
+        let classes = MaxInFlight::start(
+            &kit.system,
+            Limits {
+                read_only: 1,
+                mutating: 1,
+            },
+        )
+        .expect("the actors start");
+        let _one = classes.acquire(RequestKind::ReadOnly).await;
+        assert_eq!(classes.acquire(RequestKind::ReadOnly).await.err(), Some(Full));
+        assert_topology_happened(&kit.system, "flow");
+    });
+}
+
+#[test]
+fn who_waits_too_long_is_refused_and_takes_no_seat_later() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let now = kit.system.clock().now();
+        let seat = ask(&fairness, "alice", Duration::from_secs(15), now).await;
+        let waits = ask(&fairness, "alice", Duration::from_secs(15), now);
+        let (refused, ()) = futures_util::join!(waits, kit.clock.elapse(Duration::from_secs(15)));
+        assert_eq!(refused.err(), Some(Full));
+        drop(seat);
+        let later = ask(&fairness, "alice", Duration::from_secs(30), kit.system.clock().now()).await;
+        assert!(later.is_ok());
+        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        assert!(shown.contains("\none, 0, false, false, 0, 1, 2, 0, 1, 0\n"), "{shown}");
+    });
+}
+
+#[test]
+fn a_flood_of_one_flow_does_not_hold_up_another() {
+    let now = Clock::system().now();
+    let shape = QueueShape {
+        queues: 64,
+        hand_size: 6,
+        queue_length_limit: 50,
+    };
+    let mut queues = FairQueues::new(shape, now);
+    let flood = 7_u64;
+    for n in 0..200 {
+        if let Some(place) = queues.place(now, 1, flood) {
+            queues.enqueue(place, 1, ("flood", n));
+        }
+    }
+    // One that was let through a moment ago, so that the flood's queues are behind in virtual time.
+    let first = queues.dispatch(now, 1, |_| true).map(|next| next.item.0);
+    assert_eq!(first, Some("flood"));
+    let mouse = (0..u64::MAX)
+        .find(|flow| queues.place(now, 1, *flow).is_some())
+        .expect("a flow of another hand");
+    let place = queues.place(now, 1, mouse).expect("there is room");
+    queues.enqueue(place, 1, ("mouse", 0));
+    let order: Vec<&str> = (0..7)
+        .filter_map(|_| queues.dispatch(now, 1, |_| true))
+        .map(|next| next.item.0)
+        .collect();
+    assert!(
+        order.contains(&"mouse"),
+        "behind at most one request of each queue of the flood: {order:?}"
+    );
+}
+
+#[test]
+fn a_hand_has_different_queues_and_reaches_all() {
+    let now = Clock::system().now();
+    let shape = QueueShape {
+        queues: 8,
+        hand_size: 8,
+        queue_length_limit: 1,
+    };
+    let mut queues = FairQueues::new(shape, now);
+    let mut places = 0;
+    while let Some(place) = queues.place(now, 1, 12_345) {
+        queues.enqueue(place, 1, ());
+        places += 1;
+    }
+    assert_eq!(places, 8);
+    let used: BTreeSet<usize> = queues.active().map(|(queue, _)| queue.index).collect();
+    assert_eq!(used.len(), 8);
+}
+
+#[test]
+fn seats_are_divided_by_shares_as_kube_apiserver_divides_them() {
+    let config = defaults();
+    let specs: Vec<_> = config.levels.iter().map(|level| &level.spec).collect();
+    let limits = nominal_limits(600, &specs);
+    let named = config
+        .levels
+        .iter()
+        .map(|level| level.metadata.name.as_str())
+        .zip(limits);
+    let shown: Vec<_> = named
+        .map(|(name, limits)| (name, limits.nominal, limits.lower, limits.upper))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("catch-all", 13, 13, 600),
+            ("exempt", 0, 0, 600),
+            ("global-default", 49, 24, 600),
+            ("leader-election", 25, 25, 600),
+            ("node-high", 98, 73, 600),
+            ("system", 74, 50, 600),
+            ("workload-high", 98, 49, 600),
+            ("workload-low", 245, 24, 600),
+        ]
+    );
+}
+
+#[test]
+fn a_busy_level_borrows_what_idle_ones_lend() {
+    let level = |nominal, lower, upper, peak: u32| SeatDemand {
+        limits: SeatLimits { nominal, lower, upper },
+        peak,
+        smoothed_milli: u64::from(peak) * 1000,
+    };
+    let limits = borrowed_limits(100, &[level(50, 25, 100, 90), level(50, 25, 100, 0)]);
+    assert_eq!(limits, [75, 25]);
+    let bounded = borrowed_limits(100, &[level(50, 25, 60, 90), level(50, 25, 100, 0)]);
+    assert_eq!(bounded, [60, 40]);
+    let both = borrowed_limits(100, &[level(50, 25, 100, 90), level(50, 25, 100, 90)]);
+    assert_eq!(both, [50, 50]);
+}
+
+#[test]
+fn a_level_that_is_gone_serves_those_who_are_in_it_and_nobody_else() {
+    run(Topology::trireme(), |kit| async move {
+        let fairness = started(&kit, one_level(&queue_of(5))).await;
+        let seat = ask(&fairness, "alice", Duration::ZERO, kit.system.clock().now()).await;
+        fairness.configure(FlowConfig::of([], []));
+        eventually("the schema is gone", || {
+            fairness.classify(&request("alice", &[], LIST_PODS)).schema() == "catch-all"
+        })
+        .await;
+        let shown = fairness.dump(FlowDump::PriorityLevels).await;
+        assert!(shown.contains("\none, 0, false, true, 0, 1, 1, 0, 0, 0\n"), "{shown}");
+        drop(seat);
+        let names = || {
+            kit.system
+                .snapshot()
+                .into_iter()
+                .map(|actor| actor.instance)
+                .collect::<Vec<_>>()
+        };
+        kit.clock.elapse(Duration::from_secs(10)).await;
+        eventually("its actor has stopped", || names() == ["catch-all", "exempt"]).await;
+    });
+}
+
+#[test]
+fn the_default_objects_are_read() {
+    let mandatory: Vec<_> = bootstrap_objects()
+        .iter()
+        .filter(|default| default.is_mandatory)
+        .collect();
+    assert_eq!((bootstrap_objects().len(), mandatory.len()), (19, 4));
+    let config = Arc::new(defaults());
+    assert_eq!((config.schemas.len(), config.levels.len()), (11, 8));
+}

@@ -1,0 +1,118 @@
+//! The public face of the limiter by classes.
+
+use std::sync::Arc;
+
+use metrics::{Counter, counter};
+use trireme_actors::{ActorSystem, AskError, Caller, Handle};
+
+use super::{
+    actor::ClassLimiter,
+    messages::{Acquire, ResizeSeats},
+    seats::{ClassSeat, ClassSeats},
+};
+use crate::{Full, LimiterError, Limits, Seat};
+
+/// The two classes of requests that are counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// get, list and the like.
+    ReadOnly,
+    /// Everything else.
+    Mutating,
+}
+
+impl RequestKind {
+    /// The class of a request with this verb.
+    pub fn of_verb(verb: &str) -> Self {
+        match verb {
+            "get" | "list" | "watch" | "head" | "options" => Self::ReadOnly,
+            _ => Self::Mutating,
+        }
+    }
+}
+
+/// Hands out seats by class. Cheap to clone; clones share the seats.
+#[derive(Clone)]
+pub struct MaxInFlight(Arc<Classes>);
+
+struct Classes {
+    read_only: RequestClass,
+    mutating: RequestClass,
+}
+
+struct RequestClass {
+    seats: Arc<ClassSeats>,
+    actor: Handle<ClassLimiter>,
+    dropped: Counter,
+}
+
+impl RequestClass {
+    fn start(system: &ActorSystem, name: &'static str, limit: usize) -> Result<Self, LimiterError> {
+        let seats = ClassSeats::new(name, limit);
+        let dropped = counter!("apiserver_dropped_requests_total", "request_kind" => name);
+        let (shared, counted) = (Arc::clone(&seats), dropped.clone());
+        let owned = system.spawn(name, move || ClassLimiter::new(Arc::clone(&shared), counted.clone()))?;
+        Ok(Self {
+            seats,
+            actor: owned.for_caller(Caller::Outside)?,
+            dropped,
+        })
+    }
+
+    async fn ask(&self) -> Result<ClassSeat, Full> {
+        match self.actor.ask(Acquire).await {
+            Ok(seat) => seat.ok_or(Full),
+            // Nobody can decide now: there was no seat, so there is none. The actor has not counted it.
+            Err(_) => {
+                self.dropped.increment(1);
+                Err(Full)
+            }
+        }
+    }
+}
+
+impl MaxInFlight {
+    /// Starts one actor a class, with all seats free. The recorder of metrics must be installed before.
+    ///
+    /// # Errors
+    /// If the actors cannot be started.
+    pub fn start(system: &ActorSystem, limits: Limits) -> Result<Self, LimiterError> {
+        Ok(Self(Arc::new(Classes {
+            read_only: RequestClass::start(system, "readOnly", limits.read_only)?,
+            mutating: RequestClass::start(system, "mutating", limits.mutating)?,
+        })))
+    }
+
+    /// Takes a seat: without a turn of the actor if one is free.
+    ///
+    /// # Errors
+    /// [`Full`] if none is free.
+    pub async fn acquire(&self, kind: RequestKind) -> Result<Seat, Full> {
+        let class = self.class(kind);
+        match class.seats.try_take() {
+            Some(seat) => Ok(seat.into()),
+            None => class.ask().await.map(Seat::from),
+        }
+    }
+
+    /// A seat outside the limit, for those who must always be admitted. It is counted all the same.
+    pub fn exempt(&self, kind: RequestKind) -> Seat {
+        self.class(kind).seats.exempt().into()
+    }
+
+    /// Changes how many seats there are. Requests in flight keep theirs.
+    ///
+    /// # Errors
+    /// If an actor does not answer.
+    pub async fn resize(&self, limits: Limits) -> Result<(), AskError> {
+        self.0.read_only.actor.ask(ResizeSeats(limits.read_only)).await?;
+        self.0.mutating.actor.ask(ResizeSeats(limits.mutating)).await
+    }
+
+    fn class(&self, kind: RequestKind) -> &RequestClass {
+        match kind {
+            RequestKind::ReadOnly => &self.0.read_only,
+            RequestKind::Mutating => &self.0.mutating,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Priority and fairness as clients see it: who is classified how, who waits, and who is refused.
+
+use std::{
+    io::Write as _,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use trireme_tests::{
+    Server, StoreChoice,
+    group::until,
+    http::{Answer, Client, Connection},
+    server::{ADMIN_TOKEN, USER_TOKEN},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const SCHEMAS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas";
+const LEVELS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations";
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const SCHEMA_UID: &str = "x-kubernetes-pf-flowschema-uid";
+const LEVEL_UID: &str = "x-kubernetes-pf-prioritylevel-uid";
+
+fn get(client: &Client, path: &str) -> Answer {
+    client.get(path).expect("the server answers")
+}
+
+fn create(client: &Client, path: &str, object: &Value) {
+    let answer = client.json("POST", path, object).expect("the server answers");
+    assert_eq!(answer.code, 201, "{}", answer.text());
+}
+
+/// Who may do everything with config maps but is not exempt.
+fn allow_alice(admin: &Client) {
+    create(
+        admin,
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &json!({
+            "metadata": { "name": "alice" },
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },
+            "subjects": [{ "kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io" }],
+        }),
+    );
+}
+
+/// A level of one seat of the server's, and a schema that sends alice to it.
+fn one_seat(admin: &Client, limit_response: &Value) {
+    let limited = json!({
+        "nominalConcurrencyShares": 1, "lendablePercent": 0, "borrowingLimitPercent": 0, "limitResponse": limit_response,
+    });
+    create(
+        admin,
+        LEVELS,
+        &json!({ "metadata": { "name": "one" }, "spec": { "type": "Limited", "limited": limited } }),
+    );
+    let everything = json!([{
+        "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": true,
+    }]);
+    let subjects = json!([{ "kind": "User", "user": { "name": "alice" } }]);
+    create(
+        admin,
+        SCHEMAS,
+        &json!({ "metadata": { "name": "one" }, "spec": {
+            "matchingPrecedence": 500,
+            "priorityLevelConfiguration": { "name": "one" },
+            "rules": [{ "subjects": subjects, "resourceRules": everything }],
+        } }),
+    );
+}
+
+/// The names of the schema and the level that an answer names by UID.
+struct Names(Vec<(String, String)>);
+
+impl Names {
+    fn read(admin: &Client) -> Self {
+        let items =
+            [SCHEMAS, LEVELS].map(|path| serde_json::from_str::<Value>(&get(admin, path).text()).expect("a list"));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let named = items
+            .iter()
+            .flat_map(|list| list["items"].as_array().into_iter().flatten());
+        Self(
+            named
+                .map(|item| (text(&item["metadata"]["uid"]), text(&item["metadata"]["name"])))
+                .collect(),
+        )
+    }
+
+    fn of(&self, answer: &Answer) -> String {
+        let name = |header: &str| {
+            let uid = answer.header(header).next()?.to_owned();
+            self.0
+                .iter()
+                .find(|(known, _)| *known == uid)
+                .map(|(_, name)| name.clone())
+        };
+        let named = [SCHEMA_UID, LEVEL_UID].map(|header| name(header).unwrap_or_else(|| "-".to_owned()));
+        named.join(" ")
+    }
+}
+
+/// Alice begins to create a config map and does not go on: a request that keeps its seat.
+fn hold_a_seat(client: &Client) -> Connection {
+    let mut held = client.open().expect("it connects");
+    let head = format!(
+        "POST {CONFIG_MAPS} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {USER_TOKEN}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        BODY.len()
+    );
+    held.write_all(head.as_bytes()).expect("it is sent");
+    held.flush().expect("it is sent");
+    held
+}
+
+const BODY: &str = r#"{"metadata": {"name": "held"}}"#;
+
+fn line_of(admin: &Client, level: &str) -> Vec<String> {
+    let table = get(admin, "/debug/api_priority_and_fairness/dump_priority_levels").text();
+    let line = table.lines().find(|line| line.starts_with(&format!("{level}, ")));
+    line.unwrap_or_default().split(", ").map(str::to_owned).collect()
+}
+
+fn column(admin: &Client, level: &str, index: usize) -> String {
+    line_of(admin, level).get(index).cloned().unwrap_or_default()
+}
+
+const WAITING: usize = 4;
+const EXECUTING: usize = 5;
+
+#[test]
+fn answers_name_the_schema_and_the_level_of_their_requests() {
+    let server = Server::start(StoreChoice::Embedded);
+    let admin = server.client();
+    until("the default objects are there", PATIENCE, || {
+        get(&admin, SCHEMAS).text().contains("\"catch-all\"")
+    });
+    let names = Names::read(&admin);
+    let of = |token: &str, path: &str| names.of(&get(&admin.with_token(token), path));
+    until("they count", PATIENCE, || {
+        of(USER_TOKEN, CONFIG_MAPS) == "global-default global-default"
+    });
+    assert_eq!(of(ADMIN_TOKEN, CONFIG_MAPS), "exempt exempt");
+    assert_eq!(of(ADMIN_TOKEN, "/nowhere"), "exempt exempt");
+    assert_eq!(of(USER_TOKEN, "/livez"), "probes exempt");
+    assert_eq!(
+        names.of(&get(&admin.anonymous(), "/version")),
+        "global-default global-default"
+    );
+    assert_eq!(of("wrong-token", CONFIG_MAPS), "- -", "nobody knows who that was");
+    assert_eq!(of("node1-token", "/api/v1/nodes/node-1"), "system-node-high node-high");
+    assert_eq!(of("node1-token", CONFIG_MAPS), "system-nodes system");
+    assert_eq!(of("sched-token", "/api/v1/pods"), "kube-scheduler workload-high");
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x";
+    assert_eq!(of("kcm-token", lease), "system-leader-election leader-election");
+    assert_eq!(
+        names.of(&get(
+            &admin.with_token(USER_TOKEN),
+            "/api/v1/pods?watch=1&timeoutSeconds=1"
+        )),
+        "global-default global-default"
+    );
+}
+
+#[test]
+fn a_full_level_refuses_its_own_and_nobody_else() {
+    let flags = ["--max-requests-inflight=10", "--max-mutating-requests-inflight=10"];
+    let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    allow_alice(&admin);
+    one_seat(&admin, &json!({ "type": "Reject" }));
+    until("the schema counts", PATIENCE, || {
+        let answer = get(&alice, CONFIG_MAPS);
+        answer.code == 200 && Names::read(&admin).of(&answer) == "one one"
+    });
+    let mut held = hold_a_seat(&alice);
+    until("the seat is taken", PATIENCE, || {
+        column(&admin, "one", EXECUTING) == "1"
+    });
+
+    let refused = get(&alice, CONFIG_MAPS);
+    assert_eq!(
+        (refused.code, refused.text().as_str()),
+        (429, "Too many requests, please try again later.\n")
+    );
+    assert_eq!(refused.header("retry-after").collect::<Vec<_>>(), ["1"]);
+    assert_eq!(
+        refused.header("content-type").collect::<Vec<_>>(),
+        ["text/plain; charset=utf-8"]
+    );
+    assert_eq!(Names::read(&admin).of(&refused), "one one");
+    let watch = get(&alice, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=1"));
+    assert_eq!(watch.code, 429, "a watch needs a seat to begin");
+    assert_eq!(get(&admin, CONFIG_MAPS).code, 200);
+    assert_eq!(get(&admin.with_token("bob-token"), "/version").code, 200);
+
+    let created = held.send_raw(BODY.as_bytes(), "POST").expect("it is answered");
+    assert_eq!(created.code, 201, "{}", created.text());
+    until("the seat is given back", PATIENCE, || {
+        get(&alice, CONFIG_MAPS).code == 200
+    });
+    // An open watch keeps nobody out.
+    let watching = alice.clone();
+    let watch = thread::spawn(move || get(&watching, &format!("{CONFIG_MAPS}?watch=1&timeoutSeconds=3")).code);
+    until("the watch has begun", PATIENCE, || {
+        let metrics = get(&admin, "/metrics").text();
+        let mut open = metrics
+            .lines()
+            .filter(|line| line.starts_with("apiserver_longrunning_requests{"));
+        open.any(|line| line.contains("resource=\"configmaps\"") && line.ends_with(" 1"))
+    });
+    while !watch.is_finished() {
+        assert_eq!(get(&alice, CONFIG_MAPS).code, 200);
+    }
+    assert_eq!(watch.join().ok(), Some(200));
+}
+
+#[test]
+fn a_request_waits_for_a_quarter_of_its_time_and_for_its_turn() {
+    let flags = ["--max-requests-inflight=10", "--max-mutating-requests-inflight=10"];
+    let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    allow_alice(&admin);
+    one_seat(
+        &admin,
+        &json!({ "type": "Queue", "queuing": { "queues": 1, "handSize": 1, "queueLengthLimit": 1 } }),
+    );
+    until("the schema counts", PATIENCE, || {
+        let answer = get(&alice, CONFIG_MAPS);
+        answer.code == 200 && Names::read(&admin).of(&answer) == "one one"
+    });
+    let mut held = hold_a_seat(&alice);
+    until("the seat is taken", PATIENCE, || {
+        column(&admin, "one", EXECUTING) == "1"
+    });
+
+    let begun = Instant::now();
+    let late = get(&alice, &format!("{CONFIG_MAPS}?timeout=4s"));
+    assert_eq!(late.code, 429);
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
+
+    let patient = alice.clone();
+    let waits = thread::spawn(move || get(&patient, CONFIG_MAPS).code);
+    until("one waits", PATIENCE, || column(&admin, "one", WAITING) == "1");
+    let shown = get(
+        &admin,
+        "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1",
+    )
+    .text();
+    let wanted = format!("alice, list, {CONFIG_MAPS}, default, , v1, configmaps, ");
+    assert!(shown.contains(&wanted), "{shown}");
+    assert_eq!(get(&alice, CONFIG_MAPS).code, 429, "the queue is full");
+    let created = held.send_raw(BODY.as_bytes(), "POST").expect("it is answered");
+    assert_eq!(created.code, 201, "{}", created.text());
+    assert_eq!(waits.join().ok(), Some(200));
+
+    let metrics = get(&admin, "/metrics").text();
+    for reason in ["queue-full", "time-out"] {
+        let counted = format!("flow_schema=\"one\",reason=\"{reason}\"}} 1");
+        assert!(metrics.contains(&counted), "{reason}: {}", lines(&metrics, "rejected"));
+    }
+}
+
+fn lines(text: &str, word: &str) -> String {
+    text.lines()
+        .filter(|line| line.contains(word))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[test]
+fn without_priority_and_fairness_two_classes_are_counted() {
+    let flags = [
+        "--enable-priority-and-fairness=false",
+        "--max-mutating-requests-inflight=1",
+    ];
+    let server = Server::try_start(StoreChoice::Embedded, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let admin = server.client();
+    let alice = admin.with_token(USER_TOKEN);
+    allow_alice(&admin);
+    let mut held = hold_a_seat(&alice);
+    let object = json!({ "metadata": { "name": "refused" } });
+    until("the seat is taken", PATIENCE, || {
+        let dry = format!("{CONFIG_MAPS}?dryRun=All");
+        alice.json("POST", &dry, &object).is_ok_and(|answer| answer.code == 429)
+    });
+    let read = get(&alice, CONFIG_MAPS);
+    assert_eq!((read.code, read.header(SCHEMA_UID).count()), (200, 0));
+    assert_eq!(get(&admin, "/debug/api_priority_and_fairness/dump_queues").code, 404);
+    let created = held.send_raw(BODY.as_bytes(), "POST").expect("it is answered");
+    assert_eq!(created.code, 201, "{}", created.text());
+}
