@@ -100,7 +100,7 @@ const IN_SCOPE: &[&str] = &[
 ];
 
 /// The number of recorded scenarios.
-const RECORDED: usize = 1059;
+const RECORDED: usize = 1134;
 /// The share of the replayed scenarios that must match in every step, in per cent.
 const LEAST_MATCHING_PERCENT: usize = 89;
 /// The same of those with all admission plugins on.
@@ -149,6 +149,11 @@ const WITH_PLUGINS: &[&str] = &[
     "auth/reviews",
 ];
 
+/// Recorded files of what users have the server ask about writes.
+const POLICIES: &[&str] = &[
+    "hooks/mutating-admission-policies",
+    "hooks/validating-admission-policies",
+];
 /// Recorded files of nodes that are restricted; the first are the scenarios of `auth/node` once more.
 const WITH_NODE_RESTRICTION: &[&str] = &["admission/nodeauthorizer-noderestriction", "admission/noderestriction"];
 /// Recorded files of optional plugins, with these on, too.
@@ -222,6 +227,16 @@ fn admission_plugins_answer_as_those_of_kube_apiserver() {
 }
 
 #[test]
+fn policies_answer_as_those_of_kube_apiserver() {
+    check(
+        StoreChoice::Embedded,
+        &files(POLICIES),
+        &[NODE_AND_RBAC],
+        LEAST_MATCHING_PERCENT,
+    );
+}
+
+#[test]
 fn restricted_nodes_are_answered_as_by_kube_apiserver() {
     check(
         StoreChoice::Embedded,
@@ -260,6 +275,7 @@ fn every_recorded_file_can_be_read() {
         "admission",
         "admission-optional",
         "admission-autoprovision",
+        "hooks",
     ] {
         let files = std::fs::read_dir(reference.join(group)).expect("the recordings are there");
         for file in files.map(|file| file.expect("a file").path()) {
@@ -275,6 +291,7 @@ fn the_readme_says_how_much_is_replayed() {
     let replayed: usize = IN_SCOPE
         .iter()
         .chain(WITH_PLUGINS)
+        .chain(POLICIES)
         .chain(WITH_NODE_RESTRICTION)
         .chain(WITH_OPTIONAL_PLUGINS)
         .chain(WITH_AUTO_PROVISION)

@@ -2,8 +2,9 @@
 //!
 //! A [`Chain`] of the [`EnabledPlugins`] is made by the composition root and handed to every registry. Plugins look objects up
 //! in the watch caches and hold no locks. [`DeviceAdminAccess`] is no plugin of kube-apiserver but a check of its registry of
-//! claims. CEL policies and some plugins are not there yet: the table in `plugins.rs` has them all.
+//! claims. Some plugins are not there yet: the table in `plugins.rs` has them all.
 
+mod admission_request;
 mod always_admit;
 mod always_pull_images;
 mod attributes;
@@ -32,6 +33,7 @@ mod pod_resize;
 mod pod_security;
 mod pod_toleration_restriction;
 mod pod_topology_labels;
+mod policies;
 mod priority;
 mod resource_quota;
 mod runtime_class;
@@ -47,3 +49,4 @@ pub use device_admin_access::DeviceAdminAccess;
 pub use namespaces::Namespaces;
 pub use permissions::{PermissionRequest, Permissions};
 pub use plugins::{EnabledPlugins, PluginParts};
+pub use trireme_cel::{Check, CheckObject, Decision};

@@ -37,6 +37,14 @@ impl Namespaces {
         doubts.add(name, self.clock.now());
     }
 
+    /// The namespace itself, found as by [`find`](Self::find).
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub(crate) async fn object(&self, name: &str) -> Result<Value, ApiError> {
+        item::parse(&self.find(name).await?.item)
+    }
+
     /// The namespace as the watch cache has it, or if it is not there yet or [in doubt](Self::doubt), as it is now.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The question that plugins ask of the authorizers.
 
 use futures_util::future::BoxFuture;
+use trireme_cel::{Check, Decision};
 use trireme_registry::request::UserInfo;
 
 /// An access to objects that a plugin asks about.
@@ -28,4 +29,7 @@ pub struct PermissionRequest<'a> {
 pub trait Permissions: Send + Sync + 'static {
     /// Reports whether the access is allowed; what cannot be found out is not.
     fn allow<'a>(&'a self, access: PermissionRequest<'a>) -> BoxFuture<'a, bool>;
+
+    /// The decision about a check that an expression makes.
+    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a Check) -> BoxFuture<'a, Decision>;
 }

@@ -30,6 +30,7 @@ use crate::{
     pod_security::PodSecurity,
     pod_toleration_restriction::PodTolerationRestriction,
     pod_topology_labels::PodTopologyLabels,
+    policies::{MutatingPolicies, PolicyParts, ValidatingPolicies},
     priority::Priority,
     resource_quota::ResourceQuota,
     runtime_class::RuntimeClass,
@@ -210,14 +211,22 @@ const ALL: &[Plugin] = &[
     there("PodResizeValidator", |parts| {
         Arc::new(ResizeOnNode::within_capacity(parts.objects("", "nodes")))
     }),
-    absent("MutatingAdmissionPolicy"),
+    following("MutatingAdmissionPolicy", |parts| {
+        let plugin = MutatingPolicies::new(parts.policies());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     following("MutatingAdmissionWebhook", |parts| {
         let source = parts.configurations("mutatingwebhookconfigurations");
         let plugin = MutatingWebhooks::start(parts.system, source, parts.webhooks());
         let view = plugin.readiness();
         (Arc::new(plugin), view)
     }),
-    absent("ValidatingAdmissionPolicy"),
+    following("ValidatingAdmissionPolicy", |parts| {
+        let plugin = ValidatingPolicies::new(parts.policies());
+        let view = plugin.readiness();
+        (Arc::new(plugin), view)
+    }),
     following("ValidatingAdmissionWebhook", |parts| {
         let source = parts.configurations("validatingwebhookconfigurations");
         let plugin = ValidatingWebhooks::start(parts.system, source, parts.webhooks());
@@ -253,6 +262,15 @@ impl PluginParts<'_> {
 
     fn configurations(&self, plural: &'static str) -> ResourceLookup {
         self.surface.resource("admissionregistration.k8s.io", "v1", plural)
+    }
+
+    fn policies(&self) -> PolicyParts {
+        PolicyParts {
+            system: self.system.clone(),
+            surface: self.surface.clone(),
+            namespaces: self.namespaces.clone(),
+            permissions: Arc::clone(self.permissions),
+        }
     }
 
     fn webhooks(&self) -> WebhookParts {

@@ -150,6 +150,7 @@ impl Admission for SignerPermission {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use trireme_cel::{Check, Decision};
 
     use super::*;
 
@@ -161,6 +162,10 @@ mod tests {
             let is_signers = (request.group, request.resource) == (GROUP, "signers");
             let allowed = is_signers && (request.verb, request.name) == (self.0, self.1);
             std::future::ready(allowed).boxed()
+        }
+
+        fn decide<'a>(&'a self, _: &'a UserInfo, _: &'a Check) -> BoxFuture<'a, Decision> {
+            std::future::ready(Decision::default()).boxed()
         }
     }
 

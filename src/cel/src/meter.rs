@@ -70,8 +70,14 @@ impl Budget {
         self.left
     }
 
-    pub(crate) fn spend(&mut self, cost: u64) {
-        self.left = self.left.saturating_sub(cost);
+    /// Takes a cost out.
+    ///
+    /// # Errors
+    /// If less is left; then nothing is left.
+    pub fn spend(&mut self, cost: u64) -> Result<(), EvalError> {
+        let left = self.left.checked_sub(cost);
+        self.left = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(EvalError::BudgetExhausted)
     }
 }
 

@@ -82,10 +82,10 @@ impl Program {
         };
         let mut result = evaluation.eval(&self.plan);
         let cost = evaluation.meter.cost();
-        if cost > budget.left() && matches!(result, Err(EvalError::CostLimitExceeded)) {
+        let is_spent = budget.spend(cost).is_err();
+        if is_spent && matches!(result, Err(EvalError::CostLimitExceeded)) {
             result = Err(EvalError::BudgetExhausted);
         }
-        budget.spend(cost);
         Evaluated { result, cost }
     }
 }

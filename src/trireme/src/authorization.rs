@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use trireme_actors::ActorSystem;
-use trireme_admission::{PermissionRequest, Permissions};
+use trireme_admission::{Check, CheckObject, Decision as CelDecision, PermissionRequest, Permissions};
 use trireme_auth::{
     AlwaysAllow, AlwaysDeny, Attributes, AuthorizationMode, AuthorizationRequest, Authorizer as _, AuthorizerChain,
     BoxFuture, Decision, EscalationCheck, NodeAuthorizer, RbacAuthorizer, RequestSelectors,
 };
-use trireme_registry::{PublishedSurface, Readiness};
+use trireme_registry::{PublishedSurface, Readiness, request::UserInfo};
 
 use crate::settings::{ModeName, Settings};
 
@@ -91,4 +91,44 @@ impl Permissions for ChainPermissions {
         });
         Box::pin(async move { matches!(decided.await, Decision::Allow(_)) })
     }
+
+    fn decide<'a>(&'a self, user: &'a UserInfo, check: &'a Check) -> BoxFuture<'a, CelDecision> {
+        let mut selectors = RequestSelectors::default();
+        let wanted = match &check.object {
+            CheckObject::Resource(resource) => {
+                selectors = RequestSelectors {
+                    fields: resource.field_selector.as_ref().and_then(|parsed| parsed.as_ref().ok()),
+                    labels: resource.label_selector.as_ref().and_then(|parsed| parsed.as_ref().ok()),
+                };
+                AuthorizationRequest::Resource {
+                    group: &resource.group,
+                    version: "*",
+                    resource: &resource.resource,
+                    subresource: &resource.subresource,
+                    namespace: &resource.namespace,
+                    name: &resource.name,
+                }
+            }
+            CheckObject::Path(path) => AuthorizationRequest::Path(path),
+            // The checker of expressions lets nobody ask before there is an object.
+            CheckObject::Nothing | CheckObject::Group(_) => AuthorizationRequest::Path(""),
+        };
+        let decided = self.0.authorize(Attributes {
+            user,
+            verb: &check.verb,
+            wanted,
+            selectors,
+        });
+        Box::pin(async move { cel_decision(decided.await) })
+    }
+}
+
+/// A decision as expressions see it.
+fn cel_decision(decision: Decision) -> CelDecision {
+    let (allowed, reason, error) = match decision {
+        Decision::Allow(reason) => (true, reason, None),
+        Decision::Deny(reason) | Decision::NoOpinion(reason) => (false, reason, None),
+        Decision::Failed(error) => (false, String::new(), Some(error)),
+    };
+    CelDecision { allowed, reason, error }
 }

@@ -17,8 +17,7 @@ use trireme_registry::{
 };
 use trireme_storage::Storage;
 
-use crate::authorization::Authorization;
-use crate::settings::Settings;
+use crate::{authorization::Authorization, settings::Settings};
 
 /// The interval at which the registration of resources is tried again until the store takes it.
 const REGISTRATION_RETRY: std::time::Duration = std::time::Duration::from_millis(200);

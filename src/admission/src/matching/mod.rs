@@ -17,6 +17,10 @@ use crate::namespaces::Namespaces;
 /// The requests that a configuration is for.
 pub(crate) struct MatchCriteria {
     rules: Vec<OperationRule>,
+    /// Rules whose requests it is not for, whatever the others say.
+    excluded: Vec<OperationRule>,
+    /// True if it is for all requests where it has no rules.
+    matches_without_rules: bool,
     matches_equivalents: bool,
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
@@ -29,18 +33,46 @@ pub(crate) struct MatchedKind {
     pub(crate) resource: GroupVersionResource,
 }
 
+impl MatchedKind {
+    /// Those of the request.
+    fn of(request: &WriteRequest) -> Self {
+        Self {
+            kind: request.kind.clone(),
+            resource: request.resource.clone(),
+        }
+    }
+}
+
 impl MatchCriteria {
-    /// Reads `matchPolicy`, `namespaceSelector` and `objectSelector`, and the rules under `rules`.
-    pub(crate) fn read(fields: &Value, rules: &str) -> Self {
+    /// Reads the fields of a webhook, with its rules under `rules`.
+    pub(crate) fn of_webhook(fields: &Value) -> Self {
+        Self::read(fields, "rules")
+    }
+
+    /// Reads `MatchResources`; without rules they are for all requests.
+    pub(crate) fn of_policy(fields: &Value) -> Self {
+        let criteria = Self::read(fields, "resourceRules");
+        Self {
+            matches_without_rules: criteria.rules.is_empty(),
+            ..criteria
+        }
+    }
+
+    fn read(fields: &Value, rules: &str) -> Self {
         let selector = |name: &str| {
             let selector = fields.get(name).and_then(Value::as_object);
             selector.map_or(Ok(LabelSelector::everything()), |fields| {
                 compile_label_selector(Some(fields)).map_err(|error| error.to_string())
             })
         };
-        let items = fields.get(rules).and_then(Value::as_array).into_iter().flatten();
+        let read = |name: &str| {
+            let items = fields.get(name).and_then(Value::as_array).into_iter().flatten();
+            items.map(OperationRule::read).collect()
+        };
         Self {
-            rules: items.map(OperationRule::read).collect(),
+            rules: read(rules),
+            excluded: read("excludeResourceRules"),
+            matches_without_rules: false,
             matches_equivalents: fields.get("matchPolicy").and_then(Value::as_str) != Some("Exact"),
             namespaces: selector("namespaceSelector"),
             objects: selector("objectSelector"),
@@ -57,24 +89,37 @@ impl MatchCriteria {
         namespaces: &Namespaces,
     ) -> Result<Option<MatchedKind>, ApiError> {
         // The rules are looked at first: they need nothing, and nothing else matters where none matches.
-        let Some(matched) = self.matching_rule(attributes) else {
+        let name = Some(attributes.name.as_str());
+        let Some(matched) = self.matching_rule(attributes, name) else {
             return Ok(None);
         };
+        if self.excludes(attributes, name) {
+            return Ok(None);
+        }
         let is_selected = self.selects_object(attributes)? && self.selects_namespace(attributes, namespaces).await?;
         Ok(is_selected.then_some(matched))
     }
 
     /// Reports whether a rule may match a request, whatever the object.
     pub(crate) fn may_match(&self, request: &WriteRequest) -> bool {
-        self.matching_rule(request).is_some()
+        self.matching_rule(request, None).is_some()
     }
 
-    fn matching_rule(&self, request: &WriteRequest) -> Option<MatchedKind> {
-        if self.rules.iter().any(|rule| rule.matches(request, &request.resource)) {
-            return Some(MatchedKind {
-                kind: request.kind.clone(),
-                resource: request.resource.clone(),
-            });
+    fn excludes(&self, request: &WriteRequest, name: Option<&str>) -> bool {
+        !self.excluded.is_empty() && self.first_match(&self.excluded, request, name).is_some()
+    }
+
+    fn matching_rule(&self, request: &WriteRequest, name: Option<&str>) -> Option<MatchedKind> {
+        if self.matches_without_rules {
+            return Some(MatchedKind::of(request));
+        }
+        self.first_match(&self.rules, request, name)
+    }
+
+    /// The match of the first rule; without a name that of any object.
+    fn first_match(&self, rules: &[OperationRule], request: &WriteRequest, name: Option<&str>) -> Option<MatchedKind> {
+        if rules.iter().any(|rule| rule.matches(request, &request.resource, name)) {
+            return Some(MatchedKind::of(request));
         }
         if !self.matches_equivalents {
             return None;
@@ -85,10 +130,9 @@ impl MatchCriteria {
             .filter(|resource| *resource != request.resource)
             .collect();
         // Earlier rules come before earlier versions.
-        let resource = self
-            .rules
+        let resource = rules
             .iter()
-            .find_map(|rule| others.iter().find(|resource| rule.matches(request, resource)))?;
+            .find_map(|rule| others.iter().find(|resource| rule.matches(request, resource, name)))?;
         Some(MatchedKind {
             kind: request.kind_in(&resource.group_version()),
             resource: resource.clone(),

@@ -14,6 +14,8 @@ pub(crate) struct OperationRule {
     versions: Vec<String>,
     resources: Vec<ResourcePattern>,
     scope: RuleScope,
+    /// `resourceNames`; all if there is none.
+    names: Vec<String>,
 }
 
 /// A resource and a subresource; each may be `*`, and an empty subresource is the object itself.
@@ -41,6 +43,7 @@ impl OperationRule {
         };
         let resources = texts("resources");
         Self {
+            names: texts("resourceNames"),
             operations: texts("operations"),
             groups: texts("apiGroups"),
             versions: texts("apiVersions"),
@@ -54,9 +57,10 @@ impl OperationRule {
         }
     }
 
-    /// Reports whether the rule matches a request as one for `resource`.
-    pub(crate) fn matches(&self, request: &WriteRequest, resource: &GroupVersionResource) -> bool {
+    /// Reports whether the rule matches a request as one for `resource`; without a name it may be of any object.
+    pub(crate) fn matches(&self, request: &WriteRequest, resource: &GroupVersionResource, name: Option<&str>) -> bool {
         self.is_in_scope(request, resource)
+            && (self.names.is_empty() || name.is_none_or(|name| self.names.iter().any(|one| one == name)))
             && has(&self.operations, operation_name(request.operation))
             && has(&self.groups, &resource.group)
             && has(&self.versions, &resource.version)

@@ -116,7 +116,7 @@ impl Webhook {
             configuration: configuration.to_owned(),
             name: name.to_owned(),
             uid: format!("{configuration}/{name}/{index}"),
-            criteria: MatchCriteria::read(fields, "rules"),
+            criteria: MatchCriteria::of_webhook(fields),
             conditions: MatchConditions::read(fields.get("matchConditions")),
             fails_open: text("failurePolicy") == Some("Ignore"),
             reinvokes: text("reinvocationPolicy") == Some("IfNeeded"),

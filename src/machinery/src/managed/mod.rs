@@ -3,6 +3,7 @@
 //! [`Managers`] is `metadata.managedFields`, decoded; [`Managers::update`] and [`Managers::apply`] say who owns what after
 //! a write. The registry calls them in the stage *managed fields*, with objects in the version of the request.
 
+mod atomics;
 mod conflict;
 mod entries;
 mod merge;
@@ -19,6 +20,7 @@ mod updater;
 mod validate;
 mod walk;
 
+pub use atomics::atomics;
 pub use conflict::Conflicts;
 pub use entries::{ManagerId, Managers, is_reset, same_but_for_times};
 pub use merge::{merge, without};

@@ -30,6 +30,8 @@ pub enum PatchErrorKind {
     BadRequest,
     /// The patch does not fit the object: a 422 that does not show the message.
     Unprocessable,
+    /// A `test` of the patch does not hold; otherwise as [`Unprocessable`](Self::Unprocessable).
+    TestFailed,
     /// The patch has more operations than are allowed: 413.
     TooLarge,
     /// The object is not what the patch expects it to be: 409.
@@ -55,7 +57,7 @@ impl From<PatchError> for ApiError {
     fn from(error: PatchError) -> Self {
         match error.kind {
             PatchErrorKind::BadRequest => Self::bad_request(error.message),
-            PatchErrorKind::Unprocessable => {
+            PatchErrorKind::Unprocessable | PatchErrorKind::TestFailed => {
                 let message = "the server rejected our request due to an error in our request";
                 Self::new(Reason::Invalid, message).with_details(ErrorDetails::default())
             }

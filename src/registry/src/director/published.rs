@@ -32,6 +32,11 @@ impl PublishedSurface {
         }
     }
 
+    /// The newest surface; none until the server has started.
+    pub fn load(&self) -> Option<Arc<ApiSurface>> {
+        self.0.surface.load_full()
+    }
+
     /// The plural of a kind that is served in a version, and whether its objects live in namespaces.
     pub fn resource_of_kind(&self, version: &GroupVersion, kind: &str) -> Option<(Arc<str>, bool)> {
         let surface = self.0.surface.load_full()?;

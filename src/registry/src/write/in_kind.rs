@@ -2,9 +2,13 @@
 //! a scale where one is written.
 
 use serde_json::Value;
-use trireme_machinery::{ApiError, GroupVersion, GroupVersionKind, schema};
+use trireme_machinery::{
+    ApiError, GroupVersion, GroupVersionKind,
+    managed::{self, SchemaNode},
+    schema::{self, TypeId},
+};
 
-use super::scale;
+use super::{managed::schema_node, scale};
 use crate::{
     admission::WriteRequest,
     definition::{ResourceDefinition, ServedVersion},
@@ -64,16 +68,7 @@ impl WriteRequest {
     /// 500 with the text of the decoder.
     pub fn decode_in(&self, version: &GroupVersion, changed: Value) -> Result<Value, ApiError> {
         let types = &self.definition.types;
-        let own_type = match self.subresource {
-            Subresource::Scale => types.find(scale::SCALE_TYPE),
-            Subresource::Create(name) => {
-                let subresource = self.definition.subresource(name);
-                subresource
-                    .and_then(|subresource| subresource.type_name.as_deref())
-                    .and_then(|name| types.find(name))
-            }
-            _ => None,
-        };
+        let own_type = self.own_type();
         let served = self.served(version)?;
         let own_schema = served.schema.as_ref().filter(|_| own_type.is_none());
         let type_id = own_type.unwrap_or(served.type_id);
@@ -110,6 +105,43 @@ impl WriteRequest {
         versions::to_stored_version(&self.definition, self.served(version)?, &mut object).await?;
         self.definition.strategy.default(&mut object);
         Ok(object)
+    }
+
+    /// An object of [`kind_in`](Self::kind_in) with an apply configuration merged into it, without owners, as policies do it.
+    ///
+    /// # Errors
+    /// The text of what is wrong with the configuration.
+    pub fn merge_in(&self, version: &GroupVersion, object: &Value, configuration: &Value) -> Result<Value, String> {
+        let types = &self.definition.types;
+        let served = self.served(version).map_err(|error| error.message)?;
+        let own_type = self.own_type().map(|id| SchemaNode::Struct(types, id));
+        let node = own_type.unwrap_or_else(|| schema_node(&self.definition, served));
+        if let Some(error) = managed::validate(node, configuration) {
+            return Err(format!("failed to convert patch object to typed object: {error}"));
+        }
+        let atomics = managed::atomics(node, configuration);
+        if !atomics.is_empty() {
+            let atomics = atomics.join(", ");
+            return Err(format!(
+                "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {atomics}"
+            ));
+        }
+        Ok(managed::merge(node, object, configuration))
+    }
+
+    /// The type of what is written, where it is not the resource's own.
+    fn own_type(&self) -> Option<TypeId> {
+        let types = &self.definition.types;
+        match self.subresource {
+            Subresource::Scale => types.find(scale::SCALE_TYPE),
+            Subresource::Create(name) => {
+                let subresource = self.definition.subresource(name);
+                subresource
+                    .and_then(|subresource| subresource.type_name.as_deref())
+                    .and_then(|name| types.find(name))
+            }
+            _ => None,
+        }
     }
 
     /// Bodies of a subresource of their own kind have one version, whatever that of the resource.

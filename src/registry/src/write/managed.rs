@@ -47,7 +47,7 @@ impl<'d> ResourceVersions<'d> {
 impl ManagedVersions for ResourceVersions<'_> {
     fn node(&self, version: &str) -> SchemaNode<'_> {
         match self.find(version) {
-            Some(served) => node(self.definition, served),
+            Some(served) => schema_node(self.definition, served),
             None => SchemaNode::Deduced,
         }
     }
@@ -83,7 +83,7 @@ impl ManagedVersions for ResourceVersions<'_> {
 }
 
 /// The schema of a version.
-fn node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
+pub(super) fn schema_node<'d>(definition: &'d ResourceDefinition, version: &'d ServedVersion) -> SchemaNode<'d> {
     match &version.schema {
         Some(schema) => SchemaNode::Own(schema.merge_schema()),
         None => SchemaNode::Struct(&definition.types, version.type_id),
@@ -240,7 +240,7 @@ impl Writer {
     pub(super) fn check_applied(&self, request: &WriteRequest, applied: &Value) -> Result<(), ApiError> {
         let version = self.version(&request.target)?;
         let expected = (version.group_version.to_string(), &*request.kind.kind);
-        check_applied(node(&self.info, version), (&expected.0, expected.1), applied)
+        check_applied(schema_node(&self.info, version), (&expected.0, expected.1), applied)
     }
 }
 

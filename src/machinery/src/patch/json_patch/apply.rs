@@ -164,7 +164,10 @@ impl PatchedDocument {
         if holds {
             Ok(())
         } else {
-            Err(failed(format!("testing value {path} failed")))
+            Err(PatchError {
+                kind: PatchErrorKind::TestFailed,
+                ..failed(format!("testing value {path} failed"))
+            })
         }
     }
 }

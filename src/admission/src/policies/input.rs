@@ -1,0 +1,106 @@
+//! The values of a request that expressions see.
+
+use std::{borrow::Cow, sync::OnceLock};
+
+use serde_json::Value;
+use trireme_cel::{Activation, Check, authority};
+use trireme_machinery::ApiError;
+use trireme_registry::{Attributes, request::Subresource};
+
+use super::authority::{RequestAuthority, request_resource};
+use crate::{admission_request::admission_request, matching::MatchedKind};
+
+static NULL: Value = Value::Null;
+
+/// The objects of a write in the kind that a policy's rules match.
+pub(super) struct VersionedObjects<'a> {
+    pub(super) object: Cow<'a, Value>,
+    pub(super) old_object: Cow<'a, Value>,
+}
+
+impl<'a> VersionedObjects<'a> {
+    /// Converts the objects; what is in that kind already is not copied.
+    ///
+    /// # Errors
+    /// If they cannot be converted.
+    pub(super) async fn of(attributes: &'a Attributes, matched: &MatchedKind) -> Result<Self, ApiError> {
+        Ok(Self {
+            object: in_kind(attributes, attributes.object.as_ref(), matched).await?,
+            old_object: in_kind(attributes, attributes.old_object.as_deref(), matched).await?,
+        })
+    }
+}
+
+async fn in_kind<'a>(
+    attributes: &'a Attributes,
+    object: Option<&'a Value>,
+    matched: &MatchedKind,
+) -> Result<Cow<'a, Value>, ApiError> {
+    let Some(object) = object else {
+        return Ok(Cow::Borrowed(&NULL));
+    };
+    let version = matched.resource.group_version();
+    let is_stored = version == attributes.definition.stored().group_version;
+    if is_stored && !matches!(attributes.subresource, Subresource::Scale) {
+        return Ok(Cow::Borrowed(object));
+    }
+    attributes.object_in(&version, object).await.map(Cow::Owned)
+}
+
+/// The values of one request for one policy.
+pub(super) struct PolicyInput<'a> {
+    pub(super) attributes: &'a Attributes,
+    pub(super) matched: &'a MatchedKind,
+    pub(super) object: &'a Value,
+    pub(super) old_object: &'a Value,
+    /// The namespace of the request; null outside of namespaces.
+    pub(super) namespace: &'a Value,
+    pub(super) authority: &'a RequestAuthority<'a>,
+    request: OnceLock<Value>,
+}
+
+impl<'a> PolicyInput<'a> {
+    pub(super) fn new(
+        attributes: &'a Attributes,
+        matched: &'a MatchedKind,
+        (object, old_object): (&'a Value, &'a Value),
+        namespace: &'a Value,
+        authority: &'a RequestAuthority<'a>,
+    ) -> Self {
+        Self {
+            attributes,
+            matched,
+            object,
+            old_object,
+            namespace,
+            authority,
+            request: OnceLock::new(),
+        }
+    }
+
+    /// The variables of expressions; `request` is made if a policy speaks of it.
+    pub(super) fn activation<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
+        self.activation_of_conditions(params, needs_request)
+            .with_json("namespaceObject", self.namespace)
+    }
+
+    /// The same without the namespace, which match conditions do not see.
+    pub(super) fn activation_of_conditions<'v>(&'v self, params: &'v Value, needs_request: bool) -> Activation<'v> {
+        let mut activation = Activation::new()
+            .with_json("object", self.object)
+            .with_json("oldObject", self.old_object)
+            .with_json("params", params)
+            .with_value("authorizer", authority(self.authority, Check::default()))
+            .with_value(
+                "authorizer.requestResource",
+                authority(self.authority, request_resource(self.attributes)),
+            );
+        if needs_request {
+            let request = self
+                .request
+                .get_or_init(|| Value::Object(admission_request(self.attributes, self.matched)));
+            activation = activation.with_json("request", request);
+        }
+        activation
+    }
+}

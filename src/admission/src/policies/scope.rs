@@ -1,0 +1,113 @@
+//! The values that a policy's expressions speak of, for one request and one object of parameters.
+//!
+//! Variables are evaluated when they are first asked for and then remembered. Their costs count for the expression that asked,
+//! as `k8s.io/apiserver/pkg/admission/plugin/cel/composition.go` does it.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use trireme_cel::{Activation, Budget, EvalError, LazyFields, Map, PER_CALL_LIMIT, Value};
+
+use super::expression::{CompiledExpression, NamedExpression};
+
+/// The values of one evaluation. Bound to itself by [`bind`](Self::bind): variables may speak of those before them.
+pub(super) struct EvaluationScope<'v> {
+    variables: &'v [NamedExpression],
+    remembered: Vec<OnceLock<Result<Value<'v>, EvalError>>>,
+    base: Activation<'v>,
+    activation: OnceLock<Activation<'v>>,
+    /// The costs of variables that are not yet counted.
+    cost: AtomicU64,
+}
+
+/// The variable `variables`.
+pub(super) struct Variables<'v>(pub(super) &'v EvaluationScope<'v>);
+
+/// Why an expression has no value.
+pub(super) enum EvaluationFailure {
+    /// The budget is spent: no further expression is evaluated.
+    OutOfBudget,
+    /// The expression has no value.
+    Expression(String),
+}
+
+impl EvaluationFailure {
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::OutOfBudget => EvalError::BudgetExhausted.to_string(),
+            Self::Expression(text) => text,
+        }
+    }
+}
+
+impl<'v> EvaluationScope<'v> {
+    pub(super) fn new(base: Activation<'v>, variables: &'v [NamedExpression]) -> Self {
+        Self {
+            variables,
+            remembered: variables.iter().map(|_| OnceLock::new()).collect(),
+            base,
+            activation: OnceLock::new(),
+            cost: AtomicU64::new(0),
+        }
+    }
+
+    /// Makes `variables` known to the expressions.
+    pub(super) fn bind(&self, variables: &'v Variables<'v>) {
+        self.activation.get_or_init(|| {
+            self.base
+                .clone()
+                .with_value("variables", Value::Map(Map::Lazy(variables)))
+        });
+    }
+
+    fn activation(&self) -> &Activation<'v> {
+        self.activation.get().unwrap_or(&self.base)
+    }
+
+    /// Evaluates an expression at the cost of a budget.
+    pub(super) fn evaluate(
+        &self,
+        expression: &'v CompiledExpression,
+        budget: &mut Budget,
+    ) -> Result<Value<'v>, EvaluationFailure> {
+        let program = match &expression.program {
+            Ok(program) => program,
+            Err(error) => return Err(EvaluationFailure::Expression(format!("compilation error: {error}"))),
+        };
+        let evaluated = program.evaluate(self.activation(), budget);
+        let of_variables = self.cost.swap(0, Ordering::Relaxed);
+        if matches!(evaluated.result, Err(EvalError::BudgetExhausted)) || budget.spend(of_variables).is_err() {
+            return Err(EvaluationFailure::OutOfBudget);
+        }
+        evaluated.result.map_err(|error| {
+            EvaluationFailure::Expression(format!("expression '{}' resulted in error: {error}", expression.text))
+        })
+    }
+
+    fn variable(&self, name: &str) -> Option<Result<Value<'v>, EvalError>> {
+        let index = self.variables.iter().position(|variable| variable.name == name)?;
+        let (variable, remembered) = (self.variables.get(index)?, self.remembered.get(index)?);
+        Some(remembered.get_or_init(|| self.value_of(variable)).clone())
+    }
+
+    fn value_of(&self, variable: &'v NamedExpression) -> Result<Value<'v>, EvalError> {
+        let name = &variable.name;
+        let program =
+            variable.expression.program.as_ref().map_err(|error| {
+                EvalError::failed(format!("composited variable \"{name}\" fails to compile: {error}"))
+            })?;
+        let evaluated = program.evaluate(self.activation(), &mut Budget::new(PER_CALL_LIMIT));
+        self.cost.fetch_add(evaluated.cost, Ordering::Relaxed);
+        evaluated
+            .result
+            .map_err(|error| EvalError::failed(format!("composited variable \"{name}\" fails to evaluate: {error}")))
+    }
+}
+
+impl LazyFields for Variables<'_> {
+    fn field(&self, name: &str) -> Option<Result<Value<'_>, EvalError>> {
+        self.0.variable(name)
+    }
+}
