@@ -199,7 +199,8 @@ mod tests {
     #[test]
     fn mandatory_objects_follow_always_but_for_the_numbers_of_the_exempt_level() {
         let shares = json!({ "nominalConcurrencyShares": 0, "lendablePercent": 0 });
-        let exempt = json!({ "metadata": { "name": EXEMPT }, "spec": { "type": "Exempt", "exempt": shares } });
+        let metadata = json!({ "name": EXEMPT, "annotations": { AUTO_UPDATE: "true" } });
+        let exempt = json!({ "metadata": metadata, "spec": { "type": "Exempt", "exempt": shares } });
         let catch_all = limited("catch-all", 5, json!({ "type": "Reject" }));
         let mut changed = exempt.clone();
         changed["spec"]["exempt"]["lendablePercent"] = 7.into();

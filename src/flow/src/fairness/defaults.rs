@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::config::{CATCH_ALL, EXEMPT};
 
+/// The annotation that says that the server keeps an object's spec as it is here.
+const AUTO_UPDATE: &str = "apf.kubernetes.io/autoupdate-spec";
 const TEXT: &str = include_str!("defaults.json");
 
 /// An object that a cluster starts with.
@@ -41,7 +43,7 @@ impl BootstrapRow {
             object: json!({
                 "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
                 "kind": self.kind,
-                "metadata": { "name": self.name },
+                "metadata": { "name": self.name, "annotations": { AUTO_UPDATE: "true" } },
                 "spec": self.spec,
             }),
         }
