@@ -34,6 +34,8 @@ pub(crate) struct TypeChecker<'a> {
     pub(crate) errors: Vec<(u32, String)>,
     /// Literals that are not what they are taken for; told if all else fits.
     pub(crate) literal_errors: Vec<(u32, String)>,
+    /// The calls around this place whose arguments may be lists and maps of several types.
+    mixed: usize,
 }
 
 impl<'a> TypeChecker<'a> {
@@ -47,6 +49,7 @@ impl<'a> TypeChecker<'a> {
             next_open: 1000,
             errors: Vec::new(),
             literal_errors: Vec::new(),
+            mixed: 0,
         }
     }
 
@@ -144,7 +147,11 @@ impl<'a> TypeChecker<'a> {
             return self.resolve(id, &name, overloads, arguments, false);
         }
         let mut arguments = vec![self.check(target)];
+        // As cel-go exempts it (`HomogeneousAggregateLiteralExemptFunctions`).
+        let is_exempt = usize::from(call.function == "format");
+        self.mixed += is_exempt;
         arguments.extend(call.args.iter().map(|argument| self.check(argument)));
+        self.mixed -= is_exempt;
         match self.function(&call.function) {
             Some(overloads) => self.resolve(id, &call.function, overloads, arguments, true),
             None => self.undeclared(id, &call.function),
@@ -275,6 +282,9 @@ impl<'a> TypeChecker<'a> {
         let Some(earlier) = earlier else { return found };
         if self.fits(&earlier, &found) {
             return most_general(earlier, found);
+        }
+        if self.mixed > 0 {
+            return Type::Dyn;
         }
         self.mismatch(id, &earlier, &found);
         earlier

@@ -102,7 +102,14 @@ impl PatchedDocument {
     fn remove(&mut self, kind: &str, path: &str) -> Result<Value, PatchError> {
         let (parent, last) = self.parent(kind, path)?;
         let removed = match parent {
-            Value::Object(fields) => fields.remove(&last),
+            Value::Object(fields) => match fields.remove(&last) {
+                None if kind == "remove" => {
+                    return Err(failed(format!(
+                        "error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
+                    )));
+                }
+                removed => removed,
+            },
             Value::Array(items) => index(&last, items.len()).map(|at| items.remove(at)),
             _ => None,
         };
