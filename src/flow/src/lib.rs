@@ -4,12 +4,15 @@
 //! ways to decide who gets one: [`PriorityAndFairness`], by flow schemas, priority levels and fair queues, and, where it is
 //! switched off, [`MaxInFlight`], by `--max-requests-inflight` and `--max-mutating-requests-inflight` alone.
 
+mod error;
 mod fairness;
 mod handle;
 mod max_in_flight;
 
+pub use error::{Full, LimiterError};
 pub use fairness::{
-    BootstrapObject, Flow, FlowConfig, FlowDump, FlowRequest, FlowSubject, PriorityAndFairness, bootstrap_objects,
+    BootstrapObject, Flow, FlowConfig, FlowDemand, FlowDump, FlowRequest, FlowSeat, FlowSubject, PriorityAndFairness,
+    bootstrap_objects,
 };
-pub use handle::{Full, Limiter, LimiterError, Limits, Seat};
-pub use max_in_flight::{MaxInFlight, RequestKind};
+pub use handle::{Limiter, Seat};
+pub use max_in_flight::{ClassSeat, Limits, MaxInFlight, RequestKind};

@@ -121,7 +121,7 @@ impl Fixture {
     /// The one seat for reading.
     async fn reading_seat(&self) -> Result<Seat, Full> {
         match &self.state.limiter {
-            Limiter::MaxInFlight(classes) => classes.acquire(RequestKind::ReadOnly).await,
+            Limiter::MaxInFlight(classes) => classes.acquire(RequestKind::ReadOnly).await.map(Seat::from),
             Limiter::PriorityAndFairness(_) => Err(Full),
         }
     }

@@ -11,7 +11,7 @@ use actix_web::{
 };
 use trireme_auth::MASTERS;
 use trireme_flow::{
-    Flow, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestKind, Seat,
+    Flow, FlowDemand, FlowRequest, FlowSubject, Full, Limiter, MaxInFlight, PriorityAndFairness, RequestKind, Seat,
 };
 use trireme_registry::request::UserInfo;
 
@@ -42,8 +42,13 @@ async fn in_flow(fairness: &PriorityAndFairness, state: &ChainState, exchange: &
         .flow
         .get_or_init(|| fairness.classify(&request(exchange, user)));
     // Lists are not told from other requests yet: each takes one seat.
-    let describe = || describe(exchange, user);
-    fairness.acquire(flow, 1, wait_until(state, exchange), describe).await
+    let demand = FlowDemand {
+        seats: 1,
+        kind: RequestKind::of_verb(exchange.info.verb.as_str()),
+        deadline: wait_until(state, exchange),
+    };
+    let seat = fairness.acquire(flow, demand, || describe(exchange, user)).await?;
+    Ok(seat.into())
 }
 
 /// The columns of a request in `dump_requests?includeRequestDetails`.
@@ -93,8 +98,8 @@ fn request<'r>(exchange: &'r Exchange, user: &'r UserInfo) -> FlowRequest<'r> {
 async fn in_class(classes: &MaxInFlight, exchange: &Exchange) -> Result<Seat, Full> {
     let kind = RequestKind::of_verb(exchange.info.verb.as_str());
     match classes.acquire(kind).await {
-        Err(Full) if is_master(exchange) => Ok(classes.exempt(kind)),
-        seat => seat,
+        Err(Full) if is_master(exchange) => Ok(classes.exempt(kind).into()),
+        seat => seat.map(Seat::from),
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
     messages::Reshape,
     seats::LevelSeats,
 };
-use crate::LimiterError;
+use crate::error::LimiterError;
 
 /// The time between two decisions about who borrows.
 const PERIOD: Duration = Duration::from_secs(10);

@@ -36,11 +36,12 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use metrics::{Gauge, gauge};
 use tokio::sync::watch;
 use trireme_actors::{ActorSystem, AskError, Clock};
 use trireme_machinery::time::Time;
 
-pub(crate) use self::seats::LevelSeat;
+use self::seats::LevelSeat;
 pub use self::{
     classify::{FlowRequest, FlowSubject},
     config::FlowConfig,
@@ -52,13 +53,17 @@ use self::{
     counters::RefusalReason,
     messages::{Enqueue, Turned, WaitingRequest},
 };
-use crate::{Full, LimiterError, Seat};
+use crate::{
+    error::{Full, LimiterError},
+    max_in_flight::RequestKind,
+};
 
 /// Classifies requests and gives them seats. Cheap to clone; clones share the seats.
 #[derive(Clone)]
 pub struct PriorityAndFairness {
     table: Arc<ArcSwap<LevelTable>>,
     configs: Arc<watch::Sender<FlowConfig>>,
+    in_flight: Arc<InFlightGauges>,
     clock: Clock,
 }
 
@@ -95,6 +100,55 @@ impl Flow {
     }
 }
 
+/// The seats that a request asks for.
+#[derive(Debug, Clone, Copy)]
+pub struct FlowDemand {
+    /// How many it takes.
+    pub seats: u32,
+    /// How it is counted.
+    pub kind: RequestKind,
+    /// How long it waits for them.
+    pub deadline: Instant,
+}
+
+/// A request's seats in its level; given back on drop.
+#[must_use]
+pub struct FlowSeat {
+    _held: LevelSeat,
+    in_flight: Gauge,
+}
+
+impl Drop for FlowSeat {
+    fn drop(&mut self) {
+        self.in_flight.decrement(1.0);
+    }
+}
+
+/// The requests that have seats, by class: what dashboards know from servers without priorities.
+struct InFlightGauges {
+    read_only: Gauge,
+    mutating: Gauge,
+}
+
+impl InFlightGauges {
+    fn new() -> Self {
+        let of = |kind: &'static str| gauge!("apiserver_current_inflight_requests", "request_kind" => kind);
+        Self {
+            read_only: of("readOnly"),
+            mutating: of("mutating"),
+        }
+    }
+
+    fn count(&self, held: LevelSeat, kind: RequestKind) -> FlowSeat {
+        let in_flight = match kind {
+            RequestKind::ReadOnly => self.read_only.clone(),
+            RequestKind::Mutating => self.mutating.clone(),
+        };
+        in_flight.increment(1.0);
+        FlowSeat { _held: held, in_flight }
+    }
+}
+
 impl PriorityAndFairness {
     /// Starts the mandatory levels, with so many seats for the whole server, and the task that follows the configuration.
     ///
@@ -109,6 +163,7 @@ impl PriorityAndFairness {
         Ok(Self {
             table,
             configs: Arc::new(sender),
+            in_flight: Arc::new(InFlightGauges::new()),
             clock: system.clock().clone(),
         })
     }
@@ -135,7 +190,7 @@ impl PriorityAndFairness {
         }
     }
 
-    /// Takes seats in the flow's level, and waits for them in its queue until `deadline` if the level has queues. `describe` says who
+    /// Takes seats in the flow's level, and waits for them in its queue if the level has queues. `describe` says who
     /// asks for what, for the dumps; it is called only if the request waits.
     ///
     /// # Errors
@@ -143,31 +198,39 @@ impl PriorityAndFairness {
     pub async fn acquire(
         &self,
         flow: &Flow,
-        seats: u32,
-        deadline: Instant,
+        demand: FlowDemand,
         describe: impl FnOnce() -> String,
-    ) -> Result<Seat, Full> {
+    ) -> Result<FlowSeat, Full> {
+        let held = self.take(flow, demand, describe).await?;
+        Ok(self.in_flight.count(held, demand.kind))
+    }
+
+    async fn take(
+        &self,
+        flow: &Flow,
+        demand: FlowDemand,
+        describe: impl FnOnce() -> String,
+    ) -> Result<LevelSeat, Full> {
         let route = flow.route().ok_or(Full)?;
         let level = &route.level;
         if level.is_exempt {
             route.meters.dispatched(Duration::ZERO);
-            return Ok(level.seats.exempt(seats).into());
+            return Ok(level.seats.exempt(demand.seats));
         }
-        if let Some(held) = level.seats.try_take(seats) {
+        if let Some(held) = level.seats.try_take(demand.seats) {
             route.meters.dispatched(Duration::ZERO);
-            return Ok(held.into());
+            return Ok(held);
         }
-        self.wait(flow, route, seats, deadline, describe()).await
+        self.wait(flow, route, demand, describe()).await
     }
 
     async fn wait(
         &self,
         flow: &Flow,
         route: &FlowRoute,
-        seats: u32,
-        deadline: Instant,
+        demand: FlowDemand,
         details: String,
-    ) -> Result<Seat, Full> {
+    ) -> Result<LevelSeat, Full> {
         let (level, arrived) = (&route.level, self.clock.now());
         let message = Enqueue {
             flow: route.schema.flow_hash(&flow.distinguisher),
@@ -175,19 +238,19 @@ impl PriorityAndFairness {
                 schema: route.schema.name().to_owned(),
                 distinguisher: flow.distinguisher.clone(),
                 arrived: since_epoch(self.clock.wall()),
-                seats,
+                seats: demand.seats,
                 details,
             },
         };
         let waits = level.counters.wait(route.schema.name());
-        let outcome = level.actor.ask_until(message, deadline).await;
+        let outcome = level.actor.ask_until(message, demand.deadline).await;
         waits.over();
         let reason = match outcome {
             Ok(Turned::Seated(held)) => {
                 route
                     .meters
                     .dispatched(self.clock.now().saturating_duration_since(arrived));
-                return Ok(held.into());
+                return Ok(held);
             }
             Err(AskError::Deadline { .. }) => RefusalReason::TimeOut,
             Ok(Turned::Refused) if !level.has_queues => RefusalReason::ConcurrencyLimit,

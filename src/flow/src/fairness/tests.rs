@@ -19,7 +19,7 @@ use super::{
     limits::{SeatDemand, SeatLimits, borrowed_limits, nominal_limits},
     queues::FairQueues,
 };
-use crate::{Full, Limits, MaxInFlight, RequestKind, Seat};
+use crate::{FlowDemand, FlowSeat, Full, Limits, MaxInFlight, RequestKind};
 
 const LIST_PODS: FlowSubject<'_> = FlowSubject::Resource {
     group: "",
@@ -87,9 +87,14 @@ async fn started(kit: &TestKit, config: FlowConfig) -> PriorityAndFairness {
     fairness
 }
 
-async fn ask(fairness: &PriorityAndFairness, user: &str, within: Duration, now: Instant) -> Result<Seat, Full> {
+async fn ask(fairness: &PriorityAndFairness, user: &str, within: Duration, now: Instant) -> Result<FlowSeat, Full> {
     let flow = fairness.classify(&request(user, &[], LIST_PODS));
-    fairness.acquire(&flow, 1, now + within, String::new).await
+    let demand = FlowDemand {
+        seats: 1,
+        kind: RequestKind::ReadOnly,
+        deadline: now + within,
+    };
+    fairness.acquire(&flow, demand, String::new).await
 }
 
 #[test]

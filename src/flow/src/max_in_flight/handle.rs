@@ -10,7 +10,26 @@ use super::{
     messages::{Acquire, ResizeSeats},
     seats::{ClassSeat, ClassSeats},
 };
-use crate::{Full, LimiterError, Limits, Seat};
+use crate::error::{Full, LimiterError};
+
+/// The number of requests that may be in flight; 0 means any number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `--max-requests-inflight`
+    pub read_only: usize,
+    /// `--max-mutating-requests-inflight`
+    pub mutating: usize,
+}
+
+impl Default for Limits {
+    /// The defaults of kube-apiserver.
+    fn default() -> Self {
+        Self {
+            read_only: 400,
+            mutating: 200,
+        }
+    }
+}
 
 /// The two classes of requests that are counted apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,17 +106,17 @@ impl MaxInFlight {
     ///
     /// # Errors
     /// [`Full`] if none is free.
-    pub async fn acquire(&self, kind: RequestKind) -> Result<Seat, Full> {
+    pub async fn acquire(&self, kind: RequestKind) -> Result<ClassSeat, Full> {
         let class = self.class(kind);
         match class.seats.try_take() {
-            Some(seat) => Ok(seat.into()),
-            None => class.ask().await.map(Seat::from),
+            Some(seat) => Ok(seat),
+            None => class.ask().await,
         }
     }
 
     /// A seat outside the limit, for those who must always be admitted. It is counted all the same.
-    pub fn exempt(&self, kind: RequestKind) -> Seat {
-        self.class(kind).seats.exempt().into()
+    pub fn exempt(&self, kind: RequestKind) -> ClassSeat {
+        self.class(kind).seats.exempt()
     }
 
     /// Changes how many seats there are. Requests in flight keep theirs.

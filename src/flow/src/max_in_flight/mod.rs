@@ -19,5 +19,7 @@ mod seats;
 #[cfg(test)]
 mod tests;
 
-pub use self::handle::{MaxInFlight, RequestKind};
-pub(crate) use self::seats::ClassSeat;
+pub use self::{
+    handle::{Limits, MaxInFlight, RequestKind},
+    seats::ClassSeat,
+};
