@@ -27,6 +27,8 @@ use normal::Normalizer;
 const SIDE_BY_SIDE: usize = 4;
 /// The number of differences of one step are told.
 const DIFFERENCES_TOLD: usize = 4;
+/// For definitions of custom resources between two steps; a server that takes longer differs from the recorded one.
+const SETTLES_WITHIN: Duration = Duration::from_secs(10);
 /// For steps that are repeated until their answer has a certain code.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// For steps that read lines and do not say how long.
@@ -220,18 +222,17 @@ fn run_step(
     differences
 }
 
-/// Repeats a step that says so until the answer has the code that it waits for, and until no definition is being installed:
-/// kube-apiserver serves a custom resource once it is established, this server a moment earlier.
+/// Repeats a step that says so until the answer has the code that it waits for.
 fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
-    let Some(wanted) = step["until"].as_u64() else {
-        return send_step(client, step, variables);
-    };
     let patience = Duration::from_secs_f64(step["retry"].as_f64().unwrap_or_default());
     let begun = Instant::now();
+    let request = step["do"].as_str().unwrap_or_default();
+    if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
+        settle_definitions(client)?;
+    }
     loop {
         let answer = send_step(client, step, variables)?;
-        let is_settled = u64::from(answer.code) == wanted && !is_installing(client)?;
-        if is_settled || begun.elapsed() >= patience {
+        if step["until"].as_u64().is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
             return Ok(answer);
         }
         // Part of the recording: it was asked again and again.
@@ -239,11 +240,37 @@ fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>
     }
 }
 
-fn is_installing(client: &Client) -> std::io::Result<bool> {
-    let definitions = client
-        .with_token(ADMIN_TOKEN)
-        .get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")?;
-    Ok(definitions.text().contains("\"reason\":\"Installing\""))
+/// Waits until the names of all definitions are judged and those that can be are established: the recorded server was faster
+/// with it than the client with its next request.
+fn settle_definitions(client: &Client) -> std::io::Result<()> {
+    let begun = Instant::now();
+    loop {
+        let answer = client
+            .with_token(ADMIN_TOKEN)
+            .get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")?;
+        let list: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
+        let mut definitions = list["items"].as_array().into_iter().flatten();
+        if definitions.all(is_settled) || begun.elapsed() >= SETTLES_WITHIN {
+            return Ok(());
+        }
+        std::thread::sleep(ASKED_AGAIN_AFTER);
+    }
+}
+
+fn is_settled(definition: &Value) -> bool {
+    let condition = |kind: &str| {
+        let mut all = definition["status"]["conditions"].as_array().into_iter().flatten();
+        all.find(|condition| condition["type"] == kind)
+            .cloned()
+            .unwrap_or_default()
+    };
+    let [wanted, accepted] = ["/spec/names", "/status/acceptedNames"].map(|names| definition.pointer(names));
+    let has_names = ["shortNames", "categories"]
+        .iter()
+        .all(|field| wanted.and_then(|names| names.get(field)) == accepted.and_then(|names| names.get(field)));
+    definition["metadata"]["deletionTimestamp"].is_string()
+        || condition("NamesAccepted")["status"] == "False"
+        || (has_names && condition("Established")["status"] == "True")
 }
 
 fn send_step(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
