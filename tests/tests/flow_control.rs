@@ -280,11 +280,13 @@ fn without_priority_and_fairness_two_classes_are_counted() {
     let alice = admin.with_token(USER_TOKEN);
     allow_alice(&admin);
     let mut held = hold_a_seat(&alice);
-    let object = json!({ "metadata": { "name": "refused" } });
     until("the seat is taken", PATIENCE, || {
-        let dry = format!("{CONFIG_MAPS}?dryRun=All");
-        alice.json("POST", &dry, &object).is_ok_and(|answer| answer.code == 429)
+        let metrics = get(&admin, "/metrics").text();
+        metrics.contains("apiserver_current_inflight_requests{request_kind=\"mutating\"} 1")
     });
+    let object = json!({ "metadata": { "name": "refused" } });
+    let refused = alice.json("POST", CONFIG_MAPS, &object).expect("the server answers");
+    assert_eq!(refused.code, 429);
     let read = get(&alice, CONFIG_MAPS);
     assert_eq!((read.code, read.header(SCHEMA_UID).count()), (200, 0));
     assert_eq!(get(&admin, "/debug/api_priority_and_fairness/dump_queues").code, 404);

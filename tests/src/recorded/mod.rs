@@ -224,20 +224,31 @@ fn run_step(
 
 /// Repeats a step that says so until the answer has the code that it waits for.
 fn send_until(client: &Client, step: &Value, variables: &HashMap<String, String>) -> std::io::Result<Answer> {
-    let patience = Duration::from_secs_f64(step["retry"].as_f64().unwrap_or_default());
     let begun = Instant::now();
     let request = step["do"].as_str().unwrap_or_default();
+    let (until, patience) = wait_of(step, request);
     if request.starts_with("PATCH ") && request.contains("/customresourcedefinitions/") {
         settle_definitions(client)?;
     }
     loop {
         let answer = send_step(client, step, variables)?;
-        if step["until"].as_u64().is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
+        if until.is_none_or(|code| code == u64::from(answer.code)) || begun.elapsed() >= patience {
             return Ok(answer);
         }
         // Part of the recording: it was asked again and again.
         std::thread::sleep(ASKED_AGAIN_AFTER);
     }
+}
+
+/// The code that a step is repeated for, and how long. What nodes may read follows their pods a moment later, as in kube-apiserver,
+/// which was faster with it than the client with its next request.
+fn wait_of(step: &Value, request: &str) -> (Option<u64>, Duration) {
+    let is_of_node = step["as"].as_str().is_some_and(|token| token.starts_with("node"));
+    if is_of_node && request.starts_with("GET ") && step["until"].is_null() {
+        return (step["expect"]["code"].as_u64(), SETTLES_WITHIN);
+    }
+    let patience = step["retry"].as_f64().unwrap_or_default();
+    (step["until"].as_u64(), Duration::from_secs_f64(patience))
 }
 
 /// Waits until the names of all definitions are judged and those that can be are established: the recorded server was faster
