@@ -7,6 +7,10 @@ SHELL := bash
 export PATH := $(CURDIR)/target/tools/bin:$(PATH)
 ARGS ?=
 
+# Before the name of a program: it is built with the features that libraries have for the tests, so that nothing is compiled
+# twice. Cargo takes those of the whole workspace and of dev-dependencies only if an example, a test or a benchmark is built too.
+AS_FOR_TESTS := --workspace --example floor
+
 # Builds a server to try, optimized less than a release but sooner ready, and serves with an embedded store in .trireme; flags
 # go in ARGS.
 run:
@@ -15,7 +19,6 @@ run:
 	exec target/trial/trireme serve $(ARGS)
 
 # The static gate: format, lints, docs, words, licences and bans, the edges between rooms, actor ranks, generated schema data.
-# What is built is built as for the tests: of the whole workspace, as libraries have more features there than for one room.
 verify:
 	scripts/install-tools build verify
 	cargo fmt --all --check
@@ -25,14 +28,14 @@ verify:
 	scripts/check-words
 	cargo test --workspace --locked --test layering
 	cargo test --locked -p trireme-actors topology
-	cargo clippy --workspace --features trireme-schema/generate --bin schema-generate --locked -- -D warnings
-	cargo build --workspace --features trireme-schema/generate --bin schema-generate --locked
+	cargo clippy --locked $(AS_FOR_TESTS) --features trireme-schema/generate --bin schema-generate -- -D warnings
+	cargo build --locked $(AS_FOR_TESTS) --features trireme-schema/generate --bin schema-generate
 	target/debug/schema-generate --check
 
 # Makes the generated files under src/schema/data anew; see PROVENANCE.md there. Nothing else compiles the generator but `verify`.
 # With TREE, a folder with the sources of Kubernetes RELEASE, the facts are taken from there first.
 schema:
-	cargo build --workspace --features trireme-schema/generate --bin schema-generate --locked
+	cargo build --locked $(AS_FOR_TESTS) --features trireme-schema/generate --bin schema-generate
 	target/debug/schema-generate $(if $(TREE),--tree $(TREE) --version $(RELEASE))
 
 # Every test; those that start servers use the debug build made here. Then each fuzz target, always from the same random
@@ -78,7 +81,7 @@ CHAOS_PROFILE := $(if $(SHORT),debug,release)
 CONTAINED := $(filter compose,$(TARGET))
 chaos:
 	scripts/install-tools build chaos $(if $(CONTAINED),docker images)
-	cargo build --locked $(if $(SHORT),--workspace,--release -p trireme -p trireme-chaos) --bin trireme --bin trireme-chaos
+	cargo build --locked $(if $(SHORT),$(AS_FOR_TESTS),--release -p trireme -p trireme-chaos) --bin trireme --bin trireme-chaos
 	$(if $(CONTAINED),scripts/with-docker scripts/images target/$(CHAOS_PROFILE)/trireme)
 	$(if $(CONTAINED),scripts/with-docker) target/$(CHAOS_PROFILE)/trireme-chaos run --target $(TARGET) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(SHORT),--short) --report chaos/report $(ARGS)
