@@ -40,7 +40,7 @@ pub(crate) struct Snapshot {
 
 /// The effect of changes on those who watch.
 #[derive(Debug, Default)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedChanges {
     /// The events that the changes make, after the last of them that made history end.
     pub(crate) events: Vec<Arc<Event>>,
     /// True if the log starts anew: those who watch cannot be told what happened.
@@ -78,8 +78,8 @@ impl State {
     }
 
     /// Takes whole revisions of changes, in order.
-    pub(crate) fn apply(&mut self, changes: Vec<CacheChange>, revision: Revision, now: Instant) -> Applied {
-        let mut applied = Applied::default();
+    pub(crate) fn apply(&mut self, changes: Vec<CacheChange>, revision: Revision, now: Instant) -> AppliedChanges {
+        let mut applied = AppliedChanges::default();
         for change in changes {
             match self.apply_one(change, now) {
                 Effect::Event(event) => applied.events.push(event),
