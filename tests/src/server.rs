@@ -122,7 +122,13 @@ impl Server {
 
     /// Kills the process and starts it anew on the same directory, port and store.
     pub fn restart(&mut self) -> Result<(), String> {
+        self.restart_after(|| {})
+    }
+
+    /// As [`restart`](Self::restart), with something done while the process does not run.
+    pub fn restart_after(&mut self, between: impl FnOnce()) -> Result<(), String> {
         self.process.kill();
+        between();
         let process = Process::start("trireme", &mut self.command, self.dir.path());
         self.process = process.map_err(|error| error.to_string())?;
         self.wait_until_ready()

@@ -38,6 +38,8 @@ pub(crate) struct Api {
     pub(crate) issuer: Option<IssuerDocuments>,
     /// The contents of `/version`.
     pub(crate) version: VersionInfo,
+    /// True if what cannot be read may be deleted on purpose.
+    pub(crate) unsafe_deletion: bool,
     /// Ends what lasts with the server.
     pub(crate) lifecycle: Lifecycle,
     /// Times reviews and ages.

@@ -37,6 +37,8 @@ pub struct EdgeConfig {
     pub advertised_address: Option<String>,
     /// The contents of `/version`.
     pub version: VersionInfo,
+    /// `--feature-gates=AllowUnsafeMalformedObjectDeletion=true`: what cannot be read may be deleted on purpose.
+    pub unsafe_deletion: bool,
 }
 
 impl EdgeConfig {
@@ -55,6 +57,7 @@ impl EdgeConfig {
             goaway_chance: 0.0,
             advertised_address: None,
             version: VersionInfo::default(),
+            unsafe_deletion: false,
         }
     }
 }

@@ -23,6 +23,8 @@ const NOT_AN_OBJECT: &str =
 /// The scheme that `DeleteOptions` are registered in, as Go's messages name it.
 const SCHEME: &str = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27";
 
+const IGNORE_READ_ERROR: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 const OPTIONS_TYPE: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 
 /// The options as asked for, before they are checked.
@@ -32,15 +34,20 @@ struct Asked {
     orphan_dependents: Option<bool>,
     propagation_policy: Option<String>,
     dry_run: Vec<String>,
+    has_preconditions: bool,
     uid: Option<String>,
     resource_version: Option<String>,
+    ignore_read_error: bool,
 }
 
-/// Options, and whether a deletion that is not done at once is answered with 202.
+/// Options, and what they mean to the answer.
 #[derive(Debug, Default)]
 pub(crate) struct Deletion {
     pub(crate) options: DeleteOptions,
+    /// True if a deletion that is not done at once is answered with 202.
     pub(crate) accepted_if_pending: bool,
+    /// `ignoreStoreReadErrorWithClusterBreakingPotential`: delete what cannot be read, and nothing else.
+    pub(crate) ignores_read_error: bool,
 }
 
 /// Options from a body.
@@ -51,6 +58,7 @@ pub(crate) fn from_body(
     bytes: &[u8],
     format: BodyFormat,
     types: &TypeTable,
+    unsafe_deletion: bool,
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<Deletion, ApiError> {
     let value = match format {
@@ -104,10 +112,12 @@ pub(crate) fn from_body(
         orphan_dependents: fields.flag("orphanDependents")?,
         propagation_policy: fields.text("propagationPolicy")?,
         dry_run: fields.texts("dryRun")?,
+        has_preconditions: preconditions.is_some(),
         uid: preconditions.as_ref().map_or(Ok(None), |fields| fields.text("uid"))?,
         resource_version: preconditions
             .as_ref()
             .map_or(Ok(None), |fields| fields.text("resourceVersion"))?,
+        ignore_read_error: fields.flag(IGNORE_READ_ERROR)?.unwrap_or_default() && unsafe_deletion,
     }
     .checked()
 }
@@ -116,18 +126,36 @@ pub(crate) fn from_body(
 ///
 /// # Errors
 /// 400 if one cannot be decoded, 422 if they make no sense.
-pub(crate) fn from_query(query: &Query) -> Result<Deletion, ApiError> {
+pub(crate) fn from_query(query: &Query, unsafe_deletion: bool) -> Result<Deletion, ApiError> {
     let grace_period_seconds = query.get("gracePeriodSeconds").map(parse_int);
     let precondition = |name| query.get(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let (uid, resource_version) = (precondition("uid"), precondition("resourceVersion"));
     Asked {
         grace_period_seconds: grace_period_seconds.transpose().map_err(ApiError::bad_request)?,
         orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
         propagation_policy: query.get("propagationPolicy").map(str::to_owned),
         dry_run: query.all("dryRun").map(str::to_owned).collect(),
-        uid: precondition("uid"),
-        resource_version: precondition("resourceVersion"),
+        has_preconditions: uid.is_some() || resource_version.is_some(),
+        uid,
+        resource_version,
+        ignore_read_error: query.flag(IGNORE_READ_ERROR) && unsafe_deletion,
     }
     .checked()
+}
+
+impl Deletion {
+    /// Refuses what is for single objects only.
+    ///
+    /// # Errors
+    /// 422 if the deletion is to ignore what it cannot read.
+    pub(crate) fn check_for_collection(&self) -> Result<(), ApiError> {
+        if !self.ignores_read_error {
+            return Ok(());
+        }
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        let error = Error::invalid(&Path::new(IGNORE_READ_ERROR), &true.into(), detail);
+        check("DeleteOptions", &vec![error])
+    }
 }
 
 impl Asked {
@@ -158,9 +186,11 @@ impl Asked {
         };
         let dry_run: Vec<&str> = self.dry_run.iter().map(String::as_str).collect();
         faults.extend(dry_run_fault(&dry_run));
+        self.validate_ignore_store_read_error(&mut faults);
         check("DeleteOptions", &faults)?;
         Ok(Deletion {
             accepted_if_pending: self.orphan_dependents == Some(false),
+            ignores_read_error: self.ignore_read_error,
             options: DeleteOptions {
                 dry_run: !dry_run.is_empty(),
                 grace_period_seconds: self.grace_period_seconds,
@@ -169,6 +199,26 @@ impl Asked {
                 resource_version: self.resource_version,
             },
         })
+    }
+}
+
+impl Asked {
+    /// `ValidateIgnoreStoreReadError`: nothing that would have to be known of the object goes with it.
+    fn validate_ignore_store_read_error(&self, errors: &mut ErrorList) {
+        if !self.ignore_read_error {
+            return;
+        }
+        let others = [
+            (!self.dry_run.is_empty(), "dryRun"),
+            (self.propagation_policy.is_some(), "propagationPolicy"),
+            (self.orphan_dependents.is_some(), "orphanDependents"),
+            (self.grace_period_seconds.is_some(), "gracePeriodSeconds"),
+            (self.has_preconditions, "preconditions"),
+        ];
+        for (_, other) in others.into_iter().filter(|(is_given, _)| *is_given) {
+            let detail = format!("cannot be set together with .{other}");
+            errors.push(Error::invalid(&Path::new(IGNORE_READ_ERROR), &true.into(), &detail));
+        }
     }
 }
 
@@ -246,7 +296,7 @@ mod tests {
 
     fn body(text: &str) -> Result<Deletion, String> {
         let served = |version: &GroupVersion| version.to_string() == "apps/v1";
-        from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), served).map_err(|error| error.message)
+        from_body(text.as_bytes(), BodyFormat::Json, &TypeTable::default(), true, served).map_err(|error| error.message)
     }
 
     #[test]
@@ -269,8 +319,10 @@ mod tests {
         let mut body = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions".to_vec();
         body.extend(b"\x12\x13\x08\x05\x12\x03\x0a\x01u\x22\x0aForeground");
         let read = |body: &[u8]| {
-            from_body(body, BodyFormat::Protobuf, trireme_schema::type_table(), |_| false)
-                .map_err(|error| error.message)
+            from_body(body, BodyFormat::Protobuf, trireme_schema::type_table(), false, |_| {
+                false
+            })
+            .map_err(|error| error.message)
         };
         let options = read(&body).map(|deletion| deletion.options).expect("it is in order");
         assert_eq!(options.grace_period_seconds, Some(5));
@@ -314,7 +366,10 @@ mod tests {
 
     #[test]
     fn queries_are_read() {
-        let query = |raw| from_query(&Query::parse(Some(raw)).expect("is in order")).map_err(|error| error.message);
+        let query = |raw| {
+            let query = Query::parse(Some(raw)).expect("is in order");
+            from_query(&query, false).map_err(|error| error.message)
+        };
         let deletion = query("orphanDependents=false&gracePeriodSeconds=-3&dryRun=All").expect("it is in order");
         assert!(deletion.accepted_if_pending && deletion.options.dry_run);
         assert_eq!(deletion.options.propagation, Some(Propagation::Background));
@@ -331,10 +386,39 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_is_deleted_without_conditions_and_where_that_is_enabled() {
+        let query = |raw, enabled| {
+            let query = Query::parse(Some(raw)).expect("is in order");
+            from_query(&query, enabled)
+                .map(|deletion| deletion.ignores_read_error)
+                .map_err(|error| error.message)
+        };
+        let option = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+        assert_eq!(query(option, true), Ok(true));
+        assert_eq!(query(option, false), Ok(false));
+        assert_eq!(query("", true), Ok(false));
+        let with_others = format!("{option}&gracePeriodSeconds=0&uid=u");
+        assert_eq!(query(&with_others, false), Ok(false), "the option does not exist then");
+        let message = "DeleteOptions.meta.k8s.io \"\" is invalid: \
+            [ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set together with \
+            .gracePeriodSeconds, ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set \
+            together with .preconditions]";
+        assert_eq!(query(&with_others, true), Err(message.to_owned()));
+        let in_body = r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true}"#;
+        assert!(body(in_body).is_ok_and(|deletion| deletion.ignores_read_error));
+        let with_policy = r#"{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"propagationPolicy":"Orphan","dryRun":["All"]}"#;
+        let message = "DeleteOptions.meta.k8s.io \"\" is invalid: \
+            [ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set together with \
+            .dryRun, ignoreStoreReadErrorWithClusterBreakingPotential: Invalid value: true: cannot be set together with \
+            .propagationPolicy]";
+        assert_eq!(body(with_policy).err().as_deref(), Some(message));
+    }
+
+    #[test]
     fn preconditions_may_stand_in_the_query() {
         let preconditions = |raw| {
             let query = Query::parse(Some(raw)).expect("is in order");
-            let options = from_query(&query).expect("it is in order").options;
+            let options = from_query(&query, false).expect("it is in order").options;
             (options.uid, options.resource_version)
         };
         let both = (Some("u".to_owned()), Some("7".to_owned()));

@@ -71,6 +71,7 @@ impl Edge {
             profiler: rooms.profiler,
             issuer: rooms.issuer,
             version: config.version,
+            unsafe_deletion: config.unsafe_deletion,
             lifecycle: lifecycle.clone(),
             clock: rooms.clock,
             min_watch: config.min_watch,

@@ -28,7 +28,7 @@ pub(crate) fn code(reason: Reason) -> StatusCode {
         Reason::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Reason::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
         Reason::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
-        Reason::InternalError | Reason::ServerTimeout => StatusCode::INTERNAL_SERVER_ERROR,
+        Reason::InternalError | Reason::ServerTimeout | Reason::StorageReadError => StatusCode::INTERNAL_SERVER_ERROR,
         Reason::NotImplemented => StatusCode::NOT_IMPLEMENTED,
         Reason::ServiceUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Reason::Timeout => StatusCode::GATEWAY_TIMEOUT,
@@ -55,6 +55,7 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::ServerTimeout => "ServerTimeout",
         Reason::ServiceUnavailable => "ServiceUnavailable",
         Reason::NotImplemented => "NotImplemented",
+        Reason::StorageReadError => "StorageReadError",
         Reason::InternalError => "InternalError",
     }
 }

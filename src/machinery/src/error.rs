@@ -51,7 +51,9 @@ pub enum Reason {
     ServiceUnavailable,
     /// Not built (yet).
     NotImplemented,
-    /// A bug or an unreadable store.
+    /// A stored value cannot be read.
+    StorageReadError,
+    /// A bug or a store that failed.
     InternalError,
 }
 
@@ -238,7 +240,7 @@ impl ApiError {
         Self::new(Reason::BadRequest, message)
     }
 
-    /// A bug, or an unreadable store: `Internal error occurred: …`
+    /// A bug, or a store that failed: `Internal error occurred: …`
     pub fn internal(why: impl fmt::Display) -> Self {
         let why = why.to_string();
         Self::new(Reason::InternalError, format!("Internal error occurred: {why}")).with_cause("", why, "")

@@ -114,6 +114,26 @@ pub(crate) fn nodes() -> ResourceDefinition {
     resource("", "nodes", "Node", false)
 }
 
+/// Has a bug.
+struct Buggy;
+
+impl Conversion for Buggy {
+    fn to_stored(&self, _: &mut Value) {
+        panic!("this conversion has a bug");
+    }
+
+    fn to_served(&self, _: &mut Value) {}
+}
+
+/// [`widgets`], whose objects of the version v1alpha1 the decoder has a bug with.
+pub(crate) fn widgets_that_panic() -> ResourceDefinition {
+    let mut widgets = widgets();
+    if let Some(version) = widgets.versions.last_mut() {
+        version.conversion = Some(Arc::new(Buggy));
+    }
+    widgets
+}
+
 /// A resource in three versions: stored, same but for the name, and one with a conversion.
 pub(crate) fn widgets() -> ResourceDefinition {
     let version = |name, conversion| ServedVersion {
@@ -265,6 +285,12 @@ impl ReadSide {
         put(&*self.store, &info, key, fields).await
     }
 
+    /// Writes these bytes, whatever is at the key.
+    pub(crate) async fn put_bytes(&self, plural: &str, key: &str, value: &'static [u8]) -> Revision {
+        let full = format!("/registry/{plural}/{key}");
+        put_bytes(&*self.store, &full, Bytes::from_static(value)).await
+    }
+
     /// Deletes the key.
     pub(crate) async fn delete(&self, plural: &str, key: &str) -> Revision {
         let full = format!("/registry/{plural}/{key}");
@@ -277,11 +303,14 @@ impl ReadSide {
 /// Writes an object, whatever is at the key.
 pub(crate) async fn put(store: &dyn Storage, info: &ResourceDefinition, key: &str, fields: Value) -> Revision {
     let full = format!("{}/{key}", info.storage_prefix);
-    let value = Bytes::from(encode::object(&object(info, key, fields)));
+    put_bytes(store, &full, Bytes::from(encode::object(&object(info, key, fields)))).await
+}
+
+async fn put_bytes(store: &dyn Storage, full: &str, value: Bytes) -> Revision {
     loop {
-        let (entry, _) = store.get(&full, None).await.expect("the store answers");
+        let (entry, _) = store.get(full, None).await.expect("the store answers");
         let compare = entry.map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
-        let outcome = store.put(&full, value.clone(), compare, PutOptions::default()).await;
+        let outcome = store.put(full, value.clone(), compare, PutOptions::default()).await;
         if !matches!(outcome, Ok(WriteOutcome::Conflict(_))) {
             return committed(outcome);
         }

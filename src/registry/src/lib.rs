@@ -43,6 +43,7 @@ pub mod subresource;
 #[doc(hidden)]
 pub mod testing;
 pub mod trace;
+mod unreadable;
 mod verb;
 pub mod versions;
 mod view;
@@ -79,6 +80,7 @@ pub use store_watcher::{StoreWatcherHandle, StoreWatcherOptions};
 pub use stored::ItemError;
 pub use strategy::{Deletion, ResetFields, SideEffects, Strategy};
 pub use trireme_storage::Revision;
+pub use unreadable::UnreadableValue;
 pub use verb::{Verb, Verbs};
 pub use view::{Entries, Fold, Follower, ObjectChanges, Readiness, View, ViewSnapshot, Views, compile_entries};
 pub use watch_cache::WatchCacheHandle;

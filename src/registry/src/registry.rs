@@ -142,12 +142,25 @@ impl RegistryHandle {
         self.writer.reader.list(request).await
     }
 
-    /// The objects that name this uid as an owner.
+    /// The objects that name this uid as an owner, among those that can be read.
     ///
     /// # Errors
     /// If they cannot be known as freshly as asked for.
     pub async fn owned_by(&self, uid: &str, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
         self.writer.reader.owned_by(uid, freshness).await
+    }
+
+    /// The objects in a namespace, or everywhere, that name this uid as an owner.
+    ///
+    /// # Errors
+    /// If they cannot be known as freshly as asked for, or if a value there cannot be read.
+    pub async fn all_owned_by(
+        &self,
+        uid: &str,
+        namespace: &str,
+        freshness: Freshness,
+    ) -> Result<Vec<Arc<Item>>, ApiError> {
+        self.writer.reader.all_owned_by(uid, namespace, freshness).await
     }
 
     /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
@@ -199,6 +212,17 @@ impl RegistryHandle {
         key.lock().await?;
         let writer = Arc::clone(&self.writer);
         to_the_end(async move { writer.delete(request, key).await }).await
+    }
+
+    /// Deletes an object that cannot be read, and nothing else.
+    ///
+    /// # Errors
+    /// 422 if it can be read, or is not there.
+    pub async fn delete_unreadable(&self, target: Target) -> Result<(), ApiError> {
+        let mut key = self.key(&target)?;
+        key.lock().await?;
+        let writer = Arc::clone(&self.writer);
+        to_the_end(async move { writer.delete_unreadable(&target, key).await }).await
     }
 
     /// Deletes what is selected.

@@ -2,10 +2,15 @@
 //!
 //! Called for every entry that comes from the store, so it borrows what it can and builds a tree only for resources
 //! with selectable fields. Objects that we stored are canonical and only get their `resourceVersion` spliced in;
-//! what others stored in another layout or version is encoded anew. What cannot be read is a typed error: the caller
-//! leaves such an object out and says so, since one bad entry must not take a whole resource down.
+//! what others stored in another layout or version is encoded anew. What cannot be read is a typed error, also if the
+//! decoder panics: the caller keeps the key as [unreadable](crate::unreadable), since one bad entry must not take a
+//! whole resource down.
 
-use std::sync::Arc;
+use std::{
+    any::Any,
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -40,6 +45,9 @@ pub enum ItemError {
         /// Its `kind`.
         kind: String,
     },
+    /// The decoder has a bug that this value meets.
+    #[error("the decoder panicked: {0}")]
+    Panicked(String),
 }
 
 impl Item {
@@ -70,10 +78,16 @@ impl Item {
         value: &[u8],
         revision: Revision,
     ) -> Result<Self, ItemError> {
-        if let Some(restored) = restored(info, value)? {
-            return Self::from_canonical(line_kind, info, key, &restored, revision);
-        }
-        Self::from_canonical(line_kind, info, key, value, revision)
+        // Nothing is left half done behind a panic: what was being made is dropped.
+        let decoded = panic::catch_unwind(AssertUnwindSafe(|| match restored(info, value)? {
+            Some(restored) => Self::from_canonical(line_kind, info, key, &restored, revision),
+            None => Self::from_canonical(line_kind, info, key, value, revision),
+        }));
+        decoded.unwrap_or_else(|panic| {
+            let resource = info.resource.to_string();
+            metrics::counter!("trireme_store_decoder_panics_total", "resource" => resource).increment(1);
+            Err(ItemError::Panicked(panic_text(&*panic)))
+        })
     }
 
     fn from_canonical(
@@ -143,6 +157,12 @@ impl Item {
             line_kind,
         })
     }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
 }
 
 /// The key within the resource, and the length of the namespace in it.

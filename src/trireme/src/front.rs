@@ -84,6 +84,7 @@ pub(crate) async fn start(
         slow_request: settings.slow_request,
         min_watch: settings.limits.min_request_timeout,
         goaway_chance: settings.limits.goaway_chance,
+        unsafe_deletion: settings.feature_gates.unsafe_malformed_object_deletion,
         ..EdgeConfig::new(listen, tls(settings, keys.pki, &mut files)?)
     };
     let actors = system.clone();

@@ -7,7 +7,7 @@ use trireme_machinery::{
     ApiError,
     meta::{ObjectMeta as _, OwnerReference},
 };
-use trireme_registry::{Item, RegistryHandle, request::Freshness};
+use trireme_registry::{Item, RegistryHandle};
 
 use super::{FOREGROUND, FoundObject, GarbageCollector, GarbageContext, ORPHAN, Suspect};
 use crate::controller::ReconcileResult;
@@ -57,15 +57,15 @@ impl GarbageCollector {
     }
 
     /// The objects that rightly name this one as an owner: in its namespace, if it has one.
+    ///
+    /// # Errors
+    /// If something there cannot be read: it may be a dependent, too.
     pub(super) async fn dependents_of(
         &self,
         scene: &GarbageContext<'_>,
         owner: &FoundObject,
     ) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
-        let namespace = owner.item.namespace();
-        let mut dependents = scene.dependents(&owner.item.uid, Freshness::Latest).await?;
-        dependents.retain(|(_, item)| namespace.is_empty() || item.namespace() == namespace);
-        Ok(dependents)
+        scene.all_dependents(&owner.item).await
     }
 
     /// An object that waits for a dependent which itself waits for its dependents may stand in a circle: then it blocks

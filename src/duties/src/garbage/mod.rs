@@ -12,7 +12,7 @@
 //! ```
 //! There is no graph beside the watch caches: who belongs to an owner is looked up there by the owner's uid, at a
 //! revision as new as the store's when something is to be changed. So nothing is lost with a restart, and an object is
-//! never deleted because of what a cache had not heard yet. Every change names the uid and the resource version of what
+//! never deleted because of what a cache had not heard yet, nor because its owner's value cannot be read. Every change names the uid and the resource version of what
 //! it was decided on.
 
 mod cascade;
@@ -110,7 +110,22 @@ impl GarbageContext<'_> {
         })
     }
 
-    /// All objects of any resource that name this uid as an owner.
+    /// All objects of any resource that name an object as an owner, as of now: in its namespace, if it has one.
+    async fn all_dependents(&self, owner: &Item) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
+        let namespace = owner.namespace();
+        let registries = self.routes.registries();
+        let lookups = registries
+            .filter(|registry| namespace.is_empty() || registry.info().namespaced)
+            .map(|registry| async move {
+                let items = registry.all_owned_by(&owner.uid, namespace, Freshness::Latest).await?;
+                let found = items.into_iter().map(|item| (registry.clone(), item));
+                Ok::<Vec<_>, ApiError>(found.collect())
+            });
+        Ok(try_join_all(lookups).await?.into_iter().flatten().collect())
+    }
+
+    /// The objects of any resource that name this uid as an owner, among those that can be read: what cannot be is looked
+    /// at when it can.
     async fn dependents(&self, uid: &str, freshness: Freshness) -> Result<Vec<(RegistryHandle, Arc<Item>)>, ApiError> {
         let lookups = self.routes.registries().map(|registry| async move {
             let items = registry.owned_by(uid, freshness).await?;

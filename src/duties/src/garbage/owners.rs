@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use trireme_machinery::{
-    ApiError,
+    ApiError, Reason,
     meta::{ObjectMeta as _, OwnerReference},
 };
 use trireme_registry::{
@@ -28,7 +28,7 @@ enum Owner {
     Waiting(FoundObject),
     /// Nothing: the owner is gone, or another object has its name.
     Absent,
-    /// The owner is of a kind that is not served. It cannot be told whether it is there.
+    /// The owner is of a kind that is not served, or cannot be read. It cannot be told whether it is there.
     Unknown,
     /// An object in a namespace, named by an object in none. It cannot be told whether it is there.
     Misplaced,
@@ -75,7 +75,7 @@ impl Owners {
         }
     }
 
-    /// Returns true if an owner is of a kind that is not served, which may change.
+    /// Returns true if an owner is of a kind that is not served or cannot be read, which may change.
     pub(super) fn some_unknown(&self) -> bool {
         self.all.iter().any(|(_, owner)| matches!(owner, Owner::Unknown))
     }
@@ -127,11 +127,14 @@ async fn look_up(
     if registry.info().namespaced && namespace.is_empty() {
         return Ok(Owner::Misplaced);
     }
-    let Some(found) = scene
+    let found = scene
         .find(registry, &key(registry, namespace, reference), freshness)
-        .await?
-    else {
-        return Ok(Owner::Absent);
+        .await;
+    let found = match found {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(Owner::Absent),
+        Err(error) if error.reason == Reason::StorageReadError => return Ok(Owner::Unknown),
+        Err(error) => return Err(error),
     };
     Ok(if *found.item.uid != *reference.uid() {
         Owner::Absent

@@ -1,6 +1,7 @@
 //! Deletes what is in namespaces that are being deleted, and then lets go of them (`namespace-controller`).
 //!
-//! A namespace stays `Terminating` for as long as its `spec.finalizers` name `kubernetes`. What holds it up stands in the
+//! A namespace stays `Terminating` for as long as its `spec.finalizers` name `kubernetes`, and for as long as something
+//! in it cannot be read. What holds it up stands in the
 //! conditions of its status.
 
 mod conditions;
@@ -53,7 +54,8 @@ impl NamespaceDeletion {
             namespace: name,
             deleted_at,
         };
-        let findings = content.delete(self.namespaced(term)).await;
+        let mut findings = content.delete(self.namespaced(term)).await;
+        findings.failures.extend(self.unreadable_definitions());
         tell(&namespaces, &namespace, &findings).await;
         if let Some(failure) = findings.failures.first() {
             return Err(ApiError::new(Reason::InternalError, failure.clone()));
@@ -62,6 +64,18 @@ impl NamespaceDeletion {
             return Ok(ReconcileResult::again_after(LOOK_AGAIN));
         }
         finalize(&namespaces, name).await
+    }
+
+    /// The failure that a CustomResourceDefinition cannot be read: objects of its resource may be left.
+    fn unreadable_definitions(&self) -> Option<String> {
+        let surface = self.director.surface();
+        let definitions = surface.registries().find(|registry| {
+            let resource = &registry.info().resource;
+            (&*resource.group, &*resource.resource) == ("apiextensions.k8s.io", "customresourcedefinitions")
+        })?;
+        let unreadable = definitions.reader().unreadable();
+        let first = unreadable.first()?;
+        Some(format!("the CustomResourceDefinition {} cannot be read", first.key))
     }
 
     /// All resources whose objects live in namespaces.

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use trireme_auth::{Attributes, AuthorizationRequest, Authorizer, Decision, RequestSelectors, forbidden};
-use trireme_machinery::ApiError;
+use trireme_machinery::{ApiError, GroupResource, go_text::quote};
 use trireme_registry::request::UserInfo;
 
 use crate::{exchange::Exchange, state::ChainState};
 
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The verb that a user needs to delete what cannot be read, beside `delete`.
+const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 /// The answer to a change of the rules is held back for at most this long until they count here.
 const SETTLES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -35,6 +37,34 @@ pub(crate) async fn authorize_creation(authorizer: &dyn Authorizer, exchange: &E
         ..attributes(exchange, exchange.acting_user().unwrap_or(&nobody))
     };
     decide(authorizer, attributes).await
+}
+
+/// Lets a deletion ignore that its object cannot be read, if its user may do that.
+///
+/// # Errors
+/// 403 if not.
+pub(crate) async fn authorize_unsafe_deletion(
+    authorizer: &dyn Authorizer,
+    exchange: &Exchange,
+) -> Result<(), ApiError> {
+    let nobody = UserInfo::default();
+    let attributes = Attributes {
+        verb: UNSAFE_DELETE,
+        ..attributes(exchange, exchange.acting_user().unwrap_or(&nobody))
+    };
+    let why = match authorizer.authorize(attributes).await {
+        Decision::Allow(_) => return Ok(()),
+        Decision::Deny(why) | Decision::NoOpinion(why) => {
+            format!("not permitted to do {}, reason: {why}", quote(UNSAFE_DELETE))
+        }
+        Decision::Failed(why) => format!("error while checking permission for {}, {why}", quote(UNSAFE_DELETE)),
+    };
+    let info = &exchange.info;
+    let resource = GroupResource {
+        group: info.group().into(),
+        resource: info.resource().into(),
+    };
+    Err(ApiError::forbidden(&resource, info.name(), why))
 }
 
 async fn decide(authorizer: &dyn Authorizer, attributes: Attributes<'_>) -> Result<(), ApiError> {

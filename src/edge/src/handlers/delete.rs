@@ -1,6 +1,7 @@
 //! DELETE of one object.
 
 use actix_web::{http::StatusCode, web};
+use serde_json::json;
 use trireme_machinery::ApiError;
 use trireme_registry::request::{DeleteOptions, DeleteRequest};
 
@@ -10,6 +11,7 @@ use super::{
 };
 use crate::{
     delete_options::{self, Deletion},
+    filters::authorization,
     negotiation,
     respond::{self, Answered},
 };
@@ -18,6 +20,9 @@ use crate::{
 pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let shape = Shape::negotiate(&call.exchange)?;
     let deletion = options(call, payload).await?;
+    if deletion.ignores_read_error {
+        return delete_unreadable(call, &shape).await;
+    }
     warn_of_default(call, &deletion.options);
     let request = DeleteRequest {
         target: call.target(),
@@ -36,6 +41,24 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     shape.item(call, code, &done.object).await
 }
 
+/// Deletes what cannot be read, for a user who may do even that.
+async fn delete_unreadable(call: &Call, shape: &Shape) -> Answered {
+    authorization::authorize_unsafe_deletion(&*call.api.authorizer, &call.exchange).await?;
+    let target = call.target();
+    let name = target.name.clone();
+    call.route.registry.delete_unreadable(target).await?;
+    let kind = &*call.route.registry.info().kind;
+    let status = json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {"name": name, "kind": kind},
+        "code": 200,
+    });
+    Ok(respond::value(&call.exchange, shape.format(), StatusCode::OK, &status))
+}
+
 /// Warns a client that leaves it to the kind what becomes of dependents.
 pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
     let strategy = &call.route.registry.info().strategy;
@@ -49,11 +72,11 @@ pub(super) fn warn_of_default(call: &Call, options: &DeleteOptions) {
 pub(super) async fn options(call: &Call, payload: web::Payload) -> Result<Deletion, ApiError> {
     let bytes = call.bytes(payload).await?;
     if bytes.is_empty() {
-        return delete_options::from_query(&call.exchange.query);
+        return delete_options::from_query(&call.exchange.query, call.api.unsafe_deletion);
     }
     let format = negotiation::body_format(call.content_type().as_deref())?;
     let (types, surface) = (&call.route.registry.info().types, call.api.director.surface());
-    delete_options::from_body(&bytes, format, types, |version| {
+    delete_options::from_body(&bytes, format, types, call.api.unsafe_deletion, |version| {
         surface.documents().serves(&version.group, &version.version)
     })
 }

@@ -12,6 +12,7 @@ pub(crate) async fn handle(call: &Call, payload: web::Payload) -> Answered {
     let info = call.route.registry.info();
     let (selection, list) = list_query(&call.exchange.query).list(info, call.route.version)?;
     let deletion = delete::options(call, payload).await?;
+    deletion.check_for_collection()?;
     delete::warn_of_default(call, &deletion.options);
     let request = DeleteCollectionRequest {
         target: call.target(),

@@ -1,4 +1,5 @@
-//! `/debug/actors`: all actors as they are now, as text or, on request, as JSON; and the queues of requests that wait.
+//! `/debug/actors`: all actors as they are now, as text or, on request, as JSON; the queues of requests that wait; and
+//! `/debug/unreadable-objects`: the stored values that cannot be read.
 
 use std::fmt::Write;
 
@@ -12,16 +13,48 @@ use crate::{api::Shared, exchange::Current, negotiation::Format, respond, status
 /// `/debug/actors`
 pub(super) async fn actors(exchange: Current, api: Shared) -> HttpResponse {
     let actors = (api.actors)();
-    let wants_json = exchange.query.get("format") == Some("json")
-        || exchange
-            .accept
-            .as_deref()
-            .is_some_and(|accept| accept.contains("application/json"));
-    if wants_json {
+    if wants_json(&exchange) {
         let actors: Vec<Value> = actors.iter().map(as_json).collect();
         return respond::value(&exchange, Format::Json, StatusCode::OK, &json!({"actors": actors}));
     }
     respond::text(StatusCode::OK, as_text(&actors))
+}
+
+/// `/debug/unreadable-objects`
+pub(super) async fn unreadable_objects(exchange: Current, api: Shared) -> HttpResponse {
+    let surface = api.director.surface();
+    let mut objects = Vec::new();
+    for registry in surface.registries() {
+        let info = registry.info();
+        for value in registry.reader().unreadable() {
+            objects.push((info.resource.to_string(), value.storage_key(info), value));
+        }
+    }
+    objects.sort_by(|(_, one, _), (_, other, _)| one.cmp(other));
+    if wants_json(&exchange) {
+        let objects: Vec<Value> = objects
+            .iter()
+            .map(|(resource, key, value)| {
+                json!({"resource": resource, "key": key, "revision": value.revision, "cause": &*value.cause})
+            })
+            .collect();
+        let value = json!({ "unreadableObjects": objects });
+        return respond::value(&exchange, Format::Json, StatusCode::OK, &value);
+    }
+    let mut out = String::new();
+    for (_, key, value) in &objects {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "{key} @{} {}", value.revision, value.cause);
+    }
+    respond::text(StatusCode::OK, out)
+}
+
+fn wants_json(exchange: &Current) -> bool {
+    exchange.query.get("format") == Some("json")
+        || exchange
+            .accept
+            .as_deref()
+            .is_some_and(|accept| accept.contains("application/json"))
 }
 
 /// `/debug/api_priority_and_fairness/dump_…`; any method, as with kube-apiserver.

@@ -64,6 +64,10 @@ pub(crate) fn configure(config: &mut ServiceConfig) {
         .service(read_only(web::resource("/metrics"), plain::metrics))
         .service(read_only(web::resource("/metrics/slis"), health::slis))
         .service(read_only(web::resource("/debug/actors"), debug::actors))
+        .service(read_only(
+            web::resource("/debug/unreadable-objects"),
+            debug::unreadable_objects,
+        ))
         .service(web::resource("/debug/api_priority_and_fairness/{table}").route(web::to(debug::flow_control)))
         .service(
             web::resource("/debug/replicas")

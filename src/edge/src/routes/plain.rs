@@ -14,9 +14,10 @@ use crate::{
 };
 
 /// The paths beside the groups' and versions'.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 14] = [
     "/debug/actors",
     "/debug/replicas",
+    "/debug/unreadable-objects",
     "/healthz",
     "/healthz/ping",
     "/livez",

@@ -1,6 +1,9 @@
 //! Which objects a list or watch is about: where to look, whom to listen to, what to let through.
 
-use std::{ops::Bound, sync::Arc};
+use std::{
+    ops::{Bound, RangeBounds as _},
+    sync::Arc,
+};
 
 use trireme_machinery::selector::LabelSelector;
 
@@ -94,6 +97,11 @@ impl Filter {
         within && self.labels_match(item) && self.terms.iter().all(|term| term.matches(item))
     }
 
+    /// Reports whether an object with this key may be selected.
+    pub(crate) fn has_key(&self, key: &str) -> bool {
+        self.bounds().contains(&key.to_owned())
+    }
+
     fn labels_match(&self, item: &Item) -> bool {
         self.labels.is_everything() || self.labels.matches_with(|key| item.label(key))
     }
@@ -129,12 +137,29 @@ impl Filter {
         }
     }
 
+    /// As [`bounds`](Self::bounds), from a key on that is relative to the collection.
+    pub(crate) fn bounds_from(&self, start: Option<&str>) -> (Bound<String>, Bound<String>) {
+        let (from, to) = self.bounds();
+        match start {
+            Some(start) => (later(from, format!("{}{start}", self.collection_prefix())), to),
+            None => (from, to),
+        }
+    }
+
     /// The common start of all keys that the URL names: `namespace/` or nothing. Continue tokens are relative to it.
     pub(crate) fn collection_prefix(&self) -> String {
         self.namespace
             .as_deref()
             .map(|namespace| format!("{namespace}/"))
             .unwrap_or_default()
+    }
+}
+
+/// The later of a lower bound and a key that is included.
+fn later(from: Bound<String>, start: String) -> Bound<String> {
+    match from {
+        Bound::Included(from) | Bound::Excluded(from) if from > start => Bound::Included(from),
+        _ => Bound::Included(start),
     }
 }
 

@@ -9,7 +9,8 @@ use super::{errors, filter::Filter, token::Continuation};
 use crate::{
     definition::ResourceDefinition,
     item::Item,
-    store_error,
+    store_error, stored,
+    unreadable::{self, UnreadableValue},
     watch_cache::{ItemIndex, KeyRange},
 };
 
@@ -53,10 +54,7 @@ impl PageRequest<'_> {
     /// Makes the page of an index that is the state at `revision`.
     pub(super) async fn of_index(&self, index: &ItemIndex, revision: Revision) -> ListPage {
         let prefix = self.filter.collection_prefix();
-        let (mut from, to) = self.filter.bounds();
-        if let Some(start) = self.start {
-            from = later(from, format!("{prefix}{start}"));
-        }
+        let (from, to) = self.filter.bounds_from(self.start);
         let mut scan = Scan {
             items: Vec::new(),
             from,
@@ -109,14 +107,6 @@ fn as_range<'a>(from: &'a Bound<String>, to: &'a Bound<String>) -> KeyRange<'a> 
 
 fn count(index: &ItemIndex, scan: &Scan) -> u64 {
     u64::try_from(index.range(as_range(&scan.from, &scan.to)).count()).unwrap_or(u64::MAX)
-}
-
-/// The later of a lower bound and a key that is included.
-fn later(from: Bound<String>, start: String) -> Bound<String> {
-    match from {
-        Bound::Included(from) | Bound::Excluded(from) if from > start => Bound::Included(from),
-        _ => Bound::Included(start),
-    }
 }
 
 /// Reads a page of an old state from the store.
@@ -206,23 +196,31 @@ impl History<'_> {
         };
         let selecting = tokio::task::spawn_blocking(move || {
             let mut found = Vec::new();
+            let mut unreadable = Vec::new();
             let mut used = 0;
             for entry in entries {
                 if found.len() == room {
                     break;
                 }
                 used += 1;
-                // What cannot be read is left out, as the cache leaves it out.
-                let item = Item::from_stored(&info, &entry.key, entry.value, entry.mod_revision);
-                if let Some(item) = item.ok().filter(|item| filter.matches(item)) {
-                    found.push(Arc::new(item));
+                match Item::from_stored(&info, &entry.key, entry.value, entry.mod_revision) {
+                    Ok(item) if filter.matches(&item) => found.push(Arc::new(item)),
+                    Ok(_) => {}
+                    Err(error) => {
+                        // A key that no object could have is none of the resource's.
+                        if let Ok((key, _)) = stored::item_key(&info, &entry.key)
+                            && filter.has_key(&key)
+                        {
+                            unreadable.push(UnreadableValue::new(key, entry.mod_revision, &error));
+                        }
+                    }
                 }
             }
-            (found, used)
+            unreadable::error_of_all(&info, &unreadable).map_or(Ok((found, used)), Err)
         });
         selecting
             .await
-            .map_err(|_| ApiError::internal("the list was interrupted"))
+            .map_err(|_| ApiError::internal("the list was interrupted"))?
     }
 
     fn explain(&self, error: StorageError, request: &PageRequest<'_>) -> ApiError {

@@ -2,7 +2,8 @@
 //!
 //! A read without a resource version asks the read index how far the store is and waits until the cache is there; with
 //! one it waits for that revision at most. Nothing here takes a turn in a mailbox but a subscription, and nothing asks
-//! the store for objects but a list at a revision that has left the cache's history.
+//! the store for objects but a list at a revision that has left the cache's history. What would have to show a value that
+//! cannot be read fails.
 
 pub(crate) mod errors;
 mod filter;
@@ -15,6 +16,7 @@ pub(crate) mod token;
 mod watch;
 
 use std::{
+    borrow::Cow,
     ops::Bound,
     sync::Arc,
     time::{Duration, Instant},
@@ -40,10 +42,11 @@ use crate::{
     definition::ResourceDefinition,
     item::{Item, ItemKey},
     read_index::ReadIndexHandle,
-    request::{Freshness, GetRequest, ListRequest, WatchRequest, WatchStart},
+    request::{Freshness, GetRequest, ListRequest, Selection, Target, WatchRequest, WatchStart},
     store_watcher::StoreWatcherHandle,
     trace::{Trace, TraceStep, waited},
-    watch_cache::WatchCacheHandle,
+    unreadable::{self, UnreadableValue},
+    watch_cache::{ItemIndex, WatchCacheHandle},
 };
 
 /// The time that a read waits for the cache to be fresh enough, as in kube-apiserver.
@@ -164,23 +167,60 @@ impl Reader {
     pub async fn get(&self, request: GetRequest) -> Result<Arc<Item>, ApiError> {
         let target = &request.target;
         let fresh = self.fresh(request.freshness, &target.trace).await?;
-        let found = if self.info.namespaced {
-            fresh
-                .snapshot
-                .index
-                .get(&format!("{}/{}", target.namespace, target.name))
+        let index = &fresh.snapshot.index;
+        let key = if self.info.namespaced {
+            Cow::Owned(format!("{}/{}", target.namespace, target.name))
         } else {
-            fresh.snapshot.index.get(&target.name)
+            Cow::Borrowed(target.name.as_str())
         };
-        found
+        if let Some(unreadable) = index.unreadable(&key) {
+            return Err(unreadable.error(&self.info));
+        }
+        index
+            .get(&key)
             .cloned()
             .ok_or_else(|| ApiError::not_found(&self.info.resource, &target.name))
     }
 
-    /// The objects that name this uid as an owner.
+    /// The objects that name this uid as an owner, among those that can be read.
     pub async fn owned_by(&self, uid: &str, freshness: Freshness) -> Result<Vec<Arc<Item>>, ApiError> {
         let fresh = self.fresh(freshness, &Trace::default()).await?;
         Ok(fresh.snapshot.index.owned_by(uid).cloned().collect())
+    }
+
+    /// The objects in a namespace, or everywhere, that name this uid as an owner.
+    ///
+    /// # Errors
+    /// If a value there cannot be read: it may name the uid, too.
+    pub async fn all_owned_by(
+        &self,
+        uid: &str,
+        namespace: &str,
+        freshness: Freshness,
+    ) -> Result<Vec<Arc<Item>>, ApiError> {
+        let fresh = self.fresh(freshness, &Trace::default()).await?;
+        let index = &fresh.snapshot.index;
+        let target = Target {
+            namespace: namespace.to_owned(),
+            ..Target::default()
+        };
+        let filter = Filter::new(&self.info, &target, &Selection::default());
+        self.check_readable(index, &filter, None)?;
+        let owned = index.owned_by(uid).filter(|item| filter.matches(item));
+        Ok(owned.cloned().collect())
+    }
+
+    /// The values of the resource that cannot be read, as far as they are known here.
+    pub fn unreadable(&self) -> Vec<Arc<UnreadableValue>> {
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        self.cache.snapshot().index.unreadable_in(all).cloned().collect()
+    }
+
+    /// Refuses to make something of the selected keys, from `start` on, if one of their values cannot be read.
+    fn check_readable(&self, index: &ItemIndex, filter: &Filter, start: Option<&str>) -> Result<(), ApiError> {
+        let (from, to) = filter.bounds_from(start);
+        let unreadable = index.unreadable_in((from.as_ref().map(String::as_str), to.as_ref().map(String::as_str)));
+        unreadable::error_of_all(&self.info, unreadable).map_or(Ok(()), Err)
     }
 
     /// The object with this uid, in whatever namespace: looks at all objects, so not for what happens often.
@@ -218,6 +258,7 @@ impl Reader {
             return listed;
         }
         let fresh = self.fresh(freshness, &target.trace).await?;
+        self.check_readable(&fresh.snapshot.index, &filter, start)?;
         let listed = page.of_index(&fresh.snapshot.index, fresh.revision).await;
         target.trace.pass(TraceStep::PageMade);
         Ok(listed)
@@ -233,6 +274,7 @@ impl Reader {
         // A log that is written to seldom reaches back further than the store: what a list answers is not to depend on that.
         history.check(page)?;
         if let Some(index) = fresh.snapshot.log.rewind(&fresh.snapshot.index, revision) {
+            self.check_readable(&index, page.filter, page.start)?;
             return Ok(page.of_index(&index, revision).await);
         }
         let _permit = self.from_store.try_acquire().map_err(|_| errors::history_busy())?;
@@ -265,6 +307,9 @@ impl Reader {
                 .map(|version| version.group_version.clone()),
             current: self.current.clone(),
         };
+        if matches!(request.start, WatchStart::State(_)) {
+            self.check_readable(&subscription.snapshot.index, &source.filter, None)?;
+        }
         Watcher::new(source, subscription, &request, reached, opened, self.clock.clone())
     }
 

@@ -100,6 +100,17 @@ enum WatchPhase {
     Over,
 }
 
+/// The state of a topic after a look at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drained {
+    /// There may be more in it, or in the log.
+    Some,
+    /// Nothing is left in it.
+    All,
+    /// Nothing is left in it, and nothing will come.
+    Closed,
+}
+
 /// When a watcher that hears nothing looks around at the latest. It stays set while events come: to arm a timer costs as
 /// much as to look at an event.
 struct Alarm {
@@ -266,19 +277,19 @@ impl Watcher {
         let bookmark = self.due_bookmark();
         let told = self.source.cache.told_sequence();
         let drained = self.drain(&mut frames);
-        if drained {
+        if drained == Drained::All {
             // All that concerns this watcher was in the topic before it was drained.
             self.cursor = self.cursor.max(told);
+            if let Some(revision) = bookmark {
+                self.sent = self.sent.max(revision);
+                frames.push(WatchFrame::Bookmark {
+                    revision: self.sent,
+                    initial_events_end: false,
+                });
+                self.next_bookmark = next_bookmark(self.clock.now(), self.deadline);
+            }
         }
-        if let (Some(revision), true) = (bookmark, drained) {
-            self.sent = self.sent.max(revision);
-            frames.push(WatchFrame::Bookmark {
-                revision: self.sent,
-                initial_events_end: false,
-            });
-            self.next_bookmark = next_bookmark(self.clock.now(), self.deadline);
-        }
-        if !frames.is_empty() || !drained {
+        if !frames.is_empty() || drained == Drained::Some {
             return frames;
         }
         let wake_at = self.next_bookmark.map_or(self.deadline, |at| at.min(self.deadline));
@@ -310,20 +321,21 @@ impl Watcher {
         due.then(|| self.source.progress.reached())
     }
 
-    /// Takes what has arrived; says whether that was all.
-    fn drain(&mut self, frames: &mut Vec<WatchFrame>) -> bool {
+    /// Takes what has arrived.
+    fn drain(&mut self, frames: &mut Vec<WatchFrame>) -> Drained {
         for _ in 0..LOOK_AT_ONCE {
             match self.events.try_recv() {
                 Ok(event) => self.look_at(&event, frames),
                 Err(TryRecvError::Lagged(_)) => {
                     self.phase = WatchPhase::Log;
-                    return false;
+                    return Drained::Some;
                 }
-                // A closed topic is found out about when there is nothing else to send.
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return true,
+                Err(TryRecvError::Empty) => return Drained::All,
+                // What was told since is not in here: the cursor has to stay where it is, for the hole to be noticed.
+                Err(TryRecvError::Closed) => return Drained::Closed,
             }
         }
-        false
+        Drained::Some
     }
 
     fn look_at(&mut self, event: &Event, frames: &mut Vec<WatchFrame>) {

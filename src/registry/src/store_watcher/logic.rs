@@ -9,6 +9,7 @@ use crate::{
     event_kind::EventKind,
     item::Item,
     stored::{self, ItemError},
+    unreadable::UnreadableValue,
     watch_cache::{CacheChange, ItemIndex},
 };
 
@@ -93,12 +94,11 @@ fn decode_event(info: &ResourceDefinition, event: &StoreEvent) -> Option<CacheCh
         } else {
             EventKind::Added
         };
-        match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
-            Ok(item) => return Some(CacheChange::Put(Arc::new(item))),
-            Err(error) => report_undecodable(info, &entry.key, revision, &error),
-        }
+        return match Item::from_stored_as(kind, info, &entry.key, &entry.value, revision) {
+            Ok(item) => Some(CacheChange::Put(Arc::new(item))),
+            Err(error) => unreadable(info, entry, &error).map(CacheChange::Unreadable),
+        };
     }
-    // What was there before must not be shown as the present state.
     let (key, _) = stored::item_key(info, key_of(event)).ok()?;
     Some(CacheChange::Delete { key, revision })
 }
@@ -110,23 +110,32 @@ pub(super) type Loaded = HashMap<Arc<str>, ItemIndex>;
 pub(super) fn load_entries(routes: &Routes, entries: &[KeyValue], loaded: &mut Loaded) {
     for entry in entries {
         let Some(info) = routes.find(&entry.key) else { continue };
-        match Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision) {
-            Ok(item) => {
-                let index = loaded.entry(info.storage_prefix.clone());
-                index.or_insert_with(|| ItemIndex::of(info)).insert(Arc::new(item));
-            }
-            Err(error) => report_undecodable(info, &entry.key, entry.mod_revision, &error),
+        let item = Item::from_stored_as(EventKind::Added, info, &entry.key, &entry.value, entry.mod_revision);
+        let item = item.map_err(|error| unreadable(info, entry, &error));
+        if matches!(item, Err(None)) {
+            continue;
+        }
+        let index = loaded.entry(info.storage_prefix.clone());
+        let index = index.or_insert_with(|| ItemIndex::of(info));
+        match item {
+            Ok(item) => drop(index.insert(Arc::new(item))),
+            Err(Some(value)) => drop(index.insert_unreadable(value)),
+            Err(None) => {}
         }
     }
 }
 
-fn report_undecodable(info: &ResourceDefinition, key: &str, revision: Revision, error: &ItemError) {
+/// The value as one that cannot be read; `None` if its key is none that an object of the resource could have.
+fn unreadable(info: &ResourceDefinition, entry: &KeyValue, error: &ItemError) -> Option<Arc<UnreadableValue>> {
     let resource = info.resource.to_string();
     let cause = std::error::Error::source(error)
         .map(ToString::to_string)
         .unwrap_or_default();
-    tracing::error!(%resource, key, revision, %error, cause, "a stored object cannot be read and is left out");
+    let (key, revision) = (&*entry.key, entry.mod_revision);
+    tracing::error!(%resource, key, revision, %error, cause, "a stored object cannot be read");
     metrics::counter!("trireme_store_undecodable_objects_total", "resource" => resource).increment(1);
+    let (key, _) = stored::item_key(info, key).ok()?;
+    Some(UnreadableValue::new(key, revision, error))
 }
 
 /// The number of changes that a cache takes in one turn: about 300 µs of work.

@@ -8,7 +8,7 @@ use super::logic::{Backoff, Loaded, Routes, into_turns, load_entries, route_even
 use crate::{
     definition::ResourceDefinition,
     encode,
-    fixtures::{configmaps, nodes, object, pods},
+    fixtures::{configmaps, nodes, object, pods, widgets_that_panic},
     watch_cache::CacheChange,
 };
 
@@ -88,26 +88,51 @@ fn a_batch_is_sorted_by_resource_and_keeps_its_order() {
 }
 
 #[test]
-fn what_cannot_be_read_hides_what_was_there_before() {
+fn what_cannot_be_read_is_kept_as_such() {
     let broken = StoreEvent::Put {
         entry: entry("/registry/pods/ns/a", b"junk", 9),
         previous: Some(pod("a", 5)),
     };
     let parts = route_events(&routes(), &[broken]);
     let changes = &parts.first().expect("it concerns the pods").changes;
-    assert!(matches!(&changes[..], [(9, CacheChange::Delete { key, revision: 9 })] if **key == *"ns/a"));
+    assert!(
+        matches!(&changes[..], [(9, CacheChange::Unreadable(value))] if *value.key == *"ns/a" && value.revision == 9)
+    );
     let mut loaded = Loaded::new();
     load_entries(
         &routes(),
-        &[entry("/registry/pods/ns/x", b"junk", 1), pod("b", 2)],
+        &[
+            entry("/registry/pods/no-object-has-this-key", b"junk", 1),
+            entry("/registry/pods/ns/x", b"junk", 1),
+            pod("b", 2),
+        ],
         &mut loaded,
     );
+    let unreadable = loaded["/registry/pods"].unreadable_in((Bound::Unbounded, Bound::Unbounded));
+    assert_eq!(unreadable.map(|value| &*value.key).collect::<Vec<_>>(), ["ns/x"]);
     assert_eq!(
         loaded["/registry/pods"]
             .range((Bound::Unbounded, Bound::Unbounded))
             .map(|item| item.key.to_string())
             .collect::<Vec<_>>(),
         ["ns/b"]
+    );
+}
+
+#[test]
+fn a_decoder_that_panics_cannot_read_the_value() {
+    let widgets = Arc::new(widgets_that_panic());
+    let routes = Routes::new([widgets]);
+    let value = br#"{"apiVersion":"example.com/v1alpha1","kind":"Widget","metadata":{"name":"w","namespace":"ns"},"oldSpec":{}}"#;
+    let broken = StoreEvent::Put {
+        entry: entry("/registry/widgets/ns/w", value, 3),
+        previous: None,
+    };
+    let parts = route_events(&routes, &[broken]);
+    let changes = &parts.first().expect("it concerns the widgets").changes;
+    assert!(
+        matches!(&changes[..], [(3, CacheChange::Unreadable(value))] if value.cause.contains("this conversion has a bug")),
+        "{changes:?}"
     );
 }
 
@@ -135,6 +160,7 @@ fn turns_end_with_whole_revisions() {
             .map(|change| match change {
                 CacheChange::Delete { revision, .. } => *revision,
                 CacheChange::Put(item) => item.revision,
+                CacheChange::Unreadable(value) => value.revision,
             })
             .collect();
         assert!(revisions[0] > last, "a revision is split");

@@ -9,15 +9,22 @@ use std::{ops::Bound, sync::Arc};
 use tokio::sync::watch;
 use trireme_storage::Revision;
 
-use crate::{event_kind::EventKind, item::Item, reads::Reader, watch_cache::Snapshot};
+use crate::{
+    event_kind::EventKind,
+    item::{Item, ItemKey},
+    reads::Reader,
+    watch_cache::Snapshot,
+};
 
 /// The news of a resource.
 #[derive(Debug)]
 pub enum ObjectChanges {
-    /// All objects that there are; objects that were told before and are not among these are gone.
+    /// All objects that can be read; objects that were told before and are neither among these nor unreadable are gone.
     Relisted {
         /// The objects in the order of their keys.
         items: Vec<Arc<Item>>,
+        /// The keys of values that cannot be read: it is not known what became of these objects.
+        unreadable: Vec<ItemKey>,
         /// The revision of this state.
         revision: Revision,
     },
@@ -78,8 +85,12 @@ impl Follower {
             }
             _ => {
                 let all = (Bound::Unbounded, Bound::Unbounded);
-                let items = snapshot.index.range(all).cloned().collect();
-                Some(ObjectChanges::Relisted { items, revision })
+                let unreadable = snapshot.index.unreadable_in(all);
+                Some(ObjectChanges::Relisted {
+                    items: snapshot.index.range(all).cloned().collect(),
+                    unreadable: unreadable.map(|value| value.key.clone()).collect(),
+                    revision,
+                })
             }
         }
     }

@@ -101,8 +101,12 @@ impl<'a, F: Fold> ViewLife<'a, F> {
 
     async fn take(&mut self, number: usize, changes: ObjectChanges) {
         let revision = match changes {
-            ObjectChanges::Relisted { items, revision } => {
-                self.remove_all_but(number, &items);
+            ObjectChanges::Relisted {
+                items,
+                unreadable,
+                revision,
+            } => {
+                self.remove_all_but(number, &items, &unreadable);
                 for (count, item) in items.iter().enumerate() {
                     self.put(number, item);
                     give_way(count).await;
@@ -145,9 +149,10 @@ impl<'a, F: Fold> ViewLife<'a, F> {
         }
     }
 
-    fn remove_all_but(&mut self, number: usize, items: &[Arc<Item>]) {
+    /// What can no longer be read counts as it was last: a rule that nobody can read now was not taken back.
+    fn remove_all_but(&mut self, number: usize, items: &[Arc<Item>], unreadable: &[ItemKey]) {
         let Some(source) = self.sources.get(number) else { return };
-        let there: HashSet<&ItemKey> = items.iter().map(|item| &item.key).collect();
+        let there: HashSet<&ItemKey> = items.iter().map(|item| &item.key).chain(unreadable).collect();
         let gone: Vec<ItemKey> = source
             .known
             .keys()

@@ -27,6 +27,7 @@ pub(super) struct WatchCache {
 
 struct CacheMeters {
     objects: Gauge,
+    unreadable: Gauge,
     events: Gauge,
     topics: Gauge,
     watchers: Gauge,
@@ -37,6 +38,7 @@ impl CacheMeters {
         let resource = info.resource.to_string();
         Self {
             objects: metrics::gauge!("trireme_watch_cache_objects", "resource" => resource.clone()),
+            unreadable: metrics::gauge!("trireme_store_unreadable_objects", "resource" => resource.clone()),
             events: metrics::gauge!("trireme_watch_cache_log_events", "resource" => resource.clone()),
             topics: metrics::gauge!("trireme_watch_cache_topics", "resource" => resource.clone()),
             watchers: metrics::gauge!("trireme_watch_cache_watchers", "resource" => resource),
@@ -68,6 +70,9 @@ impl WatchCache {
     fn measure(&self) {
         let count = |count: usize| u32::try_from(count).map_or(f64::INFINITY, f64::from);
         self.meters.objects.set(count(self.state.snapshot().index.len()));
+        self.meters
+            .unreadable
+            .set(count(self.state.snapshot().index.unreadable_len()));
         self.meters.events.set(count(self.state.snapshot().log.len()));
         self.meters.topics.set(count(self.topics.len()));
         self.meters.watchers.set(count(self.topics.receivers()));
@@ -119,10 +124,14 @@ impl Receive<Apply> for WatchCache {
             // The load that is under way, or the reload that was asked for, will bring these.
             return;
         }
-        let events = self.state.apply(apply.changes, apply.revision, turn.now());
+        let applied = self.state.apply(apply.changes, apply.revision, turn.now());
+        if applied.history_lost {
+            self.topics.close();
+            self.measure();
+        }
         // The snapshot first: a receiver that lags finds what it lost in its log.
         self.published.publish(self.state.snapshot());
-        for event in &events {
+        for event in &applied.events {
             self.topics.publish(event);
         }
         // And this last: who waits for it knows that receivers have all events up to here.

@@ -8,6 +8,7 @@ use super::fingerprint::Fingerprint;
 use crate::{
     definition::ResourceDefinition,
     item::{Item, ItemKey},
+    unreadable::UnreadableValue,
 };
 
 /// A range of keys, as bounds.
@@ -36,6 +37,8 @@ pub(crate) struct ItemIndex {
     by_field: Vec<ByField>,
     /// Only what has owners is in here; an object with several is in here several times.
     by_owner: OrdMap<(Arc<str>, ItemKey), Arc<Item>>,
+    /// The keys of values that cannot be read; none of them is in the other maps.
+    unreadable: OrdMap<ItemKey, Arc<UnreadableValue>>,
 }
 
 #[derive(Debug, Clone)]
@@ -68,6 +71,7 @@ impl ItemIndex {
             by_key: OrdMap::new(),
             by_field: by_field.collect(),
             by_owner: OrdMap::new(),
+            unreadable: OrdMap::new(),
         }
     }
 
@@ -101,6 +105,36 @@ impl ItemIndex {
         for owner in &item.owners {
             self.by_owner.remove(&((**owner).into(), item.key.clone()));
         }
+    }
+
+    /// Puts a value that cannot be read in the place of what has its key; true if what was there could be read, or if
+    /// nothing was there.
+    pub(crate) fn insert_unreadable(&mut self, value: Arc<UnreadableValue>) -> bool {
+        self.remove(&value.key);
+        self.unreadable.insert(value.key.clone(), value).is_none()
+    }
+
+    /// Takes a value out that could not be read; true if there was one.
+    pub(crate) fn remove_unreadable(&mut self, key: &str) -> bool {
+        self.unreadable.remove(key).is_some()
+    }
+
+    /// The value with this key that cannot be read.
+    pub(crate) fn unreadable(&self, key: &str) -> Option<&Arc<UnreadableValue>> {
+        self.unreadable.get(key)
+    }
+
+    /// The values in a range of keys that cannot be read, in order.
+    pub(crate) fn unreadable_in<'a>(
+        &'a self,
+        range: KeyRange<'_>,
+    ) -> impl Iterator<Item = &'a Arc<UnreadableValue>> + use<'a> {
+        self.unreadable.range::<_, str>(range).map(|(_, value)| value)
+    }
+
+    /// The number of values that cannot be read.
+    pub(crate) fn unreadable_len(&self) -> usize {
+        self.unreadable.len()
     }
 
     /// Takes the object out.

@@ -8,6 +8,7 @@ use super::{index::ItemIndex, log::Log};
 use crate::{
     event::Event,
     item::{Item, ItemKey},
+    unreadable::UnreadableValue,
 };
 
 /// A change of one key of the resource, from the store.
@@ -15,7 +16,9 @@ use crate::{
 pub(crate) enum CacheChange {
     /// The object is now this.
     Put(Arc<Item>),
-    /// The object is gone (or can no longer be read).
+    /// The value cannot be read: it is not known what became of the object.
+    Unreadable(Arc<UnreadableValue>),
+    /// The object is gone.
     Delete {
         /// Which.
         key: ItemKey,
@@ -33,6 +36,22 @@ pub(crate) struct Snapshot {
     pub(crate) log: Log,
     /// The newest revision that changed anything, or of the load.
     pub(crate) revision: Revision,
+}
+
+/// The effect of changes on those who watch.
+#[derive(Debug, Default)]
+pub(crate) struct AppliedChanges {
+    /// The events that the changes make, after the last of them that made history end.
+    pub(crate) events: Vec<Arc<Event>>,
+    /// True if the log starts anew: those who watch cannot be told what happened.
+    pub(crate) history_lost: bool,
+}
+
+/// The effect of one change.
+enum Effect {
+    Event(Arc<Event>),
+    HistoryLost(Revision),
+    Nothing,
 }
 
 /// The owner's view: the newest snapshot and how to get to the next.
@@ -58,31 +77,57 @@ impl State {
         &self.snapshot
     }
 
-    /// Takes whole revisions of changes, in order. Returns the events they make.
-    pub(crate) fn apply(&mut self, changes: Vec<CacheChange>, revision: Revision, now: Instant) -> Vec<Arc<Event>> {
-        let events: Vec<_> = changes
-            .into_iter()
-            .filter_map(|change| self.apply_one(change, now))
-            .collect();
+    /// Takes whole revisions of changes, in order.
+    pub(crate) fn apply(&mut self, changes: Vec<CacheChange>, revision: Revision, now: Instant) -> AppliedChanges {
+        let mut applied = AppliedChanges::default();
+        for change in changes {
+            match self.apply_one(change, now) {
+                Effect::Event(event) => applied.events.push(event),
+                Effect::HistoryLost(at) => {
+                    self.snapshot.log = self.snapshot.log.restarted(at);
+                    applied.events.clear();
+                    applied.history_lost = true;
+                }
+                Effect::Nothing => {}
+            }
+        }
         self.snapshot.revision = self.snapshot.revision.max(revision);
         self.snapshot.log.trim(now);
-        events
+        applied
     }
 
-    fn apply_one(&mut self, change: CacheChange, now: Instant) -> Option<Arc<Event>> {
+    /// A key that becomes unreadable, or is so no longer, ends history: no event says that nobody knows what an object
+    /// is, so whoever watches has to list again, and a list says it.
+    fn apply_one(&mut self, change: CacheChange, now: Instant) -> Effect {
         let Snapshot { index, log, .. } = &mut self.snapshot;
         let sequence = log.next_sequence();
         let event = match change {
             CacheChange::Put(item) => {
+                let was_unreadable = index.remove_unreadable(&item.key);
                 let previous = index.insert(item.clone());
+                if was_unreadable {
+                    return Effect::HistoryLost(item.revision);
+                }
                 Event::put(sequence, item, previous)
             }
-            // A deletion of what was never readable concerns nobody.
-            CacheChange::Delete { key, revision } => Event::delete(sequence, index.remove(&key)?, revision),
+            CacheChange::Unreadable(value) => {
+                let revision = value.revision;
+                let is_new = index.insert_unreadable(value);
+                return if is_new {
+                    Effect::HistoryLost(revision)
+                } else {
+                    Effect::Nothing
+                };
+            }
+            CacheChange::Delete { key, revision } => match index.remove(&key) {
+                Some(previous) => Event::delete(sequence, previous, revision),
+                None if index.remove_unreadable(&key) => return Effect::HistoryLost(revision),
+                None => return Effect::Nothing,
+            },
         };
         let event = Arc::new(event);
         log.push(event.clone(), now, index);
-        Some(event)
+        Effect::Event(event)
     }
 
     /// Forgets old history; says whether there was any.

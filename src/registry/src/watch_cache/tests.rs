@@ -15,6 +15,7 @@ use crate::{
     event_kind::EventKind,
     fixtures::{configmaps, epoch, item, pods},
     item::Item,
+    unreadable::UnreadableValue,
 };
 
 fn put(key: &str, revision: Revision) -> CacheChange {
@@ -56,7 +57,7 @@ fn changes_become_events_in_order_and_a_snapshot() {
         delete("ns/b", 5),
         delete("ns/none", 6),
     ];
-    let events = state.apply(changes, 6, epoch());
+    let events = state.apply(changes, 6, epoch()).events;
     let told: Vec<_> = events
         .iter()
         .map(|event| (event.kind, event.item.name(), event.revision()))
@@ -179,6 +180,51 @@ fn a_reload_leaves_a_hole_that_is_noticed() {
     let log = &state.snapshot().log;
     assert!(!log.reaches(next), "who waited for the next event has missed something");
     assert_eq!((log.start(), log.after(8), log.after(9).is_some()), (9, None, true));
+}
+
+fn unreadable(key: &str, revision: Revision) -> CacheChange {
+    let error = crate::stored::ItemError::Unparsable("it is junk".to_owned());
+    CacheChange::Unreadable(UnreadableValue::new(key.into(), revision, &error))
+}
+
+#[test]
+fn a_key_that_becomes_unreadable_or_readable_ends_history() {
+    let mut state = loaded_at(1);
+    state.apply(vec![put("ns/a", 2), put("ns/b", 3)], 3, epoch());
+    let next = state.snapshot().log.next_sequence();
+
+    let applied = state.apply(vec![put("ns/c", 4), unreadable("ns/a", 5), put("ns/d", 6)], 6, epoch());
+    assert!(applied.history_lost);
+    let told: Vec<_> = applied.events.iter().map(|event| event.item.name()).collect();
+    assert_eq!(told, ["d"], "what was before is in no history");
+    let snapshot = state.snapshot();
+    assert!(!snapshot.log.reaches(next), "a watcher notices");
+    assert_eq!((snapshot.log.after(4), snapshot.log.after(5).is_some()), (None, true));
+    assert_eq!(keys(&snapshot.index), ["ns/b@3", "ns/c@4", "ns/d@6"], "it is no object");
+    assert!(
+        snapshot
+            .index
+            .unreadable("ns/a")
+            .is_some_and(|value| value.revision == 5)
+    );
+
+    let again = state.apply(vec![unreadable("ns/a", 7)], 7, epoch());
+    assert!(!again.history_lost, "nothing new");
+    assert!(
+        state
+            .snapshot()
+            .index
+            .unreadable("ns/a")
+            .is_some_and(|value| value.revision == 7)
+    );
+
+    assert!(state.apply(vec![put("ns/a", 8)], 8, epoch()).history_lost);
+    assert_eq!(state.snapshot().index.unreadable_len(), 0);
+    assert!(keys(&state.snapshot().index).contains(&"ns/a@8".to_owned()));
+
+    state.apply(vec![unreadable("ns/x", 9)], 9, epoch());
+    assert!(state.apply(vec![delete("ns/x", 10)], 10, epoch()).history_lost);
+    assert_eq!(state.snapshot().index.unreadable_len(), 0);
 }
 
 fn recorded() -> impl Strategy<Value = Vec<(u8, bool)>> {

@@ -23,6 +23,7 @@ mod create_subresource;
 pub(crate) mod decode;
 mod delete;
 mod delete_collection;
+mod delete_unreadable;
 mod finalizers;
 mod in_kind;
 mod managed;

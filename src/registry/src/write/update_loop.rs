@@ -28,8 +28,9 @@ use crate::{
     item::{self, Item},
     key_locks::HeldKey,
     request::timed_out,
-    store_error,
+    store_error, stored,
     trace::TraceStep,
+    unreadable::UnreadableValue,
     versions,
 };
 
@@ -200,9 +201,13 @@ impl Writer {
     }
 
     pub(super) fn item_of(&self, key: &str, entry: KeyValue) -> Result<Arc<Item>, ApiError> {
-        Item::from_stored(&self.info, key, entry.value, entry.mod_revision)
-            .map(Arc::new)
-            .map_err(ApiError::internal)
+        let revision = entry.mod_revision;
+        let item = Item::from_stored(&self.info, key, entry.value, revision);
+        item.map(Arc::new)
+            .map_err(|error| match stored::item_key(&self.info, key) {
+                Ok((key, _)) => UnreadableValue::new(key, revision, &error).error(&self.info),
+                Err(error) => ApiError::internal(error),
+            })
     }
 
     async fn carry_out(

@@ -95,6 +95,7 @@ pub(super) const KEYS: &[Key] = keys! {
     "shutdown-send-retry-after" BOOL Some("false"), "Answer what comes after that with 429 and Retry-After, and listen until all that runs is answered";
     "event-ttl" DURATION Some("1h"), "How long Events are kept";
     "slow-request-threshold" DURATION Some("500ms"), "Requests that take at least so long are logged with where their time went; 0 logs none";
+    "feature-gates" GATES Some(""), "Features that are off by default, NAME=true or NAME=false, separated by commas: AllowUnsafeMalformedObjectDeletion";
     "profiling" BOOL Some("true"), "Serve CPU profiles at /debug/pprof/";
     "tracing-config-file" FILE None, "Export spans of requests as this TracingConfiguration says";
     "v" LEVEL Some("0"), "How much to log: 0 (info) to 10 (everything)";

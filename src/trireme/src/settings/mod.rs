@@ -14,6 +14,7 @@ mod authorization;
 mod cli;
 mod controllers;
 mod errors;
+mod feature_gates;
 mod keys;
 mod layers;
 mod pki_init;
@@ -38,6 +39,7 @@ use crate::cluster::{Access, Action};
 pub(crate) use authorization::ModeName;
 pub(crate) use controllers::Controllers;
 pub(crate) use errors::SettingsErrors;
+pub(crate) use feature_gates::FeatureGates;
 pub(crate) use pki_init::PkiInit;
 #[cfg(test)]
 pub(crate) use pki_init::ReplicaHosts;
@@ -121,6 +123,8 @@ pub(crate) struct Settings {
     pub(crate) event_ttl: Duration,
     /// The least duration of a request that is logged with its steps; `None` logs none.
     pub(crate) slow_request: Option<Duration>,
+    /// Features that are off by default.
+    pub(crate) feature_gates: FeatureGates,
     /// True if CPU profiles are served.
     pub(crate) profiling: bool,
     /// Where spans of requests go; `None` makes none.

@@ -14,6 +14,7 @@ use trireme_auth::AbacPolicies;
 use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
 use super::errors::{SettingError, SettingsErrors};
+use super::feature_gates::{self, FeatureGates};
 use super::keys;
 use super::layers::{Given, Layers};
 use super::values::{IpRange, duration, list, port, port_range};
@@ -115,6 +116,7 @@ impl Reader {
             slow_request: self
                 .optional("slow-request-threshold", DURATION, duration)
                 .filter(|threshold| !threshold.is_zero()),
+            feature_gates: self.value("feature-gates", feature_gates::ALLOWED, FeatureGates::parse),
             profiling: self.value("profiling", "give true or false", |text| text.parse().ok()),
             tracing: self.tracing(),
             log: self.log(),

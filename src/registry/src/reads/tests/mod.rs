@@ -3,4 +3,5 @@
 mod faults;
 mod lists;
 mod support;
+mod unreadable;
 mod watches;

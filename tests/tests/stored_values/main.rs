@@ -1,0 +1,4 @@
+//! Tests of values that others, or accidents, have put into the store.
+
+mod support;
+mod unreadable;

@@ -1,0 +1,44 @@
+//! Writes into a store past the server.
+
+use std::sync::Arc;
+
+use trireme_storage::{
+    Compare, EmbeddedOptions, EmbeddedStore, EtcdOptions, EtcdStore, PutOptions, Storage, WriteOutcome,
+};
+use trireme_tests::Server;
+
+/// Puts values at their keys, whatever is there. Over the embedded store, which has one process at a time, the server is
+/// restarted.
+pub(crate) fn put_past(server: &mut Server, values: &[(String, Vec<u8>)]) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
+    match server.etcd() {
+        Some(etcd) => {
+            let options = EtcdOptions::new([etcd.url()]);
+            runtime.block_on(async {
+                let store = EtcdStore::connect(options).await.expect("etcd answers");
+                put_all(Arc::new(store), values).await;
+            });
+        }
+        None => {
+            let dir = server.data_dir().join("store");
+            let restarted = server.restart_after(|| {
+                runtime.block_on(async {
+                    let store = EmbeddedStore::open(&dir, EmbeddedOptions::default()).expect("nobody else has it open");
+                    put_all(Arc::new(store), values).await;
+                });
+            });
+            restarted.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+async fn put_all(store: Arc<dyn Storage>, values: &[(String, Vec<u8>)]) {
+    for (key, value) in values {
+        let (entry, _) = store.get(key, None).await.expect("the store answers");
+        let compare = entry.map_or(Compare::Absent, |entry| Compare::ModRevision(entry.mod_revision));
+        let outcome = store
+            .put(key, value.clone().into(), compare, PutOptions::default())
+            .await;
+        assert!(matches!(outcome, Ok(WriteOutcome::Committed(_))), "{key}: {outcome:?}");
+    }
+}

@@ -1,0 +1,219 @@
+//! A value that cannot be read is unknown: nothing is concluded from it, it is told of, and only deleted on purpose.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use trireme_tests::http::{Answer, Client, Request};
+use trireme_tests::server::{CONTROLLERS, USER_TOKEN};
+use trireme_tests::{Server, StoreChoice};
+
+use super::support::put_past;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ENABLED: &str = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true";
+const NAMESPACE: &str = "/api/v1/namespaces/family";
+const CONFIGMAPS: &str = "/api/v1/namespaces/family/configmaps";
+const OWNER: &str = "/api/v1/namespaces/family/configmaps/owner";
+const CHILD: &str = "/api/v1/namespaces/family/configmaps/child";
+const OWNER_KEY: &str = "/registry/configmaps/family/owner";
+const ON_PURPOSE: &str = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+
+fn value(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.text()).expect("JSON")
+}
+
+fn make(client: &Client, path: &str, object: &Value) -> Value {
+    let answer = client.json("POST", path, object).expect("an answer");
+    assert_eq!(answer.code, 201, "{}", answer.text());
+    value(&answer)
+}
+
+/// Makes an owner and a ConfigMap that it owns.
+fn make_family(client: &Client, owner: &str, child: &str) {
+    let made = make(client, CONFIGMAPS, &json!({ "metadata": { "name": owner } }));
+    let reference = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": owner,
+        "uid": made["metadata"]["uid"],
+        "blockOwnerDeletion": true,
+    });
+    let metadata = json!({ "name": child, "ownerReferences": [reference] });
+    make(client, CONFIGMAPS, &json!({ "metadata": metadata }));
+}
+
+fn until(server: &mut Server, what: &'static str, condition: impl Fn(&Client) -> bool) {
+    let client = server.client();
+    let waited = server.process().wait_until(what, PATIENCE, || condition(&client));
+    waited.unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn delete(client: &Client, path: &str) -> Answer {
+    let request = Request {
+        method: "DELETE",
+        path,
+        ..Request::default()
+    };
+    client.send(&request).expect("an answer")
+}
+
+fn exists(client: &Client, path: &str) -> bool {
+    let code = client.get(path).expect("an answer").code;
+    assert!(matches!(code, 200 | 404), "{path}: {code}");
+    code == 200
+}
+
+fn assert_names_the_owner(client: &Client, path: &str) {
+    let answer = client.get(path).expect("an answer");
+    let status = value(&answer);
+    assert_eq!(
+        (answer.code, &status["reason"]),
+        (500, &json!("StorageReadError")),
+        "{path}: {status}"
+    );
+    assert_eq!(status["details"]["causes"][0]["field"], OWNER_KEY, "{status}");
+    assert_eq!(
+        status["details"]["causes"][0]["reason"], "UnexpectedServerResponse",
+        "{status}"
+    );
+}
+
+/// A server with a family whose owner cannot be read.
+fn broken_family(store: StoreChoice, flags: &[&str]) -> Server {
+    let flags = [flags, &[CONTROLLERS]].concat();
+    let mut server = Server::try_start(store, &flags).unwrap_or_else(|error| panic!("{error}"));
+    let client = server.client();
+    make(
+        &client,
+        "/api/v1/namespaces",
+        &json!({ "metadata": { "name": "family" } }),
+    );
+    make_family(&client, "owner", "child");
+    put_past(&mut server, &[(OWNER_KEY.to_owned(), b"\x00junk".to_vec())]);
+    until(&mut server, "unreadable", |client| {
+        client.get(OWNER).expect("an answer").code != 200
+    });
+    server
+}
+
+fn check_reads_and_listing(server: &mut Server) {
+    let client = server.client();
+    assert_names_the_owner(&client, OWNER);
+    for list in [
+        CONFIGMAPS,
+        "/api/v1/configmaps",
+        "/api/v1/namespaces/family/configmaps?resourceVersion=0",
+    ] {
+        assert_names_the_owner(&client, list);
+    }
+    let taken = client.json("POST", CONFIGMAPS, &json!({ "metadata": { "name": "owner" } }));
+    assert_eq!(taken.expect("an answer").code, 409);
+    let listed = value(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
+    assert_eq!(listed["unreadableObjects"][0]["key"], OWNER_KEY, "{listed}");
+    assert_eq!(listed["unreadableObjects"][0]["resource"], "configmaps", "{listed}");
+    until(server, "measured", |client| {
+        let page = client.get("/metrics").expect("an answer").text();
+        page.contains("trireme_store_unreadable_objects{resource=\"configmaps\"} 1")
+    });
+}
+
+/// The child of an unreadable owner stays, also if it is looked at anew; that of a deleted one goes.
+fn check_dependents(server: &mut Server) {
+    let client = server.client();
+    make_family(&client, "owner-2", "child-2");
+    let mut child = value(&client.get(CHILD).expect("an answer"));
+    child["data"] = json!({ "changed": "yes" });
+    let answer = client.json("PUT", CHILD, &child).expect("an answer");
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    let owner_2 = format!("{CONFIGMAPS}/owner-2");
+    let child_2 = format!("{CONFIGMAPS}/child-2");
+    assert_eq!(delete(&client, &owner_2).code, 200);
+    until(server, "collected", |client| !exists(client, &child_2));
+    assert!(exists(&client, CHILD), "its owner is not known to be gone");
+}
+
+/// A namespace with something unreadable in it stays, and says why.
+fn check_namespace(server: &mut Server) {
+    assert_eq!(delete(&server.client(), NAMESPACE).code, 200);
+    until(server, "told", |client| {
+        let namespace = value(&client.get(NAMESPACE).expect("an answer"));
+        assert_eq!(namespace["kind"], "Namespace", "it is not finalized: {namespace}");
+        namespace
+            .to_string()
+            .contains("failed to read one or more configmaps from the storage")
+    });
+    assert!(exists(&server.client(), CHILD));
+}
+
+fn check_deletion_on_purpose(server: &mut Server) {
+    let client = server.client();
+    let path = format!("{OWNER}?{ON_PURPOSE}");
+    let role = json!({
+        "metadata": { "name": "deleters" },
+        "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["delete"] }],
+    });
+    make(&client, "/apis/rbac.authorization.k8s.io/v1/clusterroles", &role);
+    let binding = json!({
+        "metadata": { "name": "deleters" },
+        "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deleters" },
+        "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice" }],
+    });
+    make(
+        &client,
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        &binding,
+    );
+    let alice = client.with_token(USER_TOKEN);
+    assert_eq!(delete(&alice, OWNER).code, 500, "she may delete what can be read");
+    let refused = delete(&alice, &path);
+    assert_eq!(refused.code, 403, "{}", refused.text());
+    let why = "not permitted to do \\\"unsafe-delete-ignore-read-errors\\\"";
+    assert!(refused.text().contains(why), "{}", refused.text());
+
+    assert_eq!(delete(&client, OWNER).code, 500, "not by accident");
+    let readable = delete(&client, &format!("{CHILD}?{ON_PURPOSE}"));
+    assert_eq!(readable.code, 422, "{}", readable.text());
+    assert!(
+        readable
+            .text()
+            .contains("is exclusively used to delete corrupt object(s)"),
+        "{}",
+        readable.text()
+    );
+    assert_eq!(delete(&client, &format!("{CONFIGMAPS}?{ON_PURPOSE}")).code, 422);
+    let answer = delete(&client, &path);
+    assert_eq!(answer.code, 200, "{}", answer.text());
+    let details = json!({ "name": "owner", "kind": "ConfigMap" });
+    let status = value(&answer);
+    assert_eq!((&status["status"], &status["details"]), (&json!("Success"), &details));
+    until(server, "gone", |client| !exists(client, NAMESPACE));
+    assert!(!exists(&client, CHILD));
+    let listed = value(&client.get("/debug/unreadable-objects?format=json").expect("an answer"));
+    assert_eq!(listed["unreadableObjects"], json!([]));
+}
+
+fn check(store: StoreChoice) {
+    let mut server = broken_family(store, &[ENABLED]);
+    check_reads_and_listing(&mut server);
+    check_dependents(&mut server);
+    check_namespace(&mut server);
+    check_deletion_on_purpose(&mut server);
+}
+
+#[test]
+fn nothing_is_concluded_from_what_cannot_be_read_over_the_embedded_store() {
+    check(StoreChoice::Embedded);
+}
+
+#[test]
+fn nothing_is_concluded_from_what_cannot_be_read_over_etcd() {
+    check(StoreChoice::Etcd);
+}
+
+#[test]
+fn without_the_feature_gate_nothing_deletes_what_cannot_be_read() {
+    let server = broken_family(StoreChoice::Embedded, &[]);
+    let path = format!("{OWNER}?{ON_PURPOSE}");
+    assert_eq!(delete(&server.client(), &path).code, 500);
+    assert_names_the_owner(&server.client(), OWNER);
+}
