@@ -4,7 +4,7 @@
 //! so what was allowed is what is done.
 
 use trireme_machinery::selector::{FieldSelector, LabelSelector};
-use trireme_registry as registry;
+use trireme_registry::Verb;
 
 use crate::query::{self, Query};
 
@@ -14,9 +14,7 @@ pub(crate) struct RequestInfo {
     /// True if it is for objects rather than for another path.
     pub(crate) is_resource: bool,
     /// `get`, `list`, `watch`, `create`, …; for other paths the method in lower case.
-    pub(crate) verb: Verb,
-    /// The verb that is carried out; `None` if the method is not served at such a path.
-    pub(crate) action: Option<registry::Verb>,
+    pub(crate) verb: RequestVerb,
     path: String,
     parts: Parts,
     /// The name that `fieldSelector=metadata.name=…` asks for on a collection.
@@ -26,10 +24,16 @@ pub(crate) struct RequestInfo {
     labels: Option<LabelSelector>,
 }
 
-/// A verb: one of the known ones or a method in lower case.
+/// The verb of a request, for authorization, flow control, metrics and logs as for the handlers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Known(&'static str),
+pub(crate) enum RequestVerb {
+    /// A verb of objects.
+    Resource(Verb),
+    /// The old form of a proxy, `/api/v1/proxy/…`.
+    Proxy,
+    /// A method that objects do not have.
+    Unsupported,
+    /// The method in lower case, of requests for other paths.
     Method(String),
 }
 
@@ -61,10 +65,12 @@ pub(crate) enum BadPath {
     NoKind(String),
 }
 
-impl Verb {
+impl RequestVerb {
     pub(crate) fn as_str(&self) -> &str {
         match self {
-            Self::Known(verb) => verb,
+            Self::Resource(verb) => verb.as_str(),
+            Self::Proxy => "proxy",
+            Self::Unsupported => "",
             Self::Method(method) => method,
         }
     }
@@ -76,8 +82,7 @@ impl RequestInfo {
         let path = query::decode(raw_path).ok_or(BadPath::Encoding)?.into_owned();
         let mut info = Self {
             is_resource: false,
-            verb: Verb::Method(method.to_ascii_lowercase()),
-            action: None,
+            verb: RequestVerb::Method(method.to_ascii_lowercase()),
             path,
             parts: Parts::default(),
             selected_name: None,
@@ -104,32 +109,23 @@ impl RequestInfo {
         self.is_resource = true;
         self.parts.version = spans.next().unwrap_or_default();
         let mut rest: &[Span] = &spans.collect::<Vec<_>>();
-        self.verb = Verb::Known(match method {
-            "POST" => "create",
-            "GET" | "HEAD" => "get",
-            "PUT" => "update",
-            "PATCH" => "patch",
-            "DELETE" => "delete",
-            _ => "",
-        });
-        if let Some((first, after)) = rest.split_first()
-            && let Some(special) = special_verb(self.text(*first))
-        {
-            if after.is_empty() {
+        let mut special = None;
+        if let Some((first, after)) = rest.split_first() {
+            special = special_verb(self.text(*first));
+            if special.is_some() && after.is_empty() {
                 return Err(BadPath::NoKind(self.path.clone()));
             }
-            self.verb = Verb::Known(special);
-            rest = after;
+            rest = if special.is_some() { after } else { rest };
         }
-        self.locate(rest);
-        self.refine_verb(query);
+        self.locate(rest, special == Some(RequestVerb::Proxy));
+        let is_named = !self.path_name().is_empty();
+        self.verb = special.unwrap_or_else(|| object_verb(method, is_named, query));
         self.select(query);
-        self.action = self.action(method);
         Ok(())
     }
 
     /// Finds namespace, resource, name and subresource.
-    fn locate(&mut self, mut rest: &[Span]) {
+    fn locate(&mut self, mut rest: &[Span], is_proxy: bool) {
         if let [first, namespace, after @ ..] = rest
             && self.text(*first) == "namespaces"
         {
@@ -143,7 +139,7 @@ impl RequestInfo {
         let part = |index: usize| rest.get(index).copied().unwrap_or_default();
         self.parts.resource = part(0);
         self.parts.name = part(1);
-        if self.verb != Verb::Known("proxy") {
+        if !is_proxy {
             self.parts.subresource = part(2);
         }
         if let (Some(first), Some(last)) = (rest.get(3), rest.last()) {
@@ -154,44 +150,15 @@ impl RequestInfo {
         }
     }
 
-    fn action(&self, method: &str) -> Option<registry::Verb> {
-        let named = !self.path_name().is_empty();
-        if self.verb.as_str() == "watch" {
-            return (method == "GET").then_some(registry::Verb::Watch);
-        }
-        match (method, named) {
-            ("GET", true) => Some(registry::Verb::Get),
-            ("GET", false) => Some(registry::Verb::List),
-            ("POST", _) => Some(registry::Verb::Create),
-            ("PUT", true) => Some(registry::Verb::Update),
-            ("PATCH", true) => Some(registry::Verb::Patch),
-            ("DELETE", true) => Some(registry::Verb::Delete),
-            ("DELETE", false) => Some(registry::Verb::DeleteCollection),
-            _ => None,
-        }
-    }
-
-    fn refine_verb(&mut self, query: &Query) {
-        if !self.text(self.parts.name).is_empty() {
-            return;
-        }
-        match self.verb.as_str() {
-            "get" => self.verb = Verb::Known(if query.flag("watch") { "watch" } else { "list" }),
-            "delete" => self.verb = Verb::Known("deletecollection"),
-            _ => {}
-        }
-    }
-
     /// Reads the selectors of a request for a collection. The handlers refuse those that cannot be parsed.
     fn select(&mut self, query: &Query) {
-        let verb = self.verb.as_str();
-        if !matches!(verb, "list" | "watch" | "deletecollection") {
+        let RequestVerb::Resource(verb @ (Verb::List | Verb::Watch | Verb::DeleteCollection)) = self.verb else {
             return;
-        }
+        };
         let given = |name| query.get(name).filter(|text| !text.is_empty());
         self.fields = given("fieldSelector").and_then(|text| FieldSelector::parse(text).ok());
         self.labels = given("labelSelector").and_then(|text| LabelSelector::parse(text).ok());
-        if verb != "deletecollection" && self.path_name().is_empty() {
+        if verb != Verb::DeleteCollection && self.path_name().is_empty() {
             let name = self.fields.as_ref();
             let name = name.and_then(|fields| fields.requires_exact_match("metadata.name"));
             self.selected_name = name.filter(|name| is_segment(name)).map(str::to_owned);
@@ -263,17 +230,32 @@ impl RequestInfo {
             // A profile takes as long as it is asked to.
             return self.path.starts_with("/debug/pprof/");
         }
-        matches!(self.verb.as_str(), "watch" | "proxy")
+        matches!(self.verb, RequestVerb::Resource(Verb::Watch) | RequestVerb::Proxy)
             || matches!(self.subresource(), "attach" | "exec" | "proxy" | "log" | "portforward")
     }
 }
 
-fn special_verb(segment: &str) -> Option<&'static str> {
+fn special_verb(segment: &str) -> Option<RequestVerb> {
     match segment {
-        "watch" => Some("watch"),
-        "proxy" => Some("proxy"),
+        "watch" => Some(RequestVerb::Resource(Verb::Watch)),
+        "proxy" => Some(RequestVerb::Proxy),
         _ => None,
     }
+}
+
+/// The verb of a method on an object or a collection.
+fn object_verb(method: &str, is_named: bool, query: &Query) -> RequestVerb {
+    RequestVerb::Resource(match method {
+        "POST" => Verb::Create,
+        "PUT" => Verb::Update,
+        "PATCH" => Verb::Patch,
+        "GET" | "HEAD" if is_named => Verb::Get,
+        "GET" | "HEAD" if query.flag("watch") => Verb::Watch,
+        "GET" | "HEAD" => Verb::List,
+        "DELETE" if is_named => Verb::Delete,
+        "DELETE" => Verb::DeleteCollection,
+        _ => return RequestVerb::Unsupported,
+    })
 }
 
 /// Splits a path at its slashes, without the outer ones.

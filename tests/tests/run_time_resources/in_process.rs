@@ -1,16 +1,18 @@
-//! A server in the process of the test, over an embedded store, so that the test can reach its director.
+//! Replicas in the process of the test, over one etcd, so that the test can reach the director of each.
 
 use std::{
     fs,
     net::SocketAddr,
+    num::NonZeroUsize,
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::Arc,
     time::Duration,
 };
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::Value;
 use tempfile::TempDir;
 use trireme_actors::{ActorSystem, Clock};
 use trireme_admission::Chain;
@@ -24,14 +26,16 @@ use trireme_http::server::{Running, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle, PublishedSurface, Registries, StoreWatcherOptions,
+    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StoreWatcherOptions,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
-use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
-use trireme_tests::process::find_program;
+use trireme_storage::{EtcdOptions, EtcdStore, Storage};
+use trireme_tests::{process::find_program, server::Etcd};
 
-use super::PATIENCE;
+use super::{PATIENCE, widgets::Converted};
+
+const REPLICAS: usize = 3;
 
 /// Every client is the same user, who may do everything.
 struct Everybody;
@@ -80,9 +84,79 @@ impl Replicas for Alone {
     }
 }
 
-pub(super) struct Server {
+/// Replicas over one etcd. None knows of the others.
+pub(super) struct Group {
+    pub(super) replicas: Vec<Replica>,
+    store: Arc<dyn Storage>,
+    // Dropped last.
+    _etcd: Etcd,
+}
+
+impl Group {
+    pub(super) async fn start() -> Self {
+        let etcd = Etcd::start().unwrap_or_else(|error| panic!("{error}"));
+        let mut replicas = Vec::new();
+        for _ in 0..REPLICAS {
+            replicas.push(Replica::start(connect(&etcd).await).await);
+        }
+        Self {
+            replicas,
+            store: connect(&etcd).await,
+            _etcd: etcd,
+        }
+    }
+
+    /// Has each replica do the same, at the same time.
+    pub(super) async fn each<'a, F: Future>(&'a self, what: impl Fn(&'a Replica) -> F) -> Vec<F::Output> {
+        join_all(self.replicas.iter().map(what)).await
+    }
+
+    /// Installs what `definition` makes of its converter on each replica.
+    pub(super) async fn install(&self, definition: impl Fn(&Converted) -> Arc<ResourceDefinition>) {
+        let done = self.each(|replica| replica.director.install(vec![definition(&replica.converted)]));
+        for result in done.await {
+            result.expect("it is new");
+        }
+    }
+
+    /// Replaces what is installed on each replica.
+    pub(super) async fn replace(&self, definition: impl Fn(&Converted) -> Arc<ResourceDefinition>) {
+        let done = self.each(|replica| replica.director.replace(definition(&replica.converted)));
+        for result in done.await {
+            result.expect("it is served");
+        }
+    }
+
+    /// The `apiVersion` in which the store has a widget; none if it does not have it.
+    pub(super) async fn stored_version(&self, name: &str) -> Option<String> {
+        let key = format!("/registry/example.com/widgets/default/{name}");
+        let (entry, _) = self.store.get(&key, None).await.expect("etcd answers");
+        let object: Value = serde_json::from_slice(&entry?.value).expect("objects are stored as JSON");
+        object["apiVersion"].as_str().map(str::to_owned)
+    }
+
+    /// Ends all replicas; fails if one of them leaves something behind.
+    pub(super) async fn stop(self) {
+        for replica in self.replicas {
+            let Replica { system, edge, .. } = replica;
+            drop(edge);
+            let leaked = system.shutdown(PATIENCE).await;
+            assert!(leaked.is_empty(), "a replica leaks {leaked:?}");
+        }
+    }
+}
+
+async fn connect(etcd: &Etcd) -> Arc<dyn Storage> {
+    let store = EtcdStore::connect(EtcdOptions::new([etcd.url()])).await;
+    Arc::new(store.expect("the options are sound"))
+}
+
+/// One server, with actors, a director and a connection to the store of its own.
+pub(super) struct Replica {
     pub(super) director: DirectorHandle,
+    pub(super) converted: Converted,
     edge: Running,
+    system: ActorSystem,
     scratch: TempDir,
 }
 
@@ -104,15 +178,10 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     }
 }
 
-impl Server {
-    pub(super) async fn start(system: &ActorSystem) -> Self {
-        let scratch = tempfile::tempdir().expect("a scratch directory");
-        let options = EmbeddedOptions {
-            fsync: false,
-            ..EmbeddedOptions::default()
-        };
-        let store = EmbeddedStore::open(&scratch.path().join("store"), options).expect("an empty store opens");
-        let store: Arc<dyn Storage> = Arc::new(store);
+impl Replica {
+    async fn start(store: Arc<dyn Storage>) -> Self {
+        let system = ActorSystem::builder().arbiters(NonZeroUsize::MIN).build();
+        let system = system.expect("a test can start a thread");
         let published = PublishedSurface::default();
         let settings = kinds(&store, system.clock().clone(), &published);
         let resources = trireme_kinds::resources(&settings).into_iter().map(Arc::new);
@@ -128,11 +197,12 @@ impl Server {
         .start(resources.collect())
         .await
         .expect("all resources differ");
-        let edge = serve(system, &director);
         Self {
+            edge: serve(&system, &director),
             director,
-            edge,
-            scratch,
+            converted: Converted::default(),
+            system,
+            scratch: tempfile::tempdir().expect("a scratch directory"),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     api::Shared,
     exchange::{Current, Exchange},
     handlers::{self, Call, virtual_resource},
-    request_info::is_segment,
+    request_info::{RequestVerb, is_segment},
     respond::{self, Answered},
     status,
     status::not_implemented,
@@ -34,7 +34,7 @@ pub(super) async fn dispatch(
         return respond::finish(&exchange, Err(status::resource_not_found()));
     };
     // It was authorized as `proxy`, so nothing else may come of it.
-    if info.verb.as_str() == "proxy" {
+    if info.verb == RequestVerb::Proxy {
         return respond::finish(&exchange, Err(status::resource_not_found()));
     }
     let version = served.definition.versions.get(served.version);
@@ -72,24 +72,22 @@ async fn stored(exchange: Current, api: Shared, http: HttpRequest, payload: web:
     let _ = exchange.resource.set(definition.clone());
     check_place(&exchange, &definition)?;
     let part = subresource(&exchange, &definition)?;
-    if let Some((part, role)) = part.filter(|(_, role)| *role != SubresourceKind::Update) {
-        check_subresource_verb(&exchange, part)?;
+    let verbs = part.map_or(definition.verbs, |part| part.verbs);
+    let verb = served_verb(&exchange, verbs, part.map(|part| part.role))?;
+    if let Some(part) = part.filter(|part| part.role != SubresourceKind::Update) {
         let (name, call) = (part.name.clone(), call(exchange, api, http, route, Subresource::None));
-        return match role {
+        return match part.role {
             SubresourceKind::Create => handlers::command::handle(&call, &name, payload).await,
             _ => handlers::connection::handle(&call, &name).await,
         };
     }
-    let action = exchange.info.action.ok_or_else(ApiError::method_not_allowed)?;
-    let part = part.map(|(part, _)| part);
-    check_verb(&exchange, part.map_or(definition.verbs, |part| part.verbs), action)?;
-    let needs_namespace = matches!(action, Verb::Create | Verb::DeleteCollection);
+    let needs_namespace = matches!(verb, Verb::Create | Verb::DeleteCollection);
     if definition.namespaced && exchange.info.namespace().is_empty() && needs_namespace {
         return Err(ApiError::method_not_allowed());
     }
     let part = part.map_or(Ok(Subresource::None), |part| part_of(&definition, part))?;
     let call = call(exchange, api, http, route, part);
-    match action {
+    match verb {
         Verb::Get => handlers::get::handle(&call).await,
         Verb::List => handlers::list::handle(&call).await,
         Verb::Watch => handlers::watch::handle(&call).await,
@@ -142,11 +140,11 @@ fn check_place(exchange: &Exchange, resource: &ResourceDefinition) -> Result<(),
     Ok(())
 }
 
-/// The subresource that a request is for, if it is for one, with its role.
+/// The subresource that a request is for, if it is for one.
 fn subresource<'d>(
     exchange: &Exchange,
     definition: &'d ResourceDefinition,
-) -> Result<Option<(&'d SubresourceDefinition, SubresourceKind)>, ApiError> {
+) -> Result<Option<&'d SubresourceDefinition>, ApiError> {
     let name = exchange.info.subresource();
     if name.is_empty() {
         return Ok(None);
@@ -155,7 +153,7 @@ fn subresource<'d>(
         true => ApiError::not_found(&definition.resource, exchange.info.path_name()),
         false => status::resource_not_found(),
     })?;
-    Ok(Some((known, known.role)))
+    Ok(Some(known))
 }
 
 /// The part of the object that an updating subresource is.
@@ -171,21 +169,24 @@ fn part_of(definition: &ResourceDefinition, part: &SubresourceDefinition) -> Res
     }
 }
 
-fn check_subresource_verb(exchange: &Exchange, part: &SubresourceDefinition) -> Result<(), ApiError> {
-    let verb = match exchange.method {
-        Method::GET | Method::HEAD => Some(Verb::Get),
-        _ => exchange.info.action,
+/// The verb of the request, if it is among `verbs` and served at such a path. HEAD is served by what is connected to only.
+fn served_verb(exchange: &Exchange, verbs: Verbs, part: Option<SubresourceKind>) -> Result<Verb, ApiError> {
+    let RequestVerb::Resource(verb) = exchange.info.verb else {
+        return Err(ApiError::method_not_allowed());
     };
-    match verb.filter(|verb| part.verbs.contains(*verb)) {
-        Some(_) => Ok(()),
-        None => Err(ApiError::method_not_allowed()),
-    }
-}
-
-fn check_verb(exchange: &Exchange, verbs: Verbs, action: Verb) -> Result<(), ApiError> {
-    let named = !exchange.info.path_name().is_empty();
-    if verbs.contains(action) && !(named && action == Verb::Create) {
-        Ok(())
+    let is_named = !exchange.info.path_name().is_empty();
+    let is_served = match verb {
+        Verb::Get | Verb::List | Verb::Watch => match exchange.method {
+            Method::GET => true,
+            Method::HEAD => part == Some(SubresourceKind::Connect),
+            _ => false,
+        },
+        Verb::Create => !is_named || matches!(part, Some(SubresourceKind::Create | SubresourceKind::Connect)),
+        Verb::Update | Verb::Patch => is_named,
+        Verb::Delete | Verb::DeleteCollection => true,
+    };
+    if is_served && verbs.contains(verb) {
+        Ok(verb)
     } else {
         Err(ApiError::method_not_allowed())
     }
@@ -213,9 +214,7 @@ async fn not_stored(call: virtual_resource::Call, payload: web::Payload) -> Answ
     if !is_known || !has_path(&call.exchange, definition) {
         return Err(status::resource_not_found());
     }
-    let action = info.action.ok_or_else(ApiError::method_not_allowed)?;
-    check_verb(&call.exchange, definition.verbs, action)?;
-    match action {
+    match served_verb(&call.exchange, definition.verbs, None)? {
         Verb::Create => virtual_resource::create(&call, payload).await,
         Verb::Get => virtual_resource::get(&call).await,
         Verb::List => virtual_resource::list(&call).await,
