@@ -14,8 +14,8 @@ use actix_web::{
 use serde_json::Value;
 use trireme_actors::{ActorSystem, Clock, ManualClock};
 use trireme_auth::{
-    Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision, Impersonator,
-    MASTERS, Rejected,
+    Attributes, Authenticator, AuthorizationRequest, Authorizer, BoxFuture, Credentials, Decision, FrontProxyHeaders,
+    Impersonator, MASTERS, Rejected,
 };
 use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
 use trireme_registry::request::UserInfo;
@@ -110,6 +110,7 @@ impl Fixture {
             ),
             lifecycle: Lifecycle::new(),
             anonymous: true,
+            front_proxy: FrontProxyHeaders::standard(),
             request_timeout: Duration::from_secs(60),
             slow_request: Some(Duration::from_millis(500)),
             goaway_chance: 0.0,

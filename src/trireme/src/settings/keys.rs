@@ -65,6 +65,12 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
+    "requestheader-client-ca-file" FILE None, "CAs of the proxies that tell in headers who asks; absent: no headers are believed";
+    "requestheader-allowed-names" NAMES None, "Common names that such a proxy may have, separated by commas; absent: any";
+    "requestheader-username-headers" NAMES None, "Headers with the user's name, such as X-Remote-User; the first with a value counts";
+    "requestheader-uid-headers" NAMES None, "Headers with the user's UID; X-Remote-Uid must be one of them";
+    "requestheader-group-headers" NAMES None, "Headers with the user's groups, such as X-Remote-Group";
+    "requestheader-extra-headers-prefix" NAMES None, "What the headers with the user's extra values begin with, such as X-Remote-Extra-";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
     "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::AbacPolicies;
+use trireme_auth::{AbacPolicies, FrontProxyHeaders};
 
 use crate::cluster::{Access, Action};
 
@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) serving: Option<KeyPairFiles>,
     /// CAs for client certificates, beside our own.
     pub(crate) client_ca_file: Option<PathBuf>,
+    /// The proxies that tell in headers who asks, if any are believed.
+    pub(crate) request_header: Option<RequestHeaderSettings>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
     /// True if requests without credentials are admitted as those of `system:anonymous`.
@@ -215,6 +217,17 @@ pub(crate) struct KeyPairFiles {
     pub(crate) certificate: PathBuf,
     /// Its key.
     pub(crate) key: PathBuf,
+}
+
+/// Proxies that tell in headers who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RequestHeaderSettings {
+    /// Their CAs.
+    pub(crate) ca_file: PathBuf,
+    /// The common names that they may have; any if empty.
+    pub(crate) allowed_names: Vec<String>,
+    /// The headers.
+    pub(crate) headers: FrontProxyHeaders,
 }
 
 /// Limits of the work taken on.

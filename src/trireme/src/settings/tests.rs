@@ -6,6 +6,8 @@ use expect_test::{Expect, expect};
 use super::keys::KEYS;
 use super::*;
 
+mod authentication;
+
 fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
