@@ -76,7 +76,7 @@ pub(crate) fn webhook(path: &Path) -> Result<RemoteServer, KubeconfigError> {
 impl Kubeconfig {
     /// Reads the current context.
     pub(crate) fn read(path: &Path) -> Result<Self, KubeconfigError> {
-        Document::read(path)?.current()
+        KubeconfigFile::read(path)?.current()
     }
 
     /// The trust and the identity.
@@ -99,12 +99,12 @@ pub(crate) fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-struct Document {
+struct KubeconfigFile {
     path: PathBuf,
     value: Value,
 }
 
-impl Document {
+impl KubeconfigFile {
     fn read(path: &Path) -> Result<Self, KubeconfigError> {
         let path = path.to_owned();
         match yaml::decode(&read(&path)?) {

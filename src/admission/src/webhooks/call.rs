@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use trireme_http::client::{
-    Answer, Body, Call, ClientError, Endpoint, HeaderValue, Method, Protocols, Request, Response, ResponseBody, Uri,
-    header,
+    Body, Call, ClientError, Endpoint, HeaderValue, Method, Protocols, RemoteAnswer, Request, Response, ResponseBody,
+    Uri, header,
 };
 use trireme_machinery::{
     go_text::quote,
@@ -80,7 +80,7 @@ impl WebhookParts {
             let lost = |error: ClientError| failed(&path, error.as_net_http(&exchange.endpoint));
             let response = sent.map_err(lost)?;
             let Some(location) = redirection(&response) else {
-                let answer = Answer::read(response).await.map_err(lost)?;
+                let answer = RemoteAnswer::read(response).await.map_err(lost)?;
                 let object = read_answer(answer.code, &answer.content_type, &answer.body);
                 return object.map_err(|error| (error.message, error.code));
             };

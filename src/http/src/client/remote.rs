@@ -42,7 +42,7 @@ pub enum RemoteServerError {
 
 /// The whole answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct RemoteAnswer {
     /// The status code.
     pub code: u16,
     /// `Content-Type`; empty if there is none.
@@ -53,7 +53,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-impl Answer {
+impl RemoteAnswer {
     /// Reads an answer to its end.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl RemoteServer {
         agent: &'static str,
         body: Bytes,
         timeout: Duration,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<RemoteAnswer, ClientError> {
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = Method::POST;
         let target = self.target(timeout);
@@ -135,7 +135,7 @@ impl RemoteServer {
             partition: Some(Arc::from(self.path.as_str())),
             ..Call::new(self.endpoint.clone(), request)
         };
-        Answer::read(client.send(call).await?).await
+        RemoteAnswer::read(client.send(call).await?).await
     }
 
     /// A call that has no answer, in the words of Go's `net/http`.
