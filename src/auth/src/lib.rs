@@ -9,6 +9,7 @@ mod authenticator;
 mod authorizer;
 mod bootstrap_token;
 mod certificate;
+mod expiring_cache;
 mod front_proxy;
 mod impersonation;
 mod issuer_documents;
@@ -21,8 +22,10 @@ mod service_account;
 pub mod testing;
 mod token;
 mod token_file;
+mod token_webhook;
 mod union;
 mod user_names;
+mod webhook;
 mod x509;
 
 pub use abac::{AbacError, AbacPolicies};
@@ -40,7 +43,9 @@ pub use rules::{PathRule, ResourceRule, RuleResolver, Rules};
 pub use service_account::{Objects, ServiceAccountTokens, TokenKeyError, TokenSigner};
 pub use token::{BearerTokens, TokenAuthenticator, TokenError, TokenHolder, TokenUnion, common_audiences};
 pub use token_file::{TokenFile, TokenFileError};
+pub use token_webhook::{TokenReviewVersion, TokenWebhookSettings, WebhookTokens};
 pub use union::Union;
+pub use webhook::ReviewWebhook;
 pub use x509::CertificateAuthenticator;
 
 use trireme_registry::request::UserInfo;

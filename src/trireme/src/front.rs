@@ -8,8 +8,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use trireme_actors::ActorSystem;
 use trireme_auth::{
     Authenticator, Authorizer, BearerTokens, BootstrapTokens, BoxFuture, CertificateAuthenticator,
-    FrontProxyAuthenticator, FrontProxyHeaders, TokenAuthenticator, TokenError, TokenFile, TokenHolder, TokenUnion,
-    Union, common_audiences,
+    FrontProxyAuthenticator, FrontProxyHeaders, ReviewWebhook, TokenAuthenticator, TokenError, TokenFile, TokenHolder,
+    TokenUnion, Union, WebhookTokens, common_audiences,
 };
 use trireme_edge::components::ComponentStatuses;
 use trireme_edge::profiling::Profiler;
@@ -210,7 +210,7 @@ impl TlsProvider for Certificates {
     }
 }
 
-/// The authenticators of tokens: those of the settings' file, those of service accounts and those of new nodes.
+/// The authenticators of tokens: those of the settings' file, those of service accounts, those of new nodes and the webhook.
 fn tokens(
     settings: &Settings,
     system: &ActorSystem,
@@ -237,6 +237,14 @@ fn tokens(
             audiences,
             system.clock().clone(),
         )));
+    }
+    // Last, as it costs a call.
+    if let Some(webhook) = &settings.token_webhook {
+        let (clock, tasks) = (system.clock().clone(), system.tasks().clone());
+        let client = Client::new("token-webhook", ClientSettings::default(), clock.clone(), tasks);
+        let review = ReviewWebhook::new(webhook.server.clone(), client, clock.clone());
+        let audiences = keys.audiences().to_vec();
+        ways.push(Arc::new(WebhookTokens::new(review, webhook.settings, audiences, clock)));
     }
     Ok(Arc::new(TokenUnion::new(ways)))
 }

@@ -48,7 +48,7 @@ async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> R
     };
     let certificate = exchange.peer.as_ref().and_then(|peer| peer.certificate.as_ref());
     let identities = certificate.map(Identities::of).unwrap_or_default();
-    let headers = Headers(headers);
+    let headers = HeadersOfRequest(headers);
     let credentials = Credentials {
         bearer_token: in_header.or(in_protocol.as_ref().ok().and_then(Option::as_deref)),
         certificate: Identities::credential(&identities.client),
@@ -67,9 +67,9 @@ async fn user(state: &ChainState, exchange: &Exchange, headers: &HeaderMap) -> R
 }
 
 /// The headers of a request, as authenticators look at them.
-struct Headers<'a>(&'a HeaderMap);
+struct HeadersOfRequest<'a>(&'a HeaderMap);
 
-impl RequestHeaders for Headers<'_> {
+impl RequestHeaders for HeadersOfRequest<'_> {
     fn visit(&self, visitor: &mut dyn FnMut(&str, &[u8])) {
         for (name, value) in self.0 {
             visitor(name.as_str(), value.as_bytes());
@@ -90,13 +90,13 @@ fn take_out(front_proxy: &FrontProxyHeaders, headers: &mut HeaderMap) {
 /// The identity in a certificate, or the reason that it cannot be read.
 type Identity = Result<CertificateIdentity, CertificateError>;
 /// The identity in a client's certificate, if a CA stands for it; `None` if there are no such CAs.
-type Judged = Option<Result<Rc<Identity>, CertificateError>>;
+type JudgedIdentity = Option<Result<Rc<Identity>, CertificateError>>;
 
 /// A client's certificate by the CAs of clients and by those of proxies.
 #[derive(Default)]
 struct Identities {
-    client: Judged,
-    proxy: Judged,
+    client: JudgedIdentity,
+    proxy: JudgedIdentity,
 }
 
 impl Identities {
@@ -111,7 +111,7 @@ impl Identities {
         }
     }
 
-    fn credential(judged: &Judged) -> Option<Result<&CertificateIdentity, CertificateError>> {
+    fn credential(judged: &JudgedIdentity) -> Option<Result<&CertificateIdentity, CertificateError>> {
         judged.as_ref().map(|verdict| match verdict {
             Ok(read) => read.as_ref().as_ref().map_err(|why| *why),
             Err(why) => Err(*why),

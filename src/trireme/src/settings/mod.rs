@@ -32,7 +32,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
-use trireme_auth::{AbacPolicies, FrontProxyHeaders};
+use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
+use trireme_http::client::RemoteServer;
 
 use crate::cluster::{Access, Action};
 
@@ -81,6 +82,8 @@ pub(crate) struct Settings {
     pub(crate) client_ca_file: Option<PathBuf>,
     /// The proxies that tell in headers who asks, if any are believed.
     pub(crate) request_header: Option<RequestHeaderSettings>,
+    /// The webhook for bearer tokens that nobody here knows, if there is one.
+    pub(crate) token_webhook: Option<TokenWebhook>,
     /// Static bearer tokens.
     pub(crate) token_auth_file: Option<PathBuf>,
     /// True if requests without credentials are admitted as those of `system:anonymous`.
@@ -228,6 +231,15 @@ pub(crate) struct RequestHeaderSettings {
     pub(crate) allowed_names: Vec<String>,
     /// The headers.
     pub(crate) headers: FrontProxyHeaders,
+}
+
+/// A webhook for bearer tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenWebhook {
+    /// The server.
+    pub(crate) server: RemoteServer,
+    /// The way in which it is asked.
+    pub(crate) settings: TokenWebhookSettings,
 }
 
 /// Limits of the work taken on.

@@ -2,6 +2,7 @@
 
 mod group;
 mod request_header;
+mod token_webhook;
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -60,6 +61,7 @@ impl Reader {
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
             request_header: self.request_header(),
+            token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
             anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {

@@ -176,15 +176,6 @@ fn values_are_read_as_kube_apiserver_reads_them() {
 }
 
 #[test]
-fn the_keys_of_tokens_may_be_found_elsewhere() {
-    let given = |line: &str| serve(line, &[]).service_account_jwks_uri;
-    assert_eq!(given("trireme serve"), None);
-    let line = "trireme serve --service-account-jwks-uri=https://keys.example/jwks";
-    assert_eq!(given(line).as_deref(), Some("https://keys.example/jwks"));
-    assert!(read_line("trireme serve --service-account-jwks-uri=http://a", &[]).is_err());
-}
-
-#[test]
 fn all_errors_are_told_at_once() {
     check_errors(
         "trireme serve --secure-port=70000 --secure-prt 1 --request-timeout=-1s --etcd-certfile /nowhere --v=11 --log-format xml \
