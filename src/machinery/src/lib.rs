@@ -23,6 +23,7 @@ pub mod schema;
 pub mod selector;
 pub mod time;
 pub mod webhook_address;
+pub mod webhook_answer;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};
