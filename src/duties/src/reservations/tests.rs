@@ -7,7 +7,7 @@ use trireme_actors::{
 };
 use trireme_admission::Chain;
 use trireme_kinds::{Settings, TokenIssuer};
-use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StoreWatcherOptions};
+use trireme_registry::{DirectorHandle, Fences, PublishedSurface, Registries, StorageMediaType, StoreWatcherOptions};
 use trireme_storage::{EmbeddedOptions, EmbeddedStore, Storage};
 
 use super::*;
