@@ -26,7 +26,7 @@ use trireme_http::server::{Running, TrustedCas, tls_from_pem};
 use trireme_kinds::{Settings, TokenIssuer};
 use trireme_machinery::ApiError;
 use trireme_registry::{
-    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StoreWatcherOptions,
+    DirectorHandle, PublishedSurface, Registries, ResourceDefinition, StorageMediaType, StoreWatcherOptions,
     allocate::{AddressAllocator, PortAllocator},
     request::UserInfo,
 };
@@ -164,6 +164,7 @@ fn kinds(store: &Arc<dyn Storage>, clock: Clock, published: &PublishedSurface) -
     let addresses = "10.96.0.0/24".parse().expect("a range");
     let ports = "30000-30009".parse().expect("a range");
     Settings {
+        storage_media_type: StorageMediaType::Json,
         storage_root: "/registry".to_owned(),
         allow_privileged: true,
         event_ttl: Duration::from_secs(3600),

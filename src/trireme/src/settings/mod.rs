@@ -34,6 +34,7 @@ use std::time::Duration;
 use trireme_admission::EnabledPlugins;
 use trireme_auth::{AbacPolicies, FrontProxyHeaders, TokenWebhookSettings};
 use trireme_http::client::RemoteServer;
+use trireme_registry::StorageMediaType;
 
 use crate::cluster::{Access, Action};
 
@@ -166,6 +167,8 @@ pub(crate) struct Store {
     pub(crate) kind: StoreKind,
     /// The prefix of every key: a leading slash and no trailing one.
     pub(crate) prefix: String,
+    /// The media type of objects at rest.
+    pub(crate) media_type: StorageMediaType,
     /// The interval at which history is compacted; `None` never.
     pub(crate) compaction_interval: Option<Duration>,
 }

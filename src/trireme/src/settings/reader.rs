@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use trireme_admission::EnabledPlugins;
 use trireme_auth::AbacPolicies;
+use trireme_registry::StorageMediaType;
 
 use super::authorization::{self, ModeName};
 use super::controllers::{self, Controllers};
@@ -26,6 +27,7 @@ const DURATION: &str = "give a duration such as 300ms, 45s or 1h30m";
 const COUNT: &str = "give a whole number, 0 for no limit";
 const ENABLE_PLUGINS: &str = "enable-admission-plugins";
 const DISABLE_PLUGINS: &str = "disable-admission-plugins";
+const MEDIA_TYPE: &str = "give application/json or application/vnd.kubernetes.protobuf";
 const FILE: &str = "give a file that exists and can be read";
 
 /// The settings, or all that is wrong with them and with what was `known` to be wrong before.
@@ -202,6 +204,7 @@ impl Reader {
         Store {
             kind: self.store_kind(),
             prefix,
+            media_type: self.value("storage-media-type", MEDIA_TYPE, media_type),
             compaction_interval: (!interval.is_zero()).then_some(interval),
         }
     }
@@ -306,6 +309,14 @@ impl Reader {
 fn readable(path: &str) -> Option<PathBuf> {
     let file = File::open(path).ok()?;
     file.metadata().ok()?.is_file().then(|| PathBuf::from(path))
+}
+
+fn media_type(text: &str) -> Option<StorageMediaType> {
+    match text {
+        "application/json" => Some(StorageMediaType::Json),
+        "application/vnd.kubernetes.protobuf" => Some(StorageMediaType::Protobuf),
+        _ => None,
+    }
 }
 
 fn endpoints(text: &str) -> Option<Vec<String>> {
