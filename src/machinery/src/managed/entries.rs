@@ -64,20 +64,23 @@ pub fn is_reset(entries: Option<&Value>) -> bool {
     }
 }
 
-/// True if two lists of entries differ in their times at most.
+/// True if two lists of entries differ in their times and in their order at most.
 pub fn same_but_for_times(one: &Value, other: &Value) -> bool {
-    let timeless = |value: &Value| match value {
-        Value::Array(entries) => entries
-            .iter()
-            .map(|entry| {
-                let mut entry = entry.clone();
-                entry.as_object_mut().map(|fields| fields.remove("time"));
-                entry.to_string()
-            })
-            .collect::<std::collections::BTreeSet<String>>(),
-        _ => Default::default(),
+    let all_in = |some: &Value, all: &Value| {
+        let all = all.as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut some = some.as_array().into_iter().flatten();
+        some.all(|entry| all.iter().any(|other| is_same_entry(entry, other)))
     };
-    timeless(one) == timeless(other)
+    all_in(one, other) && all_in(other, one)
+}
+
+fn is_same_entry(one: &Value, other: &Value) -> bool {
+    timeless(one).eq(timeless(other))
+}
+
+fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = entry.as_object().into_iter().flatten();
+    fields.filter(|(name, _)| *name != "time")
 }
 
 impl Managers {
@@ -160,8 +163,8 @@ impl Managers {
             }
             let Some(owned) = self.0.remove(&id) else { continue };
             if let Some(ancient) = self.0.get_mut(&bucket) {
-                ancient.fields = std::mem::take(&mut ancient.fields).union(&owned.fields);
                 ancient.time = owned.time;
+                ancient.fields = std::mem::take(&mut ancient.fields).union(owned.fields);
             }
             count -= 1;
         }
