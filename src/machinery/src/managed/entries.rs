@@ -83,12 +83,26 @@ fn timeless(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
     fields.filter(|(name, _)| *name != "time")
 }
 
+/// Sorts entries as kube-apiserver does: those of applies first, then by time.
+pub(super) fn sort_entries(entries: &mut [Value]) {
+    fn key(entry: &Value) -> (bool, [&str; 4]) {
+        let names = ["time", "manager", "apiVersion", "subresource"];
+        (text(entry, "operation") != "Apply", names.map(|name| text(entry, name)))
+    }
+    entries.sort_by(|one, other| key(one).cmp(&key(other)));
+}
+
+/// A field of an entry, or nothing.
+pub(super) fn text<'v>(entry: &'v Value, name: &str) -> &'v str {
+    entry.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
 impl Managers {
     /// Reads `managedFields`; `None` if an entry is malformed.
     pub fn decode(entries: Option<&Value>) -> Option<Self> {
         let mut managers = BTreeMap::new();
         for entry in entries.and_then(Value::as_array).into_iter().flatten() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            let text = |name| text(entry, name);
             let applies = match text("operation") {
                 "Apply" => true,
                 "Update" => false,
@@ -117,12 +131,8 @@ impl Managers {
 
     /// The entries, sorted as kube-apiserver sorts them; `None` if there is none.
     pub fn encode(&self) -> Option<Value> {
-        let mut sorted: Vec<_> = self.0.iter().collect();
-        sorted.sort_by_key(|(id, owned)| {
-            let time = owned.time.as_deref().unwrap_or_default();
-            (!id.applies, time, &id.manager, &owned.version, &id.subresource)
-        });
-        let entries: Vec<Value> = sorted.into_iter().map(|(id, owned)| entry(id, owned)).collect();
+        let mut entries: Vec<Value> = self.0.iter().map(|(id, owned)| entry(id, owned)).collect();
+        sort_entries(&mut entries);
         (!entries.is_empty()).then_some(Value::Array(entries))
     }
 

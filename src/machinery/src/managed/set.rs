@@ -183,7 +183,7 @@ impl FieldSet {
         Self(common.collect())
     }
 
-    fn entries(&self) -> impl Iterator<Item = (&PathElement, &SetEntry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&PathElement, &SetEntry)> {
         self.0.iter().map(|(element, entry)| (element, entry))
     }
 

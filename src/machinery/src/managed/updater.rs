@@ -204,6 +204,7 @@ static NOBODYS: LazyLock<FieldSet> = LazyLock::new(|| {
     nobodys
 });
 
-fn stripped(fields: FieldSet) -> FieldSet {
+/// The fields without those of the metadata that nobody owns.
+pub(super) fn stripped(fields: FieldSet) -> FieldSet {
     fields.difference(&NOBODYS)
 }
