@@ -2,12 +2,12 @@
 //! begins with `!` is an update.
 //!
 //! Invariants: the applier owns what it applied; the same apply again changes nothing; a refused apply changes no owner;
-//! `managedFields` are read as they were written.
+//! `managedFields` are read as they were written; what updates note in them in place is what they become.
 
 use serde_json::{Value, json};
 use trireme_machinery::{
     json as json_codec,
-    managed::{FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, fields_of, validate},
+    managed::{FieldSet, ManagedVersions, ManagerId, Managers, SchemaNode, fields_of, update_owned, validate},
     schema::{self, TypeId, TypeTable},
 };
 
@@ -78,7 +78,17 @@ fn begun(written: &Value) -> Option<(OneVersion<'static>, Value, Managers)> {
 fn update(versions: &OneVersion<'_>, live: &mut Value, managers: &mut Managers, manager: &str, written: Value) {
     if let Ok(decoded) = schema::decode(versions.types, versions.type_id, written) {
         let id = ManagerId::updater(manager, &versions.version, "");
-        managers.update(versions, live, &decoded.value, id, "2026-01-02T03:04:05Z");
+        let time = "2026-01-02T03:04:05Z";
+        let mut entries = managers.encode().unwrap_or_default();
+        let is_noted = update_owned(&mut entries, versions, live, &decoded.value, &id, time).is_some();
+        managers.update(versions, live, &decoded.value, id, time);
+        if is_noted {
+            assert_eq!(
+                Some(entries),
+                managers.encode(),
+                "noted in place as by the whole of the rules"
+            );
+        }
         *live = decoded.value;
     }
 }
