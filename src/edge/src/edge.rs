@@ -51,6 +51,7 @@ impl Edge {
             impersonator: Impersonator::new(Arc::clone(&rooms.authorizer)),
             authorizer: Arc::clone(&rooms.authorizer),
             limiter: rooms.limiter.clone(),
+            surface: rooms.director.published().clone(),
             lifecycle: lifecycle.clone(),
             anonymous: config.anonymous,
             front_proxy: config.front_proxy,

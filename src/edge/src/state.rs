@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use trireme_actors::Clock;
 use trireme_auth::{Authenticator, Authorizer, FrontProxyHeaders, Impersonator};
 use trireme_flow::Limiter;
+use trireme_registry::PublishedSurface;
 
 use trireme_http::server::Lifecycle;
 
@@ -22,6 +23,8 @@ pub(crate) struct ChainState {
     pub(crate) impersonator: Impersonator,
     /// Bounds how many ask at once.
     pub(crate) limiter: Limiter,
+    /// What is served, and how much of it there is.
+    pub(crate) surface: PublishedSurface,
     /// The server's way to its end.
     pub(crate) lifecycle: Lifecycle,
     /// True if requests without credentials go on, as those of nobody.

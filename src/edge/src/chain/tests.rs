@@ -18,7 +18,7 @@ use trireme_auth::{
     Impersonator, MASTERS, Rejected,
 };
 use trireme_flow::{Full, Limiter, Limits, MaxInFlight, RequestKind, Seat};
-use trireme_registry::request::UserInfo;
+use trireme_registry::{PublishedSurface, request::UserInfo};
 
 use trireme_http::server::Lifecycle;
 
@@ -108,6 +108,7 @@ impl Fixture {
                 )
                 .expect("its actors start"),
             ),
+            surface: PublishedSurface::default(),
             lifecycle: Lifecycle::new(),
             anonymous: true,
             front_proxy: FrontProxyHeaders::standard(),

@@ -11,6 +11,7 @@ pub(crate) mod goaway;
 pub(crate) mod impersonation;
 pub(crate) mod latency;
 pub(crate) mod limiter;
+mod list_cost;
 pub(crate) mod panic_recovery;
 pub(crate) mod request_info;
 pub(crate) mod retry_after;
