@@ -69,7 +69,7 @@ pub fn write_options(raw_query: &str, user_agent: Option<&str>) -> Option<[Resul
 /// 400 or 422, as a client would get it.
 pub fn delete_options_in_query(raw_query: &str) -> Option<Result<DeleteOptions, ApiError>> {
     let query = Query::parse(Some(raw_query)).ok()?;
-    Some(delete_options::from_query(&query).map(|deletion| deletion.options))
+    Some(delete_options::from_query(&query, false).map(|deletion| deletion.options))
 }
 
 /// Reads the options of a delete from a body.
@@ -82,7 +82,7 @@ pub fn delete_options_in_body(
     types: &TypeTable,
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<DeleteOptions, ApiError> {
-    delete_options::from_body(body, format, types, is_served).map(|deletion| deletion.options)
+    delete_options::from_body(body, format, types, false, is_served).map(|deletion| deletion.options)
 }
 
 /// Agrees on the media type of an answer.
@@ -90,7 +90,11 @@ pub fn delete_options_in_body(
 /// # Errors
 /// 406, as a client would get it.
 pub fn accept(header: Option<&str>) -> Result<&'static str, ApiError> {
-    negotiation::negotiate_view(header, negotiation::Produces::Documents).map(|accept| accept.format.media_type())
+    let offered = negotiation::OfferedForms {
+        tables: true,
+        protobuf: true,
+    };
+    negotiation::negotiate_view(header, negotiation::Produces::Documents, offered).map(|accept| accept.format.media_type())
 }
 
 /// The format that a `Content-Type` gives the body of a write.

@@ -4,7 +4,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
-use super::{MAX_DEPTH, PREFIX, message::is_wrapped, writer::WireWriter};
+use super::{MAX_DEPTH, framing, message::is_wrapped, writer::WireWriter};
 use crate::{
     Object, json,
     schema::{Field, Presence, Shape, StringFormat, TypeDef, TypeId, TypeTable},
@@ -29,19 +29,9 @@ pub enum EncodeError {
 /// # Errors
 /// If the object does not have the form that [`crate::schema::decode`] gives.
 pub fn encode_enveloped(table: &TypeTable, ty: TypeId, object: &Value) -> Result<Vec<u8>, EncodeError> {
-    let mut writer = WireWriter::default();
-    writer.out.extend_from_slice(PREFIX);
-    writer.message(1, |writer| {
-        for (tag, name) in [(1, "apiVersion"), (2, "kind")] {
-            let text = object.get(name).and_then(Value::as_str).unwrap_or_default();
-            writer.bytes(tag, text.as_bytes());
-        }
-        Ok(())
-    })?;
-    writer.message(2, |writer| message(table, ty, Some(object), writer, 0))?;
-    writer.bytes(3, b"");
-    writer.bytes(4, b"");
-    Ok(writer.out)
+    let text = |name| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    let message = encode(table, ty, object)?;
+    Ok(framing::enveloped(text("apiVersion"), text("kind"), &message))
 }
 
 /// Writes an object of the struct `ty` without an envelope.

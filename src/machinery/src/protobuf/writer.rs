@@ -22,9 +22,14 @@ impl WireWriter {
     }
 
     pub(super) fn bytes(&mut self, tag: u32, bytes: &[u8]) {
-        self.key(tag, BYTES);
-        self.number(bytes.len() as u64);
+        self.head(tag, bytes.len());
         self.out.extend_from_slice(bytes);
+    }
+
+    /// Appends what stands before so many bytes.
+    pub(super) fn head(&mut self, tag: u32, length: usize) {
+        self.key(tag, BYTES);
+        self.number(length as u64);
     }
 
     /// Appends a message that `write` makes. Most are shorter than 128 bytes, whose length takes one byte; a longer
