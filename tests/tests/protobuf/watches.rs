@@ -72,6 +72,7 @@ fn events_are_the_same_in_protobuf_and_in_json() {
     a_selector_tells_of_coming_and_going(&client, &from);
     the_state_comes_first_and_its_end_is_marked(&client);
     a_websocket_has_messages_without_lengths(&client, &from);
+    a_watch_may_begin_with_the_state_as_tables(&client);
     define_widgets(&server);
     metadata_of_custom_resources_are_watched(&client);
     server.forget(CONFIGMAPS, &from);
@@ -138,6 +139,30 @@ fn a_websocket_has_messages_without_lengths(client: &Client, from: &str) {
         other => panic!("not in protobuf: {other:?}"),
     }
     socket.close();
+}
+
+/// Tables have no protobuf form; the watch that begins with the state has them in JSON.
+fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let state = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
+    for include in ["Metadata", "None", "Object"] {
+        let told = watch_json(client, &format!("{state}&includeObject={include}"), table);
+        let (mark, objects) = told.split_last().expect("there are events");
+        assert_eq!((mark.0.as_str(), objects.len()), ("BOOKMARK", 2));
+        for (place, (kind, object)) in told.iter().enumerate() {
+            assert_eq!((&object["kind"], object["rows"].as_array().map(Vec::len)), (&json!("Table"), Some(1)), "{kind}");
+            assert_eq!(object["columnDefinitions"].is_array(), place == 0, "headings come once");
+        }
+        let shown = if include == "Object" { "ConfigMap" } else { "PartialObjectMetadata" };
+        let row = &mark.1["rows"][0]["object"];
+        assert_eq!(row["kind"], shown, "the mark is in the row, whatever is asked for");
+        assert_eq!(row["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
+        let expected = if include == "None" { Value::Null } else { shown.into() };
+        assert_eq!(objects[1].1["rows"][0]["object"]["kind"], expected);
+    }
+    let query = format!("{CONFIGMAPS}?watch=1&{state}");
+    let refused = send(client, "GET", &query, &table.replace("application/json", PROTOBUF), None);
+    assert_eq!(refused.code, 406);
 }
 
 fn metadata_of_custom_resources_are_watched(client: &Client) {
