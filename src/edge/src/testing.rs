@@ -63,16 +63,16 @@ pub fn write_options(raw_query: &str, user_agent: Option<&str>) -> Option<[Resul
     Some(writes.map(|write| options::read(&query, user_agent, write)))
 }
 
-/// Reads the options of a delete from a query; `None` for one that is refused.
+/// Reads the options of a delete from a query, with the gate for unsafe deletions on; `None` for one that is refused.
 ///
 /// # Errors
 /// 400 or 422, as a client would get it.
 pub fn delete_options_in_query(raw_query: &str) -> Option<Result<DeleteOptions, ApiError>> {
     let query = Query::parse(Some(raw_query)).ok()?;
-    Some(delete_options::from_query(&query, false).map(|deletion| deletion.options))
+    Some(delete_options::from_query(&query, true).map(|deletion| deletion.options))
 }
 
-/// Reads the options of a delete from a body.
+/// Reads the options of a delete from a body, with the gate for unsafe deletions on.
 ///
 /// # Errors
 /// 400 or 422, as a client would get it.
@@ -82,7 +82,7 @@ pub fn delete_options_in_body(
     types: &TypeTable,
     is_served: impl Fn(&GroupVersion) -> bool,
 ) -> Result<DeleteOptions, ApiError> {
-    delete_options::from_body(body, format, types, false, is_served).map(|deletion| deletion.options)
+    delete_options::from_body(body, format, types, true, is_served).map(|deletion| deletion.options)
 }
 
 /// Agrees on the media type of an answer.

@@ -15,6 +15,7 @@ pub mod managed;
 pub mod meta;
 pub mod names;
 pub mod patch;
+pub mod percent;
 pub mod pod_resources;
 pub mod policy_rule;
 pub mod protobuf;
@@ -23,6 +24,7 @@ pub mod schema;
 pub mod selector;
 pub mod time;
 pub mod webhook_address;
+pub mod webhook_answer;
 pub mod yaml;
 
 pub use error::{ApiError, ErrorDetails, Reason, StatusCause, WebhookStatus};

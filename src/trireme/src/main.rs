@@ -10,6 +10,7 @@ mod duties;
 mod first_objects;
 mod front;
 mod group;
+mod kubeconfig;
 mod lifecycle;
 mod limiter;
 mod outage;

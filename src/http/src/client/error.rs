@@ -2,6 +2,8 @@
 
 use std::{io, time::Duration};
 
+use super::endpoint::Endpoint;
+
 /// Why a call has no answer. Names the endpoint, never what was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -85,6 +87,33 @@ impl ClientError {
             | Self::NotSent { .. } => true,
             Self::Timeout { sent, .. } => !sent,
             Self::Lost { .. } | Self::TooLarge { .. } | Self::NotSwitched { .. } => false,
+        }
+    }
+
+    /// The error as Go's `net/http` would tell it, after the method and the address: what users of webhooks read.
+    pub fn as_net_http(&self, endpoint: &Endpoint) -> String {
+        let (host, port) = endpoint.dial();
+        match self {
+            Self::Connect { source, .. } => match source.kind() {
+                io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+                io::ErrorKind::TimedOut => format!("dial tcp {host}:{port}: i/o timeout"),
+                _ => format!("dial tcp {host}:{port}: {source}"),
+            },
+            Self::Handshake { why, .. } => {
+                let verification = "tls: failed to verify certificate: x509:";
+                if why.contains("UnknownIssuer") {
+                    format!("{verification} certificate signed by unknown authority")
+                } else if why.contains("not valid for name") || why.contains("NotValidForName") {
+                    format!("{verification} certificate is not valid for {}", endpoint.host())
+                } else {
+                    why.clone()
+                }
+            }
+            Self::NotSent { .. } | Self::Lost { .. } => "EOF".to_owned(),
+            Self::Timeout { .. } => "context deadline exceeded".to_owned(),
+            Self::Address(_) | Self::BreakerOpen { .. } | Self::TooLarge { .. } | Self::NotSwitched { .. } => {
+                self.to_string()
+            }
         }
     }
 

@@ -21,6 +21,7 @@ mod endpoint;
 mod error;
 mod outbound;
 mod pool;
+mod remote;
 mod tls;
 mod upgraded;
 
@@ -32,5 +33,6 @@ pub use error::ClientError;
 pub use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 pub use outbound::{Call, Client, ClientSettings};
 pub use pool::{BreakerSnapshot, EndpointSnapshot};
+pub use remote::{RemoteAnswer, RemoteServer, RemoteServerError};
 pub use tls::{Identity, Tls, TlsOptions, TlsOptionsError, Trust};
 pub use upgraded::Upgraded;

@@ -2,10 +2,9 @@
 //!
 //! Speaks to any replica over its API port, as an administrator: it may do nothing that `/debug/replicas` does not.
 
-mod kubeconfig;
+mod access;
 mod table;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +13,12 @@ use serde_json::{Value, json};
 use trireme_actors::{Clock, Tasks};
 use trireme_edge::replicas::View;
 use trireme_http::client::{
-    Call, Client, ClientError, ClientSettings, Endpoint, HeaderValue, Identity, Method, Request, Tls, TlsOptions,
-    TlsOptionsError, Trust, header,
+    Call, Client, ClientError, ClientSettings, Endpoint, HeaderValue, Method, Request, Tls, TlsOptionsError, header,
 };
 
-pub(crate) use kubeconfig::KubeconfigError;
-use kubeconfig::Target;
+pub(crate) use access::{Access, AccessError};
+
+use crate::kubeconfig::Kubeconfig;
 
 /// Where the group is told of.
 const PATH: &str = "/debug/replicas";
@@ -44,25 +43,12 @@ pub(crate) enum Action {
     Remove(String),
 }
 
-/// Which replica to ask, and as whom.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Access {
-    /// A kubeconfig; without it the first of `$KUBECONFIG`, or `~/.kube/config`.
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// `https://host:port`, in place of the kubeconfig's.
-    pub(crate) server: Option<String>,
-    /// The CA of the server, in place of the kubeconfig's.
-    pub(crate) certificate_authority: Option<PathBuf>,
-    /// A bearer token, in place of what the kubeconfig has.
-    pub(crate) token: Option<String>,
-}
-
 /// Why it could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
     /// It is not known whom to ask.
     #[error(transparent)]
-    Kubeconfig(#[from] KubeconfigError),
+    Access(#[from] AccessError),
     /// The replica gave no answer.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -85,7 +71,7 @@ pub(crate) enum CommandError {
 
 /// Does it; gives what to print.
 pub(crate) async fn run(action: &Action, access: &Access) -> Result<String, CommandError> {
-    let replica = Replica::new(kubeconfig::target(access)?)?;
+    let replica = Replica::new(&access.resolve()?)?;
     match action {
         Action::Status { as_json: true } => Ok(format!("{:#}\n", replica.ask(Method::GET, PATH, Vec::new()).await?)),
         Action::Status { as_json: false } => Ok(table::render(&view(&replica).await?)),
@@ -130,17 +116,9 @@ struct Replica {
 }
 
 impl Replica {
-    fn new(target: Target) -> Result<Self, CommandError> {
-        let identity = target
-            .certificate
-            .map(|(certificate, key)| Identity { certificate, key });
-        let options = TlsOptions {
-            trust: Trust::Ca(target.ca),
-            server_name: None,
-            identity,
-        };
-        let authorization = target.token.map(|token| {
-            let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| CommandError::Token)?;
+    fn new(target: &Kubeconfig) -> Result<Self, CommandError> {
+        let authorization = target.authorization.as_ref().map(|value| {
+            let mut value = HeaderValue::try_from(value).map_err(|_| CommandError::Token)?;
             value.set_sensitive(true);
             Ok::<_, CommandError>(value)
         });
@@ -149,7 +127,7 @@ impl Replica {
         Ok(Self {
             client: Client::new("cluster", ClientSettings::default(), clock, tasks),
             endpoint: Endpoint::parse(&target.server)?,
-            tls: Tls::new(&options)?,
+            tls: Tls::new(&target.tls())?,
             authorization: authorization.transpose()?,
         })
     }
