@@ -68,7 +68,16 @@ pub(super) const KEYS: &[Key] = keys! {
     "tls-cert-file" FILE None, "Serving certificate, followed by its chain; absent: one made in the data directory";
     "tls-private-key-file" FILE None, "Key of the serving certificate";
     "client-ca-file" FILE None, "CAs whose client certificates are believed, beside the one in the data directory";
+    "requestheader-client-ca-file" FILE None, "CAs of the proxies that tell in headers who asks; absent: no headers are believed";
+    "requestheader-allowed-names" NAMES None, "Common names that such a proxy may have, separated by commas; absent: any";
+    "requestheader-username-headers" NAMES None, "Headers with the user's name, such as X-Remote-User; the first with a value counts";
+    "requestheader-uid-headers" NAMES None, "Headers with the user's UID; X-Remote-Uid must be one of them";
+    "requestheader-group-headers" NAMES None, "Headers with the user's groups, such as X-Remote-Group";
+    "requestheader-extra-headers-prefix" NAMES None, "What the headers with the user's extra values begin with, such as X-Remote-Extra-";
     "token-auth-file" FILE None, "Static bearer tokens: lines of token,user,uid,\"group1,group2\"";
+    "authentication-token-webhook-config-file" FILE None, "Kubeconfig of a webhook that is asked for the users of bearer tokens which nobody here knows";
+    "authentication-token-webhook-version" VERSION Some("v1beta1"), "Version of the TokenReviews that this webhook speaks: v1 or v1beta1";
+    "authentication-token-webhook-cache-ttl" DURATION Some("2m"), "How long the word of this webhook counts; 0 asks every time";
     "anonymous-auth" BOOL Some("true"), "Whether requests without credentials are admitted as those of system:anonymous; else they get 401";
     "enable-bootstrap-token-auth" BOOL Some("false"), "Whether Secrets of the type bootstrap.kubernetes.io/token in kube-system authenticate new nodes";
     "authorization-mode" MODES Some("RBAC"), "Who says what users may do, asked in this order: AlwaysAllow, AlwaysDeny, ABAC, Node, RBAC";

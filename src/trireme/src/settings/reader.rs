@@ -1,6 +1,8 @@
 //! Reads the merged text as values and collects every error on the way.
 
 mod group;
+mod request_header;
+mod token_webhook;
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -62,6 +64,8 @@ impl Reader {
             group: self.group(),
             serving: self.pair("tls-cert-file", "tls-private-key-file"),
             client_ca_file: self.optional("client-ca-file", FILE, readable),
+            request_header: self.request_header(),
+            token_webhook: self.token_webhook(),
             token_auth_file: self.optional("token-auth-file", FILE, readable),
             anonymous_auth: self.value("anonymous-auth", "give true or false", |text| text.parse().ok()),
             bootstrap_token_auth: self.value("enable-bootstrap-token-auth", "give true or false", |text| {
