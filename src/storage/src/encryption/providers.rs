@@ -13,7 +13,7 @@ const ANY: &str = "*";
 
 /// All that is configured, ready to work.
 pub struct EncryptionProviders {
-    by_resource: HashMap<ResourceName, Arc<Chain>>,
+    by_resource: HashMap<ResourceName, Arc<ProviderChain>>,
 }
 
 impl std::fmt::Debug for EncryptionProviders {
@@ -47,14 +47,14 @@ impl EncryptionProviders {
         }
         let chains = by_resource
             .into_iter()
-            .map(|(resource, chain)| (resource, Arc::new(Chain(chain))));
+            .map(|(resource, chain)| (resource, Arc::new(ProviderChain(chain))));
         Ok(Self {
             by_resource: chains.collect(),
         })
     }
 
     /// The providers of a resource; `None` if its values are not encrypted.
-    pub(super) fn of(&self, resource: &ResourceName) -> Option<&Arc<Chain>> {
+    pub(super) fn of(&self, resource: &ResourceName) -> Option<&Arc<ProviderChain>> {
         let exact = self.by_resource.get(resource);
         let of_group = || self.by_resource.get(&name(ANY, &resource.group));
         exact
@@ -71,9 +71,9 @@ fn name(resource: &str, group: &str) -> ResourceName {
 }
 
 /// The providers of a resource, in their order.
-pub(super) struct Chain(Vec<Arc<Transformer>>);
+pub(super) struct ProviderChain(Vec<Arc<Transformer>>);
 
-impl Chain {
+impl ProviderChain {
     /// Decrypts a value by the provider that it is of.
     pub(super) fn decrypt<'v>(
         &self,

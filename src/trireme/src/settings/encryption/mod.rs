@@ -35,12 +35,12 @@ struct ConfigFile {
     api_version: String,
     kind: String,
     #[serde(default)]
-    resources: Vec<Rule>,
+    resources: Vec<ResourceEntry>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rule {
+struct ResourceEntry {
     #[serde(default)]
     resources: Vec<String>,
     #[serde(default)]
@@ -50,9 +50,9 @@ struct Rule {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderEntry {
-    aesgcm: Option<Keys>,
-    aescbc: Option<Keys>,
-    secretbox: Option<Keys>,
+    aesgcm: Option<KeyList>,
+    aescbc: Option<KeyList>,
+    secretbox: Option<KeyList>,
     identity: Option<Empty>,
     kms: Option<Value>,
 }
@@ -63,21 +63,21 @@ struct Empty {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Keys {
+struct KeyList {
     #[serde(default)]
-    keys: Vec<Key>,
+    keys: Vec<KeyEntry>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Key {
+struct KeyEntry {
     #[serde(default)]
     name: String,
     #[serde(default)]
     secret: Zeroizing<String>,
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for KeyEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} [REDACTED]", self.name)
     }
@@ -97,7 +97,7 @@ pub(crate) fn parse(content: &[u8]) -> Result<EncryptionConfig, Vec<String>> {
     if !errors.is_empty() {
         return Err(errors.iter().map(ToString::to_string).collect());
     }
-    let resources = file.resources.into_iter().map(Rule::into_resources);
+    let resources = file.resources.into_iter().map(ResourceEntry::into_resources);
     Ok(EncryptionConfig {
         resources: resources.collect(),
     })
@@ -116,7 +116,7 @@ fn form_error(error: &serde_json::Error) -> String {
     }
 }
 
-impl Rule {
+impl ResourceEntry {
     fn into_resources(self) -> EncryptedResources {
         EncryptedResources {
             resources: self.resources.iter().map(|name| ResourceName::parse(name)).collect(),
@@ -138,7 +138,7 @@ impl ProviderEntry {
     }
 }
 
-impl Keys {
+impl KeyList {
     fn into_named(self) -> Vec<NamedKey> {
         let named = self.keys.into_iter().map(|key| NamedKey {
             name: key.name,

@@ -5,7 +5,7 @@ use serde_json::json;
 use trireme_machinery::field::{Error, ErrorList, Path};
 use trireme_storage::encryption::ResourceName;
 
-use super::{ConfigFile, Key, Keys, ProviderEntry};
+use super::{ConfigFile, KeyEntry, KeyList, ProviderEntry};
 
 const AES_KEY_BYTES: &[usize] = &[16, 24, 32];
 const SECRETBOX_KEY_BYTES: &[usize] = &[32];
@@ -120,7 +120,7 @@ fn validate_provider(provider: &ProviderEntry, path: &Path<'_>, errors: &mut Err
     }
 }
 
-fn validate_keys(keys: &Keys, path: &Path<'_>, lengths: &[usize], errors: &mut ErrorList) {
+fn validate_keys(keys: &KeyList, path: &Path<'_>, lengths: &[usize], errors: &mut ErrorList) {
     if keys.keys.is_empty() {
         errors.push(Error::required(path, "at least one keys is required"));
     }
@@ -129,7 +129,7 @@ fn validate_keys(keys: &Keys, path: &Path<'_>, lengths: &[usize], errors: &mut E
     }
 }
 
-fn validate_key(key: &Key, path: &Path<'_>, lengths: &[usize], errors: &mut ErrorList) {
+fn validate_key(key: &KeyEntry, path: &Path<'_>, lengths: &[usize], errors: &mut ErrorList) {
     if key.name.is_empty() {
         errors.push(Error::required(
             &path.child("name"),
