@@ -54,8 +54,8 @@ pub(super) struct PlainValue<'v> {
 }
 
 enum Cipher {
-    AesCbc(AesCbc),
-    AesGcm(AesGcm),
+    AesCbc(Box<AesCbc>),
+    AesGcm(Box<AesGcm>),
     Secretbox(Secretbox),
 }
 
@@ -111,8 +111,12 @@ impl Transformer {
         };
         let keys = match provider {
             Provider::Identity => Vec::new(),
-            Provider::AesCbc(keys) => ciphers(keys, |key| AesCbc::new(key).map(Cipher::AesCbc))?,
-            Provider::AesGcm(keys) => ciphers(keys, |key| AesGcm::new(key).map(Cipher::AesGcm))?,
+            Provider::AesCbc(keys) => ciphers(keys, |key| {
+                AesCbc::new(key).map(|cipher| Cipher::AesCbc(Box::new(cipher)))
+            })?,
+            Provider::AesGcm(keys) => ciphers(keys, |key| {
+                AesGcm::new(key).map(|cipher| Cipher::AesGcm(Box::new(cipher)))
+            })?,
             Provider::Secretbox(keys) => ciphers(keys, |key| Secretbox::new(key).map(Cipher::Secretbox))?,
         };
         Ok(Self { prefix, name, keys })
