@@ -45,9 +45,12 @@ pub(crate) fn value(
         Format::Yaml => bytes(format, code, yaml::encode(value).into()),
         Format::Protobuf => {
             let text = |name| value.get(name).and_then(Value::as_str).unwrap_or_default();
-            let enveloped = wire::message(ty, value)
-                .map(|message| framing::enveloped(text("apiVersion"), text("kind"), &message));
-            finish(exchange, enveloped.map(|enveloped| bytes(format, code, enveloped.into())))
+            let enveloped =
+                wire::message(ty, value).map(|message| framing::enveloped(text("apiVersion"), text("kind"), &message));
+            finish(
+                exchange,
+                enveloped.map(|enveloped| bytes(format, code, enveloped.into())),
+            )
         }
     }
 }

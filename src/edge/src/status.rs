@@ -153,7 +153,10 @@ fn body(status: &Value, style: ErrorStyle) -> (Format, Vec<u8>) {
         _ => {}
     }
     let json = status.to_string().into_bytes();
-    (Format::Json, if style.pretty { negotiation::indent(&json) } else { json })
+    (
+        Format::Json,
+        if style.pretty { negotiation::indent(&json) } else { json },
+    )
 }
 
 /// The answer of Go's multiplexer for a path that is not served.

@@ -94,7 +94,8 @@ pub fn accept(header: Option<&str>) -> Result<&'static str, ApiError> {
         tables: true,
         protobuf: true,
     };
-    negotiation::negotiate_view(header, negotiation::Produces::Documents, offered).map(|accept| accept.format.media_type())
+    negotiation::negotiate_view(header, negotiation::Produces::Documents, offered)
+        .map(|accept| accept.format.media_type())
 }
 
 /// The format that a `Content-Type` gives the body of a write.

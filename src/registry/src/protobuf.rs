@@ -96,7 +96,8 @@ fn stored_form<'i>(info: &ResourceDefinition, item: &'i Item) -> Result<&'i Prot
     let encode = || {
         let object = parse(item).ok()?;
         let form = ProtobufForm::encode(type_of(info, info.stored()), item.line_kind, &object);
-        let form = form.inspect_err(|error| tracing::error!(key = %item.key, %error, "a cached object is not of its type"));
+        let form =
+            form.inspect_err(|error| tracing::error!(key = %item.key, %error, "a cached object is not of its type"));
         form.ok().map(Box::new)
     };
     let form = item.protobuf.get_or_init(encode).as_deref();

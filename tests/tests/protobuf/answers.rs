@@ -38,7 +38,11 @@ fn objects_and_lists(client: &Client) {
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(3));
     let page = same_in_both(client, &format!("{CONFIGMAPS}?limit=2"));
     assert!(page["metadata"]["continue"].is_string() && page["metadata"]["remainingItemCount"].is_number());
-    for path in ["/api/v1/namespaces", "/api/v1/services", "/apis/rbac.authorization.k8s.io/v1/clusterroles"] {
+    for path in [
+        "/api/v1/namespaces",
+        "/api/v1/services",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    ] {
         same_in_both(client, path);
     }
     // Stored in another version than it is asked for.
@@ -93,7 +97,13 @@ fn what_a_write_comes_to(client: &Client) {
     let path = format!("{CONFIGMAPS}/written");
     let put = send(client, "PUT", &path, PROTOBUF, Some(&object));
     assert_eq!((put.code, &decoded(body(&put))["data"]), (200, &json!({"c": "3"})));
-    let dry = send(client, "PUT", &format!("{path}?dryRun=All"), PROTOBUF, Some(&decoded(body(&put))));
+    let dry = send(
+        client,
+        "PUT",
+        &format!("{path}?dryRun=All"),
+        PROTOBUF,
+        Some(&decoded(body(&put))),
+    );
     assert_eq!(decoded(body(&dry)), decoded(body(&put)));
     let patch = Request {
         method: "PATCH",
@@ -107,13 +117,19 @@ fn what_a_write_comes_to(client: &Client) {
     assert_eq!(decoded(body(&patched))["data"], json!({"c": "3", "d": "4"}));
     let deleted = send(client, "DELETE", &path, PROTOBUF, None);
     let status = decoded(body(&deleted));
-    assert_eq!((&status["kind"], &status["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(
+        (&status["kind"], &status["status"]),
+        (&json!("Status"), &json!("Success"))
+    );
     assert_eq!(status["details"]["uid"], object["metadata"]["uid"]);
     assert_eq!(body(&deleted), encoded(&status));
     let path = format!("{CONFIGMAPS}?labelSelector=test%3Dprotobuf");
     let collection = send(client, "DELETE", &path, PROTOBUF, None);
     let list = decoded(body(&collection));
-    assert_eq!((&list["kind"], list["items"].as_array().map(Vec::len)), (&json!("ConfigMapList"), Some(3)));
+    assert_eq!(
+        (&list["kind"], list["items"].as_array().map(Vec::len)),
+        (&json!("ConfigMapList"), Some(3))
+    );
 }
 
 fn subresources(client: &Client) {
@@ -124,17 +140,39 @@ fn subresources(client: &Client) {
     create(client, deployments, &json!({"metadata": {"name": "d"}, "spec": spec}));
     same_in_both(client, &format!("{deployments}/d/status"));
     let mut scale = same_in_both(client, &format!("{deployments}/d/scale"));
-    assert_eq!((&scale["kind"], &scale["spec"]["replicas"]), (&json!("Scale"), &json!(2)));
+    assert_eq!(
+        (&scale["kind"], &scale["spec"]["replicas"]),
+        (&json!("Scale"), &json!(2))
+    );
     scale["spec"]["replicas"] = 5.into();
     let put = send(client, "PUT", &format!("{deployments}/d/scale"), PROTOBUF, Some(&scale));
     assert_eq!((put.code, &decoded(body(&put))["spec"]["replicas"]), (200, &json!(5)));
 
-    create(client, "/api/v1/namespaces/default/serviceaccounts", &json!({"metadata": {"name": "robot"}}));
+    create(
+        client,
+        "/api/v1/namespaces/default/serviceaccounts",
+        &json!({"metadata": {"name": "robot"}}),
+    );
     let token = "/api/v1/namespaces/default/serviceaccounts/robot/token";
-    let token = send(client, "POST", token, PROTOBUF, Some(&json!({"spec": {"expirationSeconds": 900}})));
+    let token = send(
+        client,
+        "POST",
+        token,
+        PROTOBUF,
+        Some(&json!({"spec": {"expirationSeconds": 900}})),
+    );
     let request = decoded(body(&token));
-    assert_eq!((token.code, &request["kind"]), (201, &json!("TokenRequest")), "{}", token.text());
-    assert!(request["status"]["token"].as_str().is_some_and(|token| token.contains('.')));
+    assert_eq!(
+        (token.code, &request["kind"]),
+        (201, &json!("TokenRequest")),
+        "{}",
+        token.text()
+    );
+    assert!(
+        request["status"]["token"]
+            .as_str()
+            .is_some_and(|token| token.contains('.'))
+    );
 
     let pods = "/api/v1/namespaces/default/pods";
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [container], "serviceAccountName": "robot"}});
@@ -150,7 +188,10 @@ fn subresources(client: &Client) {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let answer = send(client, "POST", path, PROTOBUF, Some(&review));
     let review = decoded(body(&answer));
-    assert_eq!((&review["kind"], &review["status"]["allowed"]), (&json!("SelfSubjectAccessReview"), &json!(true)));
+    assert_eq!(
+        (&review["kind"], &review["status"]["allowed"]),
+        (&json!("SelfSubjectAccessReview"), &json!(true))
+    );
     same_in_both(client, "/api/v1/componentstatuses");
 }
 
@@ -172,7 +213,10 @@ fn statuses(client: &Client) {
     }
     let answer = send(&client.anonymous(), "GET", CONFIGMAPS, PROTOBUF, None);
     let refused = decoded(body(&answer));
-    assert_eq!((answer.code, &refused["code"], &refused["reason"]), (403, &json!(403), &json!("Forbidden")));
+    assert_eq!(
+        (answer.code, &refused["code"], &refused["reason"]),
+        (403, &json!(403), &json!("Forbidden"))
+    );
 }
 
 fn discovery(client: &Client) {
@@ -191,7 +235,11 @@ fn discovery(client: &Client) {
 
 fn metadata_alone(client: &Client) {
     create(client, CONFIGMAPS, &config_map("known"));
-    let collections = [CONFIGMAPS, "/api/v1/namespaces", "/apis/apps/v1/namespaces/default/deployments"];
+    let collections = [
+        CONFIGMAPS,
+        "/api/v1/namespaces",
+        "/apis/apps/v1/namespaces/default/deployments",
+    ];
     let names = ["known", "default", "d"];
     for (collection, name) in collections.into_iter().zip(names) {
         of_metadata(client, &format!("{collection}/{name}"), METADATA);

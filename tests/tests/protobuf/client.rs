@@ -44,7 +44,9 @@ pub(crate) fn decoded(bytes: &[u8]) -> Value {
         value["apiVersion"] = envelope.api_version.into();
     }
     value["kind"] = envelope.kind.into();
-    schema::decode(types(), ty, value).expect("the answer is of its type").value
+    schema::decode(types(), ty, value)
+        .expect("the answer is of its type")
+        .value
 }
 
 /// What an object that was had as JSON is in protobuf.
@@ -112,7 +114,12 @@ fn tellable(mut json: Value) -> Value {
     if json["items"].as_array().is_some_and(Vec::is_empty) {
         json["items"] = Value::Null;
     }
-    for item in json.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten() {
+    for item in json
+        .get_mut("items")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
         forget_type(item);
         forget_claim_types(item);
     }
@@ -121,7 +128,9 @@ fn tellable(mut json: Value) -> Value {
 }
 
 fn forget_claim_types(object: &mut Value) {
-    let claims = object.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
+    let claims = object
+        .pointer_mut("/spec/volumeClaimTemplates")
+        .and_then(Value::as_array_mut);
     claims.into_iter().flatten().for_each(forget_type);
 }
 
@@ -161,7 +170,11 @@ pub(crate) fn define_widgets(server: &Server) {
         },
     });
     let client = server.client();
-    create(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition);
+    create(
+        &client,
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        &definition,
+    );
     trireme_tests::group::until("widgets are served", Duration::from_secs(20), || {
         client.get(WIDGETS).is_ok_and(|answer| answer.code == 200)
     });

@@ -4,7 +4,8 @@ use serde_json::json;
 use trireme_tests::{Server, StoreChoice};
 
 use crate::client::{
-    CONFIGMAPS, METADATA_LIST, PROTOBUF, WIDGETS, config_map, create, decoded, define_widgets, json_of, media_type, send,
+    CONFIGMAPS, METADATA_LIST, PROTOBUF, WIDGETS, config_map, create, decoded, define_widgets, json_of, media_type,
+    send,
 };
 
 const TABLE: &str = "as=Table;g=meta.k8s.io;v=v1";
@@ -23,7 +24,12 @@ fn the_first_form_that_there_is_wins() {
     let cases = [
         (CONFIGMAPS, both.clone(), 200, PROTOBUF),
         (CONFIGMAPS, format!("application/json;q=0.8,{PROTOBUF}"), 200, PROTOBUF),
-        (CONFIGMAPS, format!("{PROTOBUF};q=0.5,application/json"), 200, "application/json"),
+        (
+            CONFIGMAPS,
+            format!("{PROTOBUF};q=0.5,application/json"),
+            200,
+            "application/json",
+        ),
         (CONFIGMAPS, format!("{table},{both}"), 200, PROTOBUF),
         (CONFIGMAPS, format!("{table},{kubectl}"), 200, "application/json"),
         (CONFIGMAPS, table.clone(), 406, "application/json"),

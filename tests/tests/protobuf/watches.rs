@@ -9,7 +9,8 @@ use trireme_tests::{
 };
 
 use crate::client::{
-    CONFIGMAPS, METADATA, PROTOBUF, WIDGETS, body, config_map, create, decoded, define_widgets, encoded, media_type, send,
+    CONFIGMAPS, METADATA, PROTOBUF, WIDGETS, body, config_map, create, decoded, define_widgets, encoded, media_type,
+    send,
 };
 
 const STREAM: &str = "application/vnd.kubernetes.protobuf;stream=watch";
@@ -51,9 +52,16 @@ fn watch_json(client: &Client, query: &str, accept: &str) -> Vec<(String, Value)
     let path = format!("{CONFIGMAPS}?watch=1&timeoutSeconds=1&{query}");
     let answer = send(client, "GET", &path, accept, None);
     let lines = answer.text();
-    let events = lines.lines().map(|line| serde_json::from_str(line).expect("a line is JSON"));
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"));
     events
-        .map(|mut event: Value| (event["type"].as_str().unwrap_or_default().to_owned(), event["object"].take()))
+        .map(|mut event: Value| {
+            (
+                event["type"].as_str().unwrap_or_default().to_owned(),
+                event["object"].take(),
+            )
+        })
         .collect()
 }
 
@@ -62,7 +70,10 @@ fn events_are_the_same_in_protobuf_and_in_json() {
     let mut server = Server::try_start(StoreChoice::Embedded, &[COMPACTS_OFTEN]).expect("it starts");
     let client = server.client();
     let before = create(&client, CONFIGMAPS, &config_map("before"));
-    let from = before["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let from = before["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     let mut object = create(&client, CONFIGMAPS, &config_map("one"));
     object["data"] = json!({"a": "2"});
     let path = format!("{CONFIGMAPS}/one");
@@ -128,7 +139,10 @@ fn errors_are_told_within_the_stream(client: &Client, from: &str) {
     let [(kind, status)] = &*told else {
         panic!("one event tells it: {told:?}")
     };
-    assert_eq!((kind.as_str(), &status["code"], &status["reason"]), ("ERROR", &json!(410), &json!("Expired")));
+    assert_eq!(
+        (kind.as_str(), &status["code"], &status["reason"]),
+        ("ERROR", &json!(410), &json!("Expired"))
+    );
 }
 
 fn a_websocket_has_messages_without_lengths(client: &Client, from: &str) {
@@ -150,10 +164,18 @@ fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
         let (mark, objects) = told.split_last().expect("there are events");
         assert_eq!((mark.0.as_str(), objects.len()), ("BOOKMARK", 2));
         for (place, (kind, object)) in told.iter().enumerate() {
-            assert_eq!((&object["kind"], object["rows"].as_array().map(Vec::len)), (&json!("Table"), Some(1)), "{kind}");
+            assert_eq!(
+                (&object["kind"], object["rows"].as_array().map(Vec::len)),
+                (&json!("Table"), Some(1)),
+                "{kind}"
+            );
             assert_eq!(object["columnDefinitions"].is_array(), place == 0, "headings come once");
         }
-        let shown = if include == "Object" { "ConfigMap" } else { "PartialObjectMetadata" };
+        let shown = if include == "Object" {
+            "ConfigMap"
+        } else {
+            "PartialObjectMetadata"
+        };
         let row = &mark.1["rows"][0]["object"];
         assert_eq!(row["kind"], shown, "the mark is in the row, whatever is asked for");
         assert_eq!(row["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
@@ -161,7 +183,13 @@ fn a_watch_may_begin_with_the_state_as_tables(client: &Client) {
         assert_eq!(objects[1].1["rows"][0]["object"]["kind"], expected);
     }
     let query = format!("{CONFIGMAPS}?watch=1&{state}");
-    let refused = send(client, "GET", &query, &table.replace("application/json", PROTOBUF), None);
+    let refused = send(
+        client,
+        "GET",
+        &query,
+        &table.replace("application/json", PROTOBUF),
+        None,
+    );
     assert_eq!(refused.code, 406);
 }
 
@@ -172,5 +200,8 @@ fn metadata_of_custom_resources_are_watched(client: &Client) {
     let answer = send(client, "GET", &path, METADATA, None);
     let told = events(body(&answer));
     assert_eq!(told.len(), 1);
-    assert_eq!((&told[0].1["kind"], &told[0].1["metadata"]["name"]), (&json!("PartialObjectMetadata"), &json!("w")));
+    assert_eq!(
+        (&told[0].1["kind"], &told[0].1["metadata"]["name"]),
+        (&json!("PartialObjectMetadata"), &json!("w"))
+    );
 }

@@ -58,11 +58,7 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Agrees on a shape before anything is done.
-    pub(super) fn negotiate(
-        exchange: &Exchange,
-        produces: Produces,
-        offered: OfferedForms,
-    ) -> Result<Self, ApiError> {
+    pub(super) fn negotiate(exchange: &Exchange, produces: Produces, offered: OfferedForms) -> Result<Self, ApiError> {
         let accept = negotiate_view(exchange.accept.as_deref(), produces, offered)?;
         let include = match accept.view {
             View::Table(_) => IncludeObject::parse(&exchange.query)?,

@@ -113,7 +113,13 @@ pub(crate) async fn create(call: &Call, payload: web::Payload) -> Answered {
     let success = || json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     let object = done.object.unwrap_or_else(success);
     let ty = wire::or_status(exchange.types, &object, Some(call.object_type()));
-    Ok(respond::value(exchange, accept.format, StatusCode::CREATED, ty, &object))
+    Ok(respond::value(
+        exchange,
+        accept.format,
+        StatusCode::CREATED,
+        ty,
+        &object,
+    ))
 }
 
 /// GET of one object.

@@ -212,9 +212,7 @@ pub(crate) fn negotiate<T: Default>(
         .flat_map(|clause| Format::ALL.map(|format| (clause, format)));
     choices
         .filter(|(clause, format)| clause.fits(*format))
-        .find_map(|(clause, format)| {
-            offered(format, clause.transform).map(|view| Accept { format, view })
-        })
+        .find_map(|(clause, format)| offered(format, clause.transform).map(|view| Accept { format, view }))
 }
 
 /// The refusal of a request for known media types in forms that are not offered.

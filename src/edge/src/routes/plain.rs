@@ -6,12 +6,7 @@ use actix_web::{
 };
 use serde_json::json;
 
-use crate::{
-    api::Shared,
-    exchange::Current,
-    negotiation::Produces,
-    respond, status,
-};
+use crate::{api::Shared, exchange::Current, negotiation::Produces, respond, status};
 
 /// The paths beside the groups' and versions'.
 const PATHS: [&str; 14] = [

@@ -136,7 +136,9 @@ fn recorded_frames_match() {
         let pair: Value = serde_json::from_str(line).expect("a pair is JSON");
         let frames = pair["frames"].as_array().into_iter().flatten();
         for (frame, event) in frames.zip(pair["json"].as_array().into_iter().flatten()) {
-            let frame = STANDARD.decode(frame.as_str().unwrap_or_default()).expect("the bytes are base64");
+            let frame = STANDARD
+                .decode(frame.as_str().unwrap_or_default())
+                .expect("the bytes are base64");
             assert_eq!(framed(event), frame, "{event}");
             compared += 1;
         }

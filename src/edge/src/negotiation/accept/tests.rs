@@ -38,7 +38,10 @@ fn formats() {
     check("application/vnd.kubernetes.protobuf,application/json", "Protobuf Whole");
     check("application/vnd.kubernetes.protobuf, */*", "Protobuf Whole");
     check("application/json,application/vnd.kubernetes.protobuf", "Json Whole");
-    check("application/json;q=0.9,application/vnd.kubernetes.protobuf", "Protobuf Whole");
+    check(
+        "application/json;q=0.9,application/vnd.kubernetes.protobuf",
+        "Protobuf Whole",
+    );
     check("application/vnd.kubernetes.protobuf;q=0.1,*/*;q=0.2", "Json Whole");
     check("application/vnd.kubernetes.protobuf;stream=watch", "Protobuf Whole");
     check("application/json;q=0.5, application/yaml", "Yaml Whole");
