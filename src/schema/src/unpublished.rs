@@ -8,7 +8,7 @@ const DISCOVERY: &str = "io.k8s.api.apidiscovery.v2";
 
 /// The form of a field's value.
 #[derive(Clone, Copy)]
-enum Form {
+enum WireForm {
     Text,
     Texts,
     Struct(TypeId),
@@ -16,10 +16,10 @@ enum Form {
 }
 
 /// Name, tag, presence and form of a field.
-type FieldRow = (&'static str, u32, Presence, Form);
+type FieldRow = (&'static str, u32, Presence, WireForm);
 
-const KIND: FieldRow = ("kind", 0, Presence::OmitZero, Form::Text);
-const API_VERSION: FieldRow = ("apiVersion", 0, Presence::OmitZero, Form::Text);
+const KIND: FieldRow = ("kind", 0, Presence::OmitZero, WireForm::Text);
+const API_VERSION: FieldRow = ("apiVersion", 0, Presence::OmitZero, WireForm::Text);
 
 /// Defines the types; those of the API machinery that they refer to are declared.
 pub(crate) fn define(table: &mut TypeTable) {
@@ -29,11 +29,21 @@ pub(crate) fn define(table: &mut TypeTable) {
 
 fn define_metadata(table: &mut TypeTable) {
     let partial = meta(table, "PartialObjectMetadata");
-    let metadata = ("metadata", 1, Presence::Always, Form::Struct(meta(table, "ObjectMeta")));
+    let metadata = (
+        "metadata",
+        1,
+        Presence::Always,
+        WireForm::Struct(meta(table, "ObjectMeta")),
+    );
     add(table, partial, &[KIND, API_VERSION, metadata]);
     let list = meta(table, "PartialObjectMetadataList");
-    let metadata = ("metadata", 1, Presence::Always, Form::Struct(meta(table, "ListMeta")));
-    let items = ("items", 2, Presence::Always, Form::Structs(partial));
+    let metadata = (
+        "metadata",
+        1,
+        Presence::Always,
+        WireForm::Struct(meta(table, "ListMeta")),
+    );
+    let items = ("items", 2, Presence::Always, WireForm::Structs(partial));
     add(table, list, &[KIND, API_VERSION, metadata, items]);
 }
 
@@ -43,41 +53,41 @@ fn define_discovery(table: &mut TypeTable) {
     let (list, group) = (declare("APIGroupDiscoveryList"), declare("APIGroupDiscovery"));
     let (version, resource) = (declare("APIVersionDiscovery"), declare("APIResourceDiscovery"));
     let subresource = declare("APISubresourceDiscovery");
-    let metadata = ("metadata", 1, Always, Form::Struct(meta(table, "ListMeta")));
-    let items = ("items", 2, Always, Form::Structs(group));
+    let metadata = ("metadata", 1, Always, WireForm::Struct(meta(table, "ListMeta")));
+    let items = ("items", 2, Always, WireForm::Structs(group));
     add(table, list, &[KIND, API_VERSION, metadata, items]);
-    let metadata = ("metadata", 1, Always, Form::Struct(meta(table, "ObjectMeta")));
-    let versions = ("versions", 2, OmitZero, Form::Structs(version));
+    let metadata = ("metadata", 1, Always, WireForm::Struct(meta(table, "ObjectMeta")));
+    let versions = ("versions", 2, OmitZero, WireForm::Structs(version));
     add(table, group, &[KIND, API_VERSION, metadata, versions]);
     let of_version = [
-        ("version", 1, Always, Form::Text),
-        ("resources", 2, OmitZero, Form::Structs(resource)),
-        ("freshness", 3, OmitZero, Form::Text),
+        ("version", 1, Always, WireForm::Text),
+        ("resources", 2, OmitZero, WireForm::Structs(resource)),
+        ("freshness", 3, OmitZero, WireForm::Text),
     ];
     add(table, version, &of_version);
     let kind = meta(table, "GroupVersionKind");
     let of_kind = [
-        ("group", 1, Always, Form::Text),
-        ("version", 2, Always, Form::Text),
-        ("kind", 3, Always, Form::Text),
+        ("group", 1, Always, WireForm::Text),
+        ("version", 2, Always, WireForm::Text),
+        ("kind", 3, Always, WireForm::Text),
     ];
     add(table, kind, &of_kind);
     let of_resource = [
-        ("resource", 1, Always, Form::Text),
-        ("responseKind", 2, Pointer, Form::Struct(kind)),
-        ("scope", 3, Always, Form::Text),
-        ("singularResource", 4, Always, Form::Text),
-        ("verbs", 5, Always, Form::Texts),
-        ("shortNames", 6, OmitZero, Form::Texts),
-        ("categories", 7, OmitZero, Form::Texts),
-        ("subresources", 8, OmitZero, Form::Structs(subresource)),
+        ("resource", 1, Always, WireForm::Text),
+        ("responseKind", 2, Pointer, WireForm::Struct(kind)),
+        ("scope", 3, Always, WireForm::Text),
+        ("singularResource", 4, Always, WireForm::Text),
+        ("verbs", 5, Always, WireForm::Texts),
+        ("shortNames", 6, OmitZero, WireForm::Texts),
+        ("categories", 7, OmitZero, WireForm::Texts),
+        ("subresources", 8, OmitZero, WireForm::Structs(subresource)),
     ];
     add(table, resource, &of_resource);
     let of_subresource = [
-        ("subresource", 1, Always, Form::Text),
-        ("responseKind", 2, Pointer, Form::Struct(kind)),
-        ("acceptedTypes", 3, OmitZero, Form::Structs(kind)),
-        ("verbs", 4, Always, Form::Texts),
+        ("subresource", 1, Always, WireForm::Text),
+        ("responseKind", 2, Pointer, WireForm::Struct(kind)),
+        ("acceptedTypes", 3, OmitZero, WireForm::Structs(kind)),
+        ("verbs", 4, Always, WireForm::Texts),
     ];
     add(table, subresource, &of_subresource);
 }
@@ -104,10 +114,10 @@ fn field((name, tag, presence, form): &FieldRow) -> Field {
         list_type: ListType::Atomic,
     };
     let shape = match *form {
-        Form::Text => text,
-        Form::Texts => list(text),
-        Form::Struct(id) => Shape::Struct(id),
-        Form::Structs(id) => list(Shape::Struct(id)),
+        WireForm::Text => text,
+        WireForm::Texts => list(text),
+        WireForm::Struct(id) => Shape::Struct(id),
+        WireForm::Structs(id) => list(Shape::Struct(id)),
     };
     Field {
         name: (*name).to_owned(),
